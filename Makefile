@@ -1,0 +1,65 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "apidiscovery needs Python 3.11 or newer, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv with all that the other targets need
+
+.PHONY: run
+run: setup ## Serve the built-in Kubernetes catalogue on 127.0.0.1:8080 (HTTP) and :50051 (gRPC)
+	$(BIN)/apidiscovery serve $(ARGS)
+
+.PHONY: test
+test: setup ## Run the tests
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: generate
+generate: setup ## Rewrite generated/ from protos/
+	$(BIN)/python tools/generate.py
+
+.PHONY: stale
+stale: setup ## Fail if generated/ is not what protos/ makes
+	$(BIN)/python tools/generate.py --check
+
+.PHONY: lint
+lint: setup ## ruff, import contracts, buf lint, format and breaking changes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
+	$(BIN)/buf lint
+	$(BIN)/buf format --diff --exit-code
+	$(BIN)/python tools/breaking.py
+
+.PHONY: types
+types: setup ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+.PHONY: check
+check: stale lint types build ## All that CI checks besides the tests
+
+.PHONY: build
+build: setup ## Build the sdist and the wheel, and try the wheel
+	$(BIN)/python tools/build.py
+
+.PHONY: bench
+bench: setup ## Measure, and print ratios (wrk, h2load and nginx are used where installed)
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies again and pin them with hashes
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" --extra server --group dev --output-file requirements.lock pyproject.toml $(ARGS)

@@ -1,0 +1,1 @@
+"""Clients for Kubernetes-style API discovery, and the command line."""

@@ -1,0 +1,125 @@
+"""Typed access to the fields of parsed JSON, with the path of the field that is wrong."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
+
+Fields = Mapping[str, object]
+T = TypeVar("T")
+
+_JSON_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+class MisshapenError(ValueError):
+    """A field is missing or of the wrong type.
+
+    Attributes:
+        path: Such as `items[0].versions[1].version`; empty for the document itself.
+        problem: What was seen and what was wanted.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path or 'the document'} {problem}")
+        self.path = path
+        self.problem = problem
+
+    def below(self, parent: str) -> "MisshapenError":
+        """Return the same error as seen from the object that holds `parent`."""
+        separator = "." if self.path and not self.path.startswith("[") else ""
+        return MisshapenError(f"{parent}{separator}{self.path}", self.problem)
+
+
+def as_fields(value: object) -> Fields:
+    """Return `value` as an object's fields; raise `MisshapenError` when it is not an object."""
+    if not isinstance(value, dict):
+        raise MisshapenError("", f"is {_name(value)}, not an object")
+    return cast("dict[str, object]", value)
+
+
+def text(fields: Fields, key: str) -> str:
+    """Return a string field, empty when it is absent or null, as Go decodes it."""
+    value = fields.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MisshapenError(key, f"is {_name(value)}, not a string")
+    return value
+
+
+def required_text(fields: Fields, key: str) -> str:
+    """Return a string field that must be there and not be empty."""
+    value = text(fields, key)
+    if not value:
+        raise MisshapenError(key, "is missing or empty")
+    return value
+
+
+def flag(fields: Fields, key: str) -> bool:
+    """Return a boolean field, false when it is absent or null, as Go decodes it."""
+    value = fields.get(key)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise MisshapenError(key, f"is {_name(value)}, not a boolean")
+    return value
+
+
+def texts(fields: Fields, key: str) -> tuple[str, ...]:
+    """Return a field that is an array of strings, in its order; empty when absent or null."""
+    values = _array(fields, key)
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            raise MisshapenError(f"{key}[{index}]", f"is {_name(value)}, not a string")
+    return tuple(cast("list[str]", values))
+
+
+def inner(fields: Fields, key: str) -> Fields | None:
+    """Return a field that is an object; None when it is absent or null."""
+    value = fields.get(key)
+    if value is None:
+        return None
+    try:
+        return as_fields(value)
+    except MisshapenError as error:
+        raise error.below(key) from None
+
+
+def each(fields: Fields, key: str, read: Callable[[Fields], T]) -> tuple[T, ...]:
+    """Return what `read` makes of each object in an array; empty when absent or null.
+
+    Raises:
+        MisshapenError: `read` raised it, or an element is not an object; its path begins at `key`.
+    """
+    results: list[T] = []
+    for index, value in enumerate(_array(fields, key)):
+        try:
+            results.append(read(as_fields(value)))
+        except MisshapenError as error:
+            raise error.below(f"{key}[{index}]") from None
+    return tuple(results)
+
+
+def present(fields: Fields, key: str) -> None:
+    """Raise `MisshapenError` when `key` is absent: an absent list is not an empty one."""
+    if key not in fields:
+        raise MisshapenError(key, "is missing")
+
+
+def _array(fields: Fields, key: str) -> list[object]:
+    value = fields.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise MisshapenError(key, f"is {_name(value)}, not an array")
+    return cast("list[object]", value)
+
+
+def _name(value: object) -> str:
+    return _JSON_NAMES[type(value)]

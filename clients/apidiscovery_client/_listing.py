@@ -1,0 +1,176 @@
+"""Selects, sorts and prints resources, as kubectl api-resources does.
+
+Source: kubernetes/kubectl pkg/cmd/apiresources (`apiresources.go`, `print_flags.go`).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import yaml
+
+from apidiscovery_client._documents import Discovery, GroupVersion, Resource
+from apidiscovery_client._preferred import preferred_resources
+from apidiscovery_client._table import printable, table
+
+_HEADERS = ("NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND")
+_WIDE_HEADERS = (*_HEADERS, "VERBS", "CATEGORIES")
+_GO_ESCAPES = str.maketrans(
+    {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+)
+_YAML_1_1_BOOLEANS = frozenset({"y", "Y", "n", "N"})
+_UNFOLDED = 2**31 - 1
+
+SORT_KEYS: Mapping[str, Callable[[Resource], str]] = {
+    "": lambda resource: resource.group,
+    "name": lambda resource: resource.name,
+    "kind": lambda resource: resource.kind,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which resources to keep.
+
+    Attributes:
+        api_group: Empty is the core group, None any.
+        namespaced: None is either.
+        verbs: All of them must be supported.
+        categories: The resource must be in all of them.
+    """
+
+    api_group: str | None = None
+    namespaced: bool | None = None
+    verbs: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    def has(self, gv: GroupVersion, resource: Resource) -> bool:
+        """Return whether a resource is kept; one without verbs never is."""
+        return (
+            bool(resource.verbs)
+            and self.api_group in (None, gv.group)
+            and self.namespaced in (None, resource.namespaced)
+            and set(self.verbs) <= set(resource.verbs)
+            and set(self.categories) <= set(resource.categories)
+        )
+
+
+def select(discovery: Discovery, selection: Selection, sort_by: str = "") -> list[Resource]:
+    """Return the preferred resources that are selected, with the group and version they are from.
+
+    Sorted by the key of `SORT_KEYS`, then by name, then in discovery order.
+    """
+    value = SORT_KEYS[sort_by]
+    return sorted(
+        (
+            replace(resource, group=gv.group, version=gv.version)
+            for gv, resources in preferred_resources(discovery)
+            for resource in resources
+            if selection.has(gv, resource)
+        ),
+        key=lambda resource: (value(resource), resource.name),
+    )
+
+
+def print_resources(resources: Sequence[Resource], output: str, *, headers: bool) -> str:
+    """Return the text of `select`'s resources in one of the formats of `OUTPUTS`."""
+    return OUTPUTS[output](resources, headers)
+
+
+def _print_table(resources: Iterable[Resource], headers: bool) -> str:  # noqa: FBT001
+    return table([*([_HEADERS] if headers else []), *map(_row, resources)])
+
+
+def _print_wide(resources: Iterable[Resource], headers: bool) -> str:  # noqa: FBT001
+    rows = [(*_row(r), ",".join(r.verbs), ",".join(r.categories)) for r in resources]
+    return table([*([_WIDE_HEADERS] if headers else []), *rows])
+
+
+def _row(resource: Resource) -> tuple[str, ...]:
+    return (
+        resource.name,
+        ",".join(resource.short_names),
+        str(GroupVersion(resource.group, resource.version)),
+        "true" if resource.namespaced else "false",
+        resource.kind,
+    )
+
+
+def _print_names(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
+    names = (f"{r.name}.{r.group}" if r.group else r.name for r in resources)
+    return "".join(f"{printable(name)}\n" for name in names)
+
+
+def _print_json(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
+    text = json.dumps(_document(resources), ensure_ascii=False, indent=4)
+    return text.translate(_GO_ESCAPES) + "\n"
+
+
+def _print_yaml(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
+    text: str = yaml.dump(
+        _document(resources),
+        Dumper=_GoDumper,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=_UNFOLDED,
+    )
+    return text
+
+
+OUTPUTS: Mapping[str, Callable[[Sequence[Resource], bool], str]] = {
+    "": _print_table,
+    "wide": _print_wide,
+    "name": _print_names,
+    "json": _print_json,
+    "yaml": _print_yaml,
+}
+
+
+class _GoDumper(yaml.SafeDumper):
+    """Quotes as sigs.k8s.io/yaml does: double, where a plain scalar would not be a string."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        return yaml.ScalarNode(
+            "tag:yaml.org,2002:str", text, style='"' if _is_ambiguous(text) else None
+        )
+
+
+def _is_ambiguous(text: str) -> bool:
+    """Return whether a YAML reader would take the text for null, a boolean, a number or a date."""
+    try:
+        plain: object = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return False
+    return text in _YAML_1_1_BOOLEANS or not isinstance(plain, (str, dict, list))
+
+
+_GoDumper.add_representer(str, _GoDumper.represent_text)
+
+
+def _document(resources: Iterable[Resource]) -> dict[str, object]:
+    """Return the APIResourceList that kubectl 1.34 and newer print; its groupVersion is empty."""
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "",
+        "resources": [_entry(resource) for resource in resources],
+    }
+
+
+def _entry(resource: Resource) -> dict[str, object]:
+    """Return the JSON object of a resource, its fields in the order of meta/v1 `APIResource`."""
+    optional = {
+        "shortNames": list(resource.short_names),
+        "categories": list(resource.categories),
+        "storageVersionHash": resource.storage_version_hash,
+    }
+    return {
+        "name": resource.name,
+        "singularName": resource.singular_name,
+        "namespaced": resource.namespaced,
+        **({"group": resource.group} if resource.group else {}),
+        "version": resource.version,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+        **{key: value for key, value in optional.items() if value},
+    }

@@ -1,0 +1,141 @@
+"""The `apidiscovery` command: finds subcommands, turns each error into a line and an exit code.
+
+| exit code | when |
+|---|---|
+| 0 | done |
+| 1 | failed, also in part; the reader of the output went away |
+| 2 | bad usage, or the subcommand's extra is not installed |
+| 130 | interrupted |
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import NamedTuple, cast
+
+import click
+
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._table import printable
+
+ENTRY_POINT_GROUP = "apidiscovery.commands"
+
+_FAILED, _BAD_USAGE, _INTERRUPTED = 1, 2, 130
+
+
+class _Command(NamedTuple):
+    """Where a subcommand is, so that it is imported only when it is run."""
+
+    target: str
+    summary: str
+
+
+_OWN = {
+    "api-resources": _Command(
+        "apidiscovery_client.cli._resources:api_resources",
+        "Print the supported API resources on the server.",
+    ),
+    "api-versions": _Command(
+        "apidiscovery_client.cli._versions:api_versions",
+        'Print the supported API versions on the server, in the form of "group/version".',
+    ),
+    "protos": _Command(
+        "apidiscovery_client.cli._protos:protos",
+        "Print the folder that holds the .proto files.",
+    ),
+}
+_SUMMARIES = {"serve": "Serve API discovery over gRPC and HTTP."}
+
+
+class _Commands(click.Group):
+    """Our own subcommands and those that installed packages announce as entry points."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(_OWN.keys() | _announced().keys())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if own := _OWN.get(cmd_name):
+            return _load(EntryPoint(cmd_name, own.target, ENTRY_POINT_GROUP))
+        announced = _announced().get(cmd_name)
+        return _load(announced) if announced else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of subcommands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
+
+
+def _announced() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _summary(name: str) -> str:
+    own = _OWN.get(name)
+    return own.summary if own else _SUMMARIES.get(name, f"From {_announced()[name].module}.")
+
+
+def _load(entry: EntryPoint) -> click.Command:
+    """Import a subcommand; raise `click.UsageError` when a module that it needs is missing."""
+    try:
+        return cast("click.Command", entry.load())
+    except ModuleNotFoundError as error:
+        raise click.UsageError(
+            f"'apidiscovery {entry.name}' needs the Python module {error.name!r}, which is not"
+            " installed; run: pip install 'apidiscovery[server]'"
+        ) from error
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(version("apidiscovery"), message="apidiscovery %(version)s")
+@click.pass_context
+def _apidiscovery(context: click.Context) -> None:
+    """Tell what APIs Kubernetes-style API servers serve."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    `args` are those after the program's name, by default those of this process. Errors are one
+    line on stderr, `error: ...`.
+    """
+    try:
+        result: object = _apidiscovery.main(args, prog_name="apidiscovery", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        return _INTERRUPTED
+    except click.UsageError as error:
+        return _tell(_usage(error), _BAD_USAGE)
+    except click.ClickException as error:
+        return _tell(printable(error.format_message()), error.exit_code)
+    except DiscoveryError as error:
+        return _tell(printable(str(error)), _FAILED)
+    except OSError as error:
+        _discard_stdout()
+        went_away = isinstance(error, BrokenPipeError)
+        return _FAILED if went_away else _tell(printable(str(error)), _FAILED)
+    return result if isinstance(result, int) else 0
+
+
+def _tell(message: str, exit_code: int) -> int:
+    click.echo(f"error: {message}", err=True)
+    return exit_code
+
+
+def _usage(error: click.UsageError) -> str:
+    message = printable(error.format_message().rstrip("."))
+    path = error.ctx.command_path if error.ctx else "apidiscovery"
+    return f"{message[:1].lower()}{message[1:]}\nSee '{path} --help' for help."
+
+
+def _discard_stdout() -> None:
+    """Let what stdout still holds go nowhere: flushing it at exit would fail once more."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

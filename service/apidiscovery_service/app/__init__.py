@@ -1,0 +1,1 @@
+"""The program: configuration, wiring, running. The only place that knows everything."""

@@ -1,0 +1,33 @@
+"""Structured logs on standard error: a constant message, and its values as fields."""
+
+import logging
+import sys
+
+import structlog
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure_logging(level: str, *, as_json: bool) -> None:
+    """Set up structlog and the standard library's logging for the whole process."""
+    threshold = getattr(logging, level.upper())
+    logging.basicConfig(level=max(threshold, logging.WARNING), stream=sys.stderr)
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info
+            if as_json
+            else structlog.processors.StackInfoRenderer(),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,153 @@
+"""From a snapshot to bytes: every body is made once per snapshot, off the event loop.
+
+Both transports read the same `EncodedSnapshot`, so gRPC and HTTP send the same cached bytes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from apidiscovery_service.encoding import aggregated, compression, plain
+from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.media_type import Representation
+from apidiscovery_service.model import CORE_GROUP, Group, Version
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.snapshot import Document, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """An aggregated document; the representation tells its version."""
+
+    core: bool
+
+
+@dataclass(frozen=True, slots=True)
+class APIVersions:
+    """The unaggregated `/api`."""
+
+    server_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class APIGroupList:
+    """The unaggregated `/apis`."""
+
+
+@dataclass(frozen=True, slots=True)
+class APIGroup:
+    """`/apis/{group}`."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class APIResourceList:
+    """`/api/{version}` and `/apis/{group}/{version}`."""
+
+    group: str
+    version: str
+    storage_version_hashes: bool = True
+
+
+Target: TypeAlias = Aggregated | APIVersions | APIGroupList | APIGroup | APIResourceList
+
+
+class EncodedSnapshot:
+    """A snapshot with the bodies made from it so far."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._made: dict[object, asyncio.Task[bytes]] = {}
+
+    def serves(self, target: Target) -> bool:
+        """Tell whether there is such a document in this snapshot."""
+        match target:
+            case APIGroup(name):
+                return name != CORE_GROUP and self.group(name) is not None
+            case APIResourceList(name, version):
+                return self.version(name, version) is not None
+            case _:
+                return True
+
+    def group(self, name: str) -> Group | None:
+        """Return a group by its name, empty for the core group."""
+        document = self.snapshot.core if name == CORE_GROUP else self.snapshot.named
+        published = document.by_name.get(name)
+        return published and published.group
+
+    def version(self, group: str, version: str) -> Version | None:
+        """Return one version of a group."""
+        found = self.group(group)
+        return next((v for v in found.versions if v.version == version), None) if found else None
+
+    async def body(
+        self, target: Target, representation: Representation, coding: Coding = "identity"
+    ) -> bytes:
+        """Return a body, from the cache or made in a worker thread; callers share one making.
+
+        Raises:
+            KeyError: The snapshot does not serve the target; ask `serves` first.
+        """
+        if coding != "identity":
+            content = await self.body(target, representation)
+            return await self._once(
+                (target, representation, coding), lambda: compression.compress(content, coding)
+            )
+        return await self._once(
+            (target, representation), lambda: self._encode(target, representation)
+        )
+
+    async def list_message(self, *, core: bool) -> bytes:
+        """Return the encoded `APIGroupDiscoveryList` message, of v2 and v2beta1 alike."""
+        document = self._document(core=core)
+        return await self._once(document, lambda: aggregated.list_message(document))
+
+    async def _once(self, key: object, make: Callable[[], bytes]) -> bytes:
+        task = self._made.get(key)
+        if task is None:
+            task = self._made[key] = asyncio.create_task(asyncio.to_thread(make))
+        # Shielded: a caller that goes away must not take the body from the others.
+        return await asyncio.shield(task)
+
+    def _document(self, *, core: bool) -> Document:
+        return self.snapshot.core if core else self.snapshot.named
+
+    def _encode(self, target: Target, representation: Representation) -> bytes:
+        if isinstance(target, Aggregated):
+            return aggregated.encode(self._document(core=target.core), representation)
+        return plain.encode(self._plain(target), representation)
+
+    def _plain(
+        self, target: APIVersions | APIGroupList | APIGroup | APIResourceList
+    ) -> plain.PlainDocument:
+        match target:
+            case APIVersions(address):
+                return plain.api_versions(self.snapshot.core, address)
+            case APIGroupList():
+                return plain.group_list(self.snapshot.named)
+            case APIGroup(name):
+                return plain.group(self.snapshot.named.by_name[name].group)
+            case APIResourceList(name, version_name, hashes):
+                group, version = self.group(name), self.version(name, version_name)
+                if group is None or version is None:
+                    raise KeyError(target)
+                return plain.resource_list(group, version, storage_version_hashes=hashes)
+            case _:
+                assert_never(target)
+
+
+class CurrentEncoding:
+    """The encoded form of what a registry publishes; one for all transports.
+
+    Attributes:
+        current: Replaced whenever the registry publishes, never changed.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.current = EncodedSnapshot(registry.snapshot)
+        registry.subscribe(self._replace)
+
+    def _replace(self, snapshot: Snapshot) -> None:
+        self.current = EncodedSnapshot(snapshot)

@@ -1,0 +1,136 @@
+"""The aggregated document, put together from one fragment for each group.
+
+v2 and v2beta1 have the same items in every encoding and differ in `apiVersion` alone, so one
+fragment serves both. Fragments live with their group and outlast the snapshot.
+"""
+
+import orjson
+from apidiscovery.meta.v1 import meta_pb2
+from apidiscovery.v2 import discovery_pb2
+
+from apidiscovery_service import go_json, go_yaml
+from apidiscovery_service.encoding import wire
+from apidiscovery_service.media_type import (
+    AGGREGATED_GROUP,
+    AGGREGATED_KIND,
+    JSON,
+    YAML,
+    Representation,
+)
+from apidiscovery_service.model import Group, GroupVersionKind, Resource, Subresource, Version
+from apidiscovery_service.snapshot import Document, PublishedGroup
+
+_ITEMS_FIELD = 2
+
+_LIST_METADATA = wire.delimited(
+    1, meta_pb2.ListMeta(self_link="", resource_version="", **{"continue": ""}).SerializeToString()
+)
+
+
+def encode(document: Document, representation: Representation) -> bytes:
+    """Return the body that answers a request for an aggregated document."""
+    api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
+    if representation.serializer is JSON:
+        text = _json(document, api_version)
+        return go_json.indent(text) if representation.pretty else text + b"\n"
+    if representation.serializer is YAML:
+        return _yaml(document, api_version)
+    return wire.envelope(api_version, AGGREGATED_KIND, list_message(document))
+
+
+def _json(document: Document, api_version: str) -> bytes:
+    head = f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{api_version}","metadata":{{}},"items":['
+    items = b",".join([group.json for group in document.groups])
+    return b"".join((head.encode(), items, b"]}"))
+
+
+def _yaml(document: Document, api_version: str) -> bytes:
+    if not document.groups:
+        return go_yaml.dump(
+            {"apiVersion": api_version, "items": [], "kind": AGGREGATED_KIND, "metadata": {}}
+        )
+    head = f"apiVersion: {api_version}\nitems:\n".encode()
+    tail = f"kind: {AGGREGATED_KIND}\nmetadata: {{}}\n".encode()
+    return b"".join((head, *map(_yaml_item, document.groups), tail))
+
+
+def _yaml_item(group: PublishedGroup) -> bytes:
+    text = group.fragments.get("yaml")
+    if text is None:
+        text = group.fragments["yaml"] = go_yaml.dump_item(orjson.loads(group.json))
+    return text
+
+
+def list_message(document: Document) -> bytes:
+    """Return the encoded `APIGroupDiscoveryList`, of v2 and v2beta1 alike, without envelope."""
+    return b"".join((_LIST_METADATA, *map(_item_field, document.groups)))
+
+
+def group_message(group: PublishedGroup) -> bytes:
+    """Return the encoded `APIGroupDiscovery`, of v2 and v2beta1 alike."""
+    return wire.payload_of(_item_field(group))
+
+
+def _item_field(group: PublishedGroup) -> bytes:
+    field = group.fragments.get("protobuf")
+    if field is None:
+        encoded = _group(group.group).SerializeToString()
+        field = group.fragments["protobuf"] = wire.delimited(_ITEMS_FIELD, encoded)
+    return field
+
+
+# From here on: every scalar is set, empty or not, since Kubernetes writes those always.
+
+
+def _group(group: Group) -> discovery_pb2.APIGroupDiscovery:
+    return discovery_pb2.APIGroupDiscovery(
+        metadata=meta_pb2.ObjectMeta(
+            name=group.name,
+            generate_name="",
+            namespace="",
+            self_link="",
+            uid="",
+            resource_version="",
+            generation=0,
+            creation_timestamp=meta_pb2.Time(),
+        ),
+        versions=[_version(version) for version in group.versions],
+    )
+
+
+def _version(version: Version) -> discovery_pb2.APIVersionDiscovery:
+    return discovery_pb2.APIVersionDiscovery(
+        version=version.version,
+        resources=[_resource(resource) for resource in version.resources],
+        freshness=version.freshness,
+    )
+
+
+def _resource(resource: Resource) -> discovery_pb2.APIResourceDiscovery:
+    return discovery_pb2.APIResourceDiscovery(
+        resource=resource.resource,
+        response_kind=_kind(resource.response_kind),
+        scope=resource.scope,
+        singular_resource=resource.singular_resource,
+        verbs=resource.verbs,
+        short_names=resource.short_names,
+        categories=resource.categories,
+        subresources=[_subresource(subresource) for subresource in resource.subresources],
+    )
+
+
+def _subresource(subresource: Subresource) -> discovery_pb2.APISubresourceDiscovery:
+    return discovery_pb2.APISubresourceDiscovery(
+        subresource=subresource.subresource,
+        response_kind=_kind(subresource.response_kind),
+        accepted_types=[_required_kind(kind) for kind in subresource.accepted_types],
+        verbs=subresource.verbs,
+    )
+
+
+def _required_kind(kind: GroupVersionKind) -> meta_pb2.GroupVersionKind:
+    return meta_pb2.GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind)
+
+
+def _kind(kind: GroupVersionKind | None) -> meta_pb2.GroupVersionKind | None:
+    return None if kind is None else _required_kind(kind)

@@ -1,0 +1,299 @@
+"""Documents that are not aggregated: the older discovery documents, and Status.
+
+Each is made once as a JSON value, for JSON and YAML, and once as a protobuf message. The order of
+keys is that of the Go structs in k8s.io/apimachinery pkg/apis/meta/v1/types.go. Which documents
+go without `apiVersion`: k8s.io/apiserver pkg/endpoints/discovery/util.go.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from apidiscovery.meta.v1 import discovery_pb2, meta_pb2, status_pb2
+from google.protobuf.message import Message
+
+from apidiscovery_service import go_json, go_yaml
+from apidiscovery_service.encoding import wire
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.media_type import JSON, YAML, Representation
+from apidiscovery_service.model import (
+    CORE_GROUP,
+    Group,
+    GroupVersionKind,
+    Resource,
+    Scope,
+    Subresource,
+    Version,
+)
+from apidiscovery_service.snapshot import Document
+
+# Groups whose resource lists are sent without apiVersion, for clients older than it.
+# Source: k8s.io/apiserver pkg/endpoints/discovery/version.go, keepUnversioned.
+_UNVERSIONED_GROUPS = (CORE_GROUP, "extensions")
+
+_ANY_CLIENT = "0.0.0.0/0"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDocument:
+    """A document apart from its encoding.
+
+    Attributes:
+        kind: Its kind, always written.
+        api_version: `v1`, or empty when it is sent without.
+        fields: The rest of the JSON object.
+        message: Makes the protobuf message of the same content.
+    """
+
+    kind: str
+    api_version: str
+    fields: dict[str, JSONValue]
+    message: Callable[[], Message]
+
+
+def encode(document: PlainDocument, representation: Representation) -> bytes:
+    """Return the body that answers a request for this document."""
+    if representation.serializer not in (JSON, YAML):
+        raw = document.message().SerializeToString()
+        return wire.envelope(document.api_version, document.kind, raw)
+    value: dict[str, JSONValue] = {"kind": document.kind}
+    if document.api_version:
+        value["apiVersion"] = document.api_version
+    value.update(document.fields)
+    if representation.serializer is YAML:
+        return go_yaml.dump(value)
+    return go_json.dumps_pretty(value) if representation.pretty else go_json.dumps(value) + b"\n"
+
+
+def api_versions(core: Document, server_address: str) -> PlainDocument:
+    """Return `APIVersions`, what `/api` serves.
+
+    Args:
+        core: The document of the core group.
+        server_address: `host:port` at which clients reach the server.
+    """
+    versions = [version.version for group in core.groups for version in group.group.versions]
+    address: JSONValue = {"clientCIDR": _ANY_CLIENT, "serverAddress": server_address}
+    return PlainDocument(
+        "APIVersions",
+        "",
+        {"versions": versions, "serverAddressByClientCIDRs": [address]},
+        lambda: discovery_pb2.APIVersions(
+            versions=versions,
+            server_address_by_client_cidrs=[
+                discovery_pb2.ServerAddressByClientCIDR(
+                    client_cidr=_ANY_CLIENT, server_address=server_address
+                )
+            ],
+        ),
+    )
+
+
+def group_list(named: Document) -> PlainDocument:
+    """Return `APIGroupList`, what `/apis` serves; the order is that of the aggregator."""
+    groups = [published.group for published in named.listed]
+    return PlainDocument(
+        "APIGroupList",
+        "v1",
+        {"groups": [_group_fields(group) for group in groups]},
+        lambda: discovery_pb2.APIGroupList(groups=[_group_message(group) for group in groups]),
+    )
+
+
+def group(group: Group) -> PlainDocument:
+    """Return `APIGroup`, what `/apis/{group}` serves; the first version is the preferred one."""
+    return PlainDocument(
+        "APIGroup", "v1", _group_fields(group), lambda: _group_message(group)
+    )
+
+
+def _group_versions(group: Group) -> list[tuple[str, str]]:
+    return [(f"{group.name}/{v.version}", v.version) for v in group.versions]
+
+
+def _group_fields(group: Group) -> dict[str, JSONValue]:
+    versions: list[JSONValue] = [
+        {"groupVersion": name, "version": version} for name, version in _group_versions(group)
+    ]
+    return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _group_message(group: Group) -> discovery_pb2.APIGroup:
+    versions = [
+        discovery_pb2.GroupVersionForDiscovery(group_version=name, version=version)
+        for name, version in _group_versions(group)
+    ]
+    return discovery_pb2.APIGroup(
+        name=group.name, versions=versions, preferred_version=versions[0]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _APIResource:
+    """A line of an APIResourceList; subresources have lines of their own."""
+
+    name: str
+    singular_name: str
+    namespaced: bool
+    group: str
+    version: str
+    kind: str
+    verbs: tuple[str, ...] | None
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    storage_version_hash: str = ""
+
+
+def resource_list(
+    group: Group, version: Version, *, storage_version_hashes: bool = True
+) -> PlainDocument:
+    """Return `APIResourceList`, what `/api/{version}` and `/apis/{group}/{version}` serve."""
+    name = f"{group.name}/{version.version}" if group.name else version.version
+    lines = list(_lines(group.name, version))
+    return PlainDocument(
+        "APIResourceList",
+        "" if group.name in _UNVERSIONED_GROUPS else "v1",
+        {
+            "groupVersion": name,
+            "resources": [_line_fields(line, hashes=storage_version_hashes) for line in lines],
+        },
+        lambda: discovery_pb2.APIResourceList(
+            group_version=name,
+            resources=[_line_message(line, hashes=storage_version_hashes) for line in lines],
+        ),
+    )
+
+
+def _lines(group: str, version: Version) -> Iterator[_APIResource]:
+    for resource in version.resources:
+        if not _made_up(resource):
+            yield _resource_line(group, version.version, resource)
+        for subresource in resource.subresources:
+            yield _subresource_line(group, version.version, resource, subresource)
+
+
+def _made_up(resource: Resource) -> bool:
+    """Tell whether a resource only stands there as the parent of its subresources.
+
+    Source: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery, which
+    makes such parents; there was no line for them in the list that it read.
+    """
+    kind = resource.response_kind
+    return resource.verbs is None and (kind is None or not kind.kind)
+
+
+def _elided(group: str, version: str, kind: GroupVersionKind | None) -> tuple[str, str, str]:
+    """Return group, version and kind as a line has them: no group and version if the list's."""
+    if kind is None:
+        return ("", "", "")
+    if (kind.group, kind.version) == (group, version):
+        return ("", "", kind.kind)
+    return (kind.group, kind.version, kind.kind)
+
+
+def _resource_line(group: str, version: str, resource: Resource) -> _APIResource:
+    return _APIResource(
+        resource.resource,
+        resource.singular_resource,
+        resource.scope == Scope.NAMESPACED,
+        *_elided(group, version, resource.response_kind),
+        resource.verbs,
+        resource.short_names,
+        resource.categories,
+        resource.storage_version_hash,
+    )
+
+
+def _subresource_line(
+    group: str, version: str, resource: Resource, subresource: Subresource
+) -> _APIResource:
+    return _APIResource(
+        f"{resource.resource}/{subresource.subresource}",
+        "",
+        resource.scope == Scope.NAMESPACED,
+        *_elided(group, version, subresource.response_kind),
+        subresource.verbs,
+    )
+
+
+def _line_fields(line: _APIResource, *, hashes: bool) -> dict[str, JSONValue]:
+    fields: dict[str, JSONValue] = {
+        "name": line.name,
+        "singularName": line.singular_name,
+        "namespaced": line.namespaced,
+    }
+    if line.group:
+        fields["group"] = line.group
+    if line.version:
+        fields["version"] = line.version
+    fields["kind"] = line.kind
+    fields["verbs"] = line.verbs
+    if line.short_names:
+        fields["shortNames"] = line.short_names
+    if line.categories:
+        fields["categories"] = line.categories
+    if hashes and line.storage_version_hash:
+        fields["storageVersionHash"] = line.storage_version_hash
+    return fields
+
+
+def _line_message(line: _APIResource, *, hashes: bool) -> discovery_pb2.APIResource:
+    return discovery_pb2.APIResource(
+        name=line.name,
+        namespaced=line.namespaced,
+        kind=line.kind,
+        verbs=None if line.verbs is None else discovery_pb2.Verbs(items=line.verbs),
+        short_names=line.short_names,
+        singular_name=line.singular_name,
+        categories=line.categories,
+        group=line.group,
+        version=line.version,
+        storage_version_hash=line.storage_version_hash if hashes else "",
+    )
+
+
+def status(
+    code: int, reason: str, message: str, *, details: bool = False, retry_after_s: int = 0
+) -> PlainDocument:
+    """Return the `Status` of a failed request.
+
+    Args:
+        code: HTTP status code.
+        reason: Machine-readable reason, such as `NotFound`.
+        message: What a person reads.
+        details: Whether to write details even if they are empty, as go-restful's errors do.
+        retry_after_s: When to try again; 0 for no advice.
+    """
+    fields: dict[str, JSONValue] = {
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+    }
+    if retry_after_s:
+        fields["details"] = {"retryAfterSeconds": retry_after_s}
+    elif details:
+        fields["details"] = {}
+    fields["code"] = code
+    return PlainDocument("Status", "v1", fields, lambda: _status_message(fields, retry_after_s))
+
+
+def _status_message(fields: dict[str, JSONValue], retry_after_s: int) -> status_pb2.Status:
+    details = status_pb2.StatusDetails(
+        name="", group="", kind="", retry_after_seconds=retry_after_s, uid=""
+    )
+    return status_pb2.Status(
+        metadata=meta_pb2.ListMeta(self_link="", resource_version="", **{"continue": ""}),
+        status=str(fields["status"]),
+        message=str(fields["message"]),
+        reason=str(fields["reason"]),
+        details=details if "details" in fields else None,
+        code=int(str(fields["code"])),
+    )
+
+
+def index(paths: Sequence[str]) -> bytes:
+    """Return the body of `/`: pretty JSON without kind, the paths sorted and each once.
+
+    Source: k8s.io/apiserver pkg/server/routes/index.go.
+    """
+    return go_json.dumps_pretty({"paths": sorted(set(paths))})

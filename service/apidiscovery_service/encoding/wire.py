@@ -1,0 +1,46 @@
+"""The few bytes of protobuf that are put together by hand, around parts encoded before.
+
+Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the envelope.
+"""
+
+from apidiscovery.runtime.v1 import runtime_pb2
+
+_MAGIC = b"k8s\x00"
+# contentEncoding and contentType: always written, always empty.
+_UNKNOWN_TAIL = b"\x1a\x00\x22\x00"
+
+
+def varint(number: int) -> bytes:
+    """Return a non-negative integer as a base 128 varint."""
+    out = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def delimited(number: int, payload: bytes) -> bytes:
+    """Return a length-delimited field: a message, a string or bytes."""
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def payload_of(field: bytes) -> bytes:
+    """Return what `delimited` was given, for a field number below 16."""
+    start = 1
+    while field[start] & 0x80:
+        start += 1
+    return field[start + 1 :]
+
+
+def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
+    """Return a Kubernetes protobuf body: the magic, then runtime.Unknown around the object.
+
+    Args:
+        api_version: Empty in documents that are sent without one.
+        kind: Kind of the object.
+        raw: The encoded object.
+    """
+    type_meta = runtime_pb2.TypeMeta(api_version=api_version, kind=kind)
+    head = delimited(1, type_meta.SerializeToString())
+    return b"".join((_MAGIC, head, b"\x12", varint(len(raw)), raw, _UNKNOWN_TAIL))

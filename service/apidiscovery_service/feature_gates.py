@@ -1,0 +1,65 @@
+"""Switches with the names that kube-apiserver gives them, and this server's defaults.
+
+Source: k8s.io/apiserver pkg/features/kube_features.go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apidiscovery_service.errors import InvalidConfiguration
+
+AGGREGATED_DISCOVERY = "AggregatedDiscoveryEndpoint"
+REMOVE_BETA_TYPE = "AggregatedDiscoveryRemoveBetaType"
+RESPONSE_COMPRESSION = "APIResponseCompression"
+STORAGE_VERSION_HASH = "StorageVersionHash"
+
+_DEFAULTS = {
+    AGGREGATED_DISCOVERY: True,
+    # kube-apiserver has it on since 1.33; here clients up to 1.29 keep working.
+    REMOVE_BETA_TYPE: False,
+    RESPONSE_COMPRESSION: True,
+    STORAGE_VERSION_HASH: True,
+}
+
+# What Go's strconv.ParseBool takes.
+_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Which features are on."""
+
+    enabled: Mapping[str, bool] = field(default_factory=_DEFAULTS.copy)
+
+    def __getitem__(self, gate: str) -> bool:
+        return self.enabled[gate]
+
+    @property
+    def aggregated_versions(self) -> tuple[str, ...]:
+        """The versions of the aggregated document that are served, none for an old server."""
+        if not self[AGGREGATED_DISCOVERY]:
+            return ()
+        return ("v2",) if self[REMOVE_BETA_TYPE] else ("v2", "v2beta1")
+
+    @classmethod
+    def parse(cls, text: str) -> "FeatureGates":
+        """Read `Name=true,Other=false`; what is not named keeps its default.
+
+        Raises:
+            InvalidConfiguration: A gate is not known, or a value is no boolean.
+        """
+        enabled = dict(_DEFAULTS)
+        for part in filter(None, map(str.strip, text.split(","))):
+            name, equals, value = (piece.strip() for piece in part.partition("="))
+            if name not in _DEFAULTS:
+                known = ", ".join(_DEFAULTS)
+                raise InvalidConfiguration(f"unknown feature gate {name!r}; known are {known}")
+            if not equals or value not in _BOOLEANS:
+                raise InvalidConfiguration(
+                    f"feature gate {name} wants =true or =false, not {equals + value!r}"
+                )
+            enabled[name] = _BOOLEANS[value]
+        return cls(enabled)

@@ -1,0 +1,478 @@
+"""YAML as Kubernetes' `application/yaml` writes it, byte for byte, from the value its JSON says.
+
+Kubernetes has no YAML encoder of its own: `Serializer.doEncode` (apimachinery
+`pkg/runtime/serializer/json/json.go`) makes JSON and hands it to `JSONToYAML` of sigs.k8s.io/yaml
+(v1.6.0 in Kubernetes v1.34), which reads it into plain maps and writes those with
+go.yaml.in/yaml/v2 (v2.4.2). File names below are those of go.yaml.in/yaml/v2. What is easily got
+wrong:
+
+- Keys are not in the order of their code points: `v2` stands before `v10`, a digit before letters.
+- Quotes depend on what a reader of *YAML 1.1* would take the string for: `y`, `off`, `0x1F`,
+  `1:30` and `2020-1-1` are in double quotes; `1e999`, `=` and `<<` have none.
+- A string is folded at the first lone space past column 80; a key never is.
+
+`JSONToYAML` reads its JSON *as YAML*, so some strings do not survive it. It fails on U+007F,
+U+0080 to U+009F, U+FFFE and U+FFFF and on keys of more than 1024 bytes, and it takes U+0085 for a
+line break. No name that Kubernetes serves has any of these; here they are written like the rest.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
+from functools import cmp_to_key, lru_cache
+from types import NoneType
+from typing import NamedTuple
+
+from apidiscovery_service.go_json import JSONValue
+
+_BEST_WIDTH = 80  # columns: emitterc.go, yaml_emitter_emit_stream_start
+_BEST_INDENT = 2  # columns: there too
+_MAX_SIMPLE_KEY_BYTES = 128  # emitterc.go, yaml_emitter_check_simple_key
+
+
+def dump(value: JSONValue) -> bytes:
+    """The whole document of *value*, as `JSONToYAML` writes it for the same JSON.
+
+    Mappings are in the order of go-yaml's `keyList` (sorter.go), whatever order they came in.
+    Block style, but for `[]` and `{}`; a sequence as far left as the key it belongs to. An int
+    beyond 64 bits is written as a float, which is how go-yaml reads it.
+
+    Ends with a line break, except where the document ends in a literal block whose last
+    character is U+2028 or U+2029: go-yaml takes that for the line break.
+
+    Raises:
+        ValueError: A float is not finite; JSON has no text for it.
+        UnicodeEncodeError: A string holds a lone surrogate.
+
+    >>> print(dump({"v10": "y", "v2": [{}, None, "a: b"]}).decode(), end="")
+    v2:
+    - {}
+    - null
+    - 'a: b'
+    v10: "y"
+    """
+    out: list[str] = []
+    if isinstance(value, _LEAVES) or not value:
+        out.append(_line(value, 0, _BEST_INDENT))
+    else:
+        _write_node(out, value, "")
+    return "".join(out).encode()
+
+
+def dump_item(value: JSONValue, indent: int = 0) -> bytes:
+    r"""One element of a block sequence whose dashes stand *indent* columns in.
+
+    The elements one after the other are the sequence, so a list under a key of the document can
+    be put together from parts that were written earlier:
+
+    >>> parts = [{"b": 1}, ["x", "y"]]
+    >>> b"items:\n" + b"".join(dump_item(part) for part in parts) == dump({"items": parts})
+    True
+
+    Raises:
+        ValueError: As `dump`.
+        UnicodeEncodeError: As `dump`.
+    """
+    out: list[str] = []
+    _write_node(out, value, " " * indent + "- ")
+    return "".join(out).encode()
+
+
+# --------------------------------------------------------------------------------------------------
+# Nodes. `lead` is what already stands on the line, and its length is the indentation of the node:
+# a mapping that begins after "- " has its other keys below its first one.
+
+_LEAVES = (str, int, float, NoneType)
+
+
+def _write_node(out: list[str], value: JSONValue, lead: str) -> None:
+    if isinstance(value, _LEAVES) or not value:
+        out.append(lead + _line(value, len(lead), len(lead)))
+    elif isinstance(value, Mapping):
+        _write_mapping(out, value, lead)
+    else:
+        _write_sequence(out, value, lead)
+
+
+def _write_sequence(out: list[str], value: Sequence[JSONValue], lead: str) -> None:
+    pad = " " * len(lead)
+    for item in value:
+        _write_node(out, item, lead + "- ")
+        lead = pad
+
+
+def _write_mapping(out: list[str], value: Mapping[str, JSONValue], lead: str) -> None:
+    pad = " " * len(lead)
+    for key in _in_go_order(tuple(value)):
+        simple = _simple_key(key)
+        if simple is None:
+            out.append(lead + "? " + _string_line(key, len(pad) + 2, len(pad) + 2))
+            _write_node(out, value[key], pad + ": ")
+        else:
+            _write_value(out, value[key], lead + simple + ":", pad)
+        lead = pad
+
+
+def _write_value(out: list[str], value: JSONValue, start: str, pad: str) -> None:
+    """What follows a simple key: *start* is the line up to its colon, *pad* its indentation."""
+    if isinstance(value, _LEAVES) or not value:
+        out.append(f"{start} {_line(value, len(start) + 1, len(pad) + _BEST_INDENT)}")
+        return
+    out.append(start + "\n")
+    if isinstance(value, Mapping):
+        _write_mapping(out, value, pad + " " * _BEST_INDENT)
+    else:
+        _write_sequence(out, value, pad)
+
+
+def _line(value: JSONValue, column: int, indent: int) -> str:
+    """A scalar or an empty collection that begins at *column*, to the end of its last line.
+
+    Its lines after the first are indented by *indent*.
+    """
+    if isinstance(value, str):
+        return _string_line(value, column, indent)
+    if value is None:
+        return "null\n"
+    if isinstance(value, bool):
+        return "true\n" if value else "false\n"
+    if isinstance(value, (int, float)):
+        return _number(value) + "\n"
+    return "{}\n" if isinstance(value, Mapping) else "[]\n"
+
+
+# --------------------------------------------------------------------------------------------------
+# Numbers: what resolve.go makes of the JSON text, then encode.go, intv, uintv and floatv.
+
+
+def _number(value: float) -> str:
+    if isinstance(value, float):
+        return _float(value)
+    if -(2**63) <= value < 2**64:
+        return str(value)
+    try:
+        return _float(float(value))
+    except OverflowError:  # to go-yaml neither an int nor a float, so a string
+        return str(value)
+
+
+def _float(value: float) -> str:
+    """Go's `strconv.FormatFloat(value, 'g', -1, 64)`: an exponent below -4 or above 5 is written.
+
+    >>> [_float(x) for x in (1.0, 999999.5, 1e6, 0.0001, 2.5e-5, -0.0)]
+    ['1', '999999.5', '1e+06', '0.0001', '2.5e-05', '-0']
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a JSON number")
+    shortest = repr(value)
+    if value == 0 or 1e-4 <= abs(value) < 1e6:  # noqa: PLR2004 - as the docstring says
+        return shortest.removesuffix(".0")
+    digits, _, exponent = f"{Decimal(shortest).normalize():e}".partition("e")
+    return f"{digits}e{int(exponent):+03}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Style of a string: asked for by encode.go, stringv; granted or refused by emitterc.go,
+# yaml_emitter_select_scalar_style, for what yaml_emitter_analyze_scalar found in the text.
+
+
+class _Style(Enum):
+    """How a string is written; the value is what stands before its text."""
+
+    PLAIN = ""
+    SINGLE_QUOTED = "'"
+    DOUBLE_QUOTED = '"'
+    LITERAL = "|"
+
+
+class _Scalar(NamedTuple):
+    style: _Style
+    body: str  # escaped, without its quotes, not yet folded
+    whole: str | None  # with its quotes; None if it has line breaks wherever it stands
+
+
+# The line breaks that are written as they are. yamlprivateh.go, is_break, has two more, but those
+# are not printable, so a string that holds one is in double quotes.
+_BREAKS = "\n\u2028\u2029"
+# yamlprivateh.go, is_printable; surrogates are let through for `str.encode` to refuse.
+_UNPRINTABLE = "[^\n\\x20-\\x7e\\xa0-\ufefe\uff00-\ufffd]"
+
+_ONLY_DOUBLE_QUOTED = re.compile(f"{_UNPRINTABLE}| [{_BREAKS}]")
+_NOT_SINGLE_QUOTED = re.compile(f"[{_BREAKS}] ")
+_NOT_PLAIN = re.compile(
+    r"""
+      \A (?: --- | \.\.\. | [#,\[\]{}&*!|>'"%@`\ ] | [?-](?:\ |\Z) )
+    | : (?:\ |\Z)
+    | \ (?: \# | \Z)
+    | [\u2028\u2029]
+    """,
+    re.VERBOSE,
+)
+
+
+def _style(value: str) -> _Style:
+    if _ONLY_DOUBLE_QUOTED.search(value):
+        return _Style.DOUBLE_QUOTED
+    if "\n" in value:
+        return _Style.DOUBLE_QUOTED if value.endswith(" ") else _Style.LITERAL
+    if _resolves(value):
+        return _Style.DOUBLE_QUOTED
+    if not _NOT_PLAIN.search(value):
+        return _Style.PLAIN
+    return _Style.DOUBLE_QUOTED if _NOT_SINGLE_QUOTED.search(value) else _Style.SINGLE_QUOTED
+
+
+@lru_cache(maxsize=16_384)
+def _scalar(value: str) -> _Scalar:
+    style = _style(value)
+    if style is _Style.LITERAL:
+        return _Scalar(style, value, None)
+    if style is _Style.DOUBLE_QUOTED:
+        # is_bom looks at the start of the string, whatever position it is asked about.
+        escaped = _ANY if value.startswith("\ufeff") else _ESCAPED
+        value = escaped.sub(_escape, value)
+    elif style is _Style.SINGLE_QUOTED:
+        value = value.replace("'", "''")
+    quote = style.value
+    return _Scalar(style, value, None if _KEPT_BREAK.search(value) else quote + value + quote)
+
+
+_KEPT_BREAK = re.compile("([\u2028\u2029])")
+_ANY = re.compile(".", re.DOTALL)
+_ESCAPED = re.compile(f'{_UNPRINTABLE}|["\\\\{_BREAKS}]')
+_NAMED_ESCAPES = {  # emitterc.go, yaml_emitter_write_double_quoted_scalar
+    "\0": "\\0",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    "\x1b": "\\e",
+    '"': '\\"',
+    "\\": "\\\\",
+    "\x85": "\\N",
+    "\xa0": "\\_",
+    "\u2028": "\\L",
+    "\u2029": "\\P",
+}
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    code = ord(char)
+    if char in _NAMED_ESCAPES:
+        return _NAMED_ESCAPES[char]
+    if code <= 0xFF:  # noqa: PLR2004 - two, four or eight digits
+        return f"\\x{code:02X}"
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # noqa: PLR2004
+
+
+# --------------------------------------------------------------------------------------------------
+# What a string would be to a reader if it had no quotes: resolve.go, resolve and parseTimestamp;
+# encode.go, isBase60Float.
+
+_WORDS = frozenset(
+    {
+        *("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"),
+        *("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"),
+        *("", "~", "null", "Null", "NULL"),
+        *(".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF"),
+        *("+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF"),
+        # `<<` is in resolve's table too, but nothing that begins with `<` is looked up there.
+    },
+)
+
+_BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+
+# The next three: once the underscores are taken out. Decimals are among the floats, as are
+# octals that begin with a bare 0.
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_PREFIXED_INT = re.compile(r"([-+]?)0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_SIGN_AFTER_0B = re.compile(r"0b([-+])[01]+")  # strconv.ParseInt(plain[2:], 2, 64)
+_LARGEST = {"": 2**64 - 1, "+": 2**63 - 1, "-": 2**63}  # by sign: ParseInt or ParseUint
+
+# strconv.ParseFloat gets what begins with a dot, and has underscores only between digits.
+_DOTTED_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
+
+# allowedTimestampFormats as time.Parse takes them: one digit will do for two, several spaces for
+# one, a comma for the dot, an offset of up to 24:60.
+_TIMESTAMP = re.compile(
+    r"""
+    (?P<year>[0-9]{4}) - (?P<month>[0-9]{1,2}) - (?P<day>[0-9]{1,2})
+    (?:
+        (?: (?P<zoned>[Tt]) | \ + )
+        (?: [01]?[0-9] | 2[0-3] ) : [0-5]?[0-9] : [0-5]?[0-9] (?: [.,][0-9]+ )?
+        (?(zoned) (?: Z | [-+] (?: [01][0-9] | 2[0-4] ) : (?: [0-5][0-9] | 60 ) ) )
+    )?
+    """,
+    re.VERBOSE,
+)
+
+
+def _resolves(value: str) -> bool:
+    """Whether *value* without quotes would be read as something else than a string."""
+    if value in _WORDS:
+        return True
+    if value[0] not in "+-.0123456789":
+        return False
+    if value[0] == ".":
+        return _is_finite(_DOTTED_FLOAT.fullmatch(value))
+    plain = value.replace("_", "")
+    return (
+        _BASE_60.fullmatch(value) is not None
+        or _is_date(_TIMESTAMP.fullmatch(value))
+        or _is_finite(_FLOAT.fullmatch(plain))
+        or _fits_64_bits(_PREFIXED_INT.fullmatch(plain) or _SIGN_AFTER_0B.fullmatch(plain))
+    )
+
+
+def _is_finite(number: re.Match[str] | None) -> bool:
+    return number is not None and math.isfinite(float(number[0]))
+
+
+def _fits_64_bits(number: re.Match[str] | None) -> bool:
+    if number is None:
+        return False
+    sign = number[1]
+    unsigned = number[0].replace(sign, "", 1)
+    return int(unsigned, base=0) <= _LARGEST[sign]
+
+
+def _is_date(timestamp: re.Match[str] | None) -> bool:
+    if timestamp is None:
+        return False
+    year, month, day = (int(timestamp[name]) for name in ("year", "month", "day"))
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    days = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return 1 <= month <= len(days) and 1 <= day <= days[month - 1]
+
+
+# --------------------------------------------------------------------------------------------------
+# Layout of a string: emitterc.go, yaml_emitter_write_plain_scalar and its three siblings.
+
+_LONE_SPACE = re.compile(r"(?<=[^ ]) (?=[^ ])")
+_FIRST_SPACE = re.compile(r"(?<=[^ ]) (?!\Z)")
+_LINE_START = re.compile(f"(?:\\A|(?<=[{_BREAKS}]))(?=[^{_BREAKS}])")
+
+
+def _string_line(value: str, column: int, indent: int) -> str:
+    style, body, whole = _scalar(value)
+    if whole is not None and column + len(whole) <= _BEST_WIDTH:
+        return whole + "\n"
+    if style is _Style.LITERAL:
+        return _literal(body, indent)
+    quote = style.value
+    column += len(quote)
+    if style is _Style.DOUBLE_QUOTED:
+        text = _fold(body, column, indent, _FIRST_SPACE)
+    else:
+        text = _fold_lines(body, column, indent)
+    return f"{quote}{text}{quote}\n"
+
+
+def _fold_lines(body: str, column: int, indent: int) -> str:
+    """Fold each line of *body*, which keeps its own line breaks, and indent those after them."""
+    pad = " " * indent
+    lines = _KEPT_BREAK.split(body)  # every second one is a line break
+    folded = [_fold(lines[0], column, indent, _LONE_SPACE)]
+    for line_break, line in zip(lines[1::2], lines[2::2], strict=True):
+        folded.append(line_break)
+        if line:
+            folded.append(pad + _fold(line, indent, indent, _LONE_SPACE))
+    return "".join(folded)
+
+
+def _fold(text: str, column: int, indent: int, spaces: re.Pattern[str]) -> str:
+    """Put a line break in place of each of *spaces* that stands past the best width."""
+    folded: list[str] = []
+    done = 0
+    for space in spaces.finditer(text):
+        if column + space.start() - done <= _BEST_WIDTH:
+            continue
+        folded += text[done : space.start()], "\n", " " * indent
+        done = space.end()
+        column = indent
+        if text.startswith(" ", done):  # a reader would take it for indentation
+            folded.append("\\")
+            column += 1
+    folded.append(text[done:])
+    return "".join(folded)
+
+
+def _literal(value: str, indent: int) -> str:
+    """The block that begins with `|`, then a hint at indentation and one at the last breaks.
+
+    Nothing follows a last line that ends with a break of its own.
+    """
+    indentation = str(_BEST_INDENT) if value[0] in " " + _BREAKS else ""
+    chomping, end = "", ""
+    if value[-1] not in _BREAKS:
+        chomping, end = "-", "\n"
+    elif len(value) == 1 or value[-2] in _BREAKS:
+        chomping = "+"
+    return f"|{indentation}{chomping}\n{_LINE_START.sub(' ' * indent, value)}{end}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Keys.
+
+_ANY_BREAK = re.compile("[\r\n\x85\u2028\u2029]")  # yamlprivateh.go, is_break
+_NUMBER = re.compile(r"\d*")  # Unicode's decimal digits, as Go's unicode.IsDigit
+_COUNTS = re.compile(r"[^\D0]\d*\Z")
+
+
+@lru_cache(maxsize=4_096)
+def _simple_key(key: str) -> str | None:
+    """*key* as it stands before `:`, or None if it stands after `?` (check_simple_key)."""
+    if len(key.encode()) > _MAX_SIMPLE_KEY_BYTES or _ANY_BREAK.search(key):
+        return None
+    return _scalar(key).whole
+
+
+@lru_cache(maxsize=1_024)
+def _in_go_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """*keys* in the order of sorter.go, keyList.Less: of letters alone, that of code points.
+
+    Less goes round in circles for some keys that begin with a digit (`01`, `0b`, `1a`, `01`).
+    Go then writes them in one order or another; here it is always the same.
+    """
+    by_code_point = tuple(sorted(keys))
+    if all(map(str.isalpha, keys)):
+        return by_code_point
+    return tuple(sorted(by_code_point, key=cmp_to_key(_compare)))
+
+
+def _compare(a: str, b: str) -> int:
+    for at, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return -1 if _less_at(a, b, at) else 1
+    return len(a) - len(b)
+
+
+def _less_at(a: str, b: str, at: int) -> bool:
+    """Whether *a* stands before *b*; *at* is the first position where they differ.
+
+    1. Two letters (`str.isalpha` is Go's `unicode.IsLetter`): by code point.
+    2. One letter: after what is none.
+    3. Else by the number that begins here, 0 if none does, then its length, then code point. A 0
+       inside a number counts as a digit, other than one at its start.
+    """
+    x, y = a[at], b[at]
+    if x.isalpha() or y.isalpha():
+        return x < y if x.isalpha() and y.isalpha() else y.isalpha()
+    before = "1" if "0" in {x, y} and _COUNTS.search(a[:at]) else ""
+    return _number_key(before, a, at) < _number_key(before, b, at)
+
+
+def _number_key(before: str, text: str, at: int) -> tuple[int, int, str]:
+    match = _NUMBER.match(text, at)
+    digits = before + (match[0] if match else "")
+    value = 0
+    for digit in digits:
+        value = value * 10 + ord(digit) - ord("0")
+    wrapped = (value + 2**63) % 2**64 - 2**63  # as an int64 of Go
+    return wrapped, len(digits), text[at]

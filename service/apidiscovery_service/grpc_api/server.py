@@ -1,0 +1,63 @@
+"""The gRPC server: DiscoveryService, standard health and reflection on one address."""
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+
+from apidiscovery_service.grpc_api.discovery import SERVICE, DiscoveryService
+
+# A document of 20 MB with its hashes fits with room; requests carry a map of hashes at most.
+MAX_SENT_BYTES = 64 * 1024 * 1024
+MAX_RECEIVED_BYTES = 8 * 1024 * 1024
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_SENT_BYTES),
+    ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
+    # Two servers on one port would share its connections at random; taking a taken port is an error.
+    ("grpc.so_reuseport", 0),
+)
+
+
+class GrpcServer:
+    """Serves DiscoveryService until stopped; not serving, by its health, until told."""
+
+    def __init__(self, discovery: DiscoveryService) -> None:
+        self._discovery = discovery
+        self._health = health_aio.HealthServicer()
+        self._server = grpc.aio.server(options=_OPTIONS)
+        self._server.add_generic_rpc_handlers((discovery.handler(),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME),
+            self._server,
+        )
+
+    async def start(self, address: str) -> int:
+        """Listen on `host:port`, port 0 for any free one; return the port.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {address} for gRPC: {error}") from error
+        await self._set(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._server.start()
+        return port
+
+    async def set_ready(self) -> None:
+        """Say by the health service that calls are answered."""
+        await self._set(health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more calls, end the watches, and give the rest of the calls `grace_s` to end."""
+        await self._set(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._discovery.stop_watches()
+        await self._server.stop(grace_s)
+
+    async def _set(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        for service in ("", SERVICE):
+            await self._health.set(service, status)

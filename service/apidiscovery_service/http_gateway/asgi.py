@@ -1,0 +1,204 @@
+"""The ASGI application: reads a request, answers it, counts it.
+
+Answers to discovery requests are kept, ready to send, until the next snapshot, under everything
+of the request that they depend on. The usual request (If-None-Match of a client that is up to
+date) is therefore one look-up: it allocates no document, negotiates nothing and hashes nothing.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import structlog
+
+from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
+from apidiscovery_service.http_gateway.messages import Request, Response
+from apidiscovery_service.http_gateway.respond import Site, respond
+from apidiscovery_service.media_type import JSON, Representation
+from apidiscovery_service.metrics import RequestLabels, RequestStats
+
+# The names and types of the ASGI specification; its scopes and messages are untyped mappings.
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+# All header names and values of a request; Go's default is 1 MiB, no discovery client needs 8 KiB.
+MAX_HEADER_BYTES = 64 * 1024
+
+# Kept answers share their bodies, so this bounds some hundred bytes each; real clients of one
+# server differ in a handful of ways.
+_MAX_KEPT = 1024
+_MAX_KEY_BYTES = 4096
+
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
+_TOO_LARGE = 431
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+_log = structlog.get_logger(__name__)
+
+_Key: TypeAlias = tuple[str, str, bytes, bytes | None, bytes, bytes, bytes | None, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An answer as the two messages that send it, and where it is counted."""
+
+    start: Message
+    body: Message
+    stats: RequestStats
+
+
+class Gateway:
+    """Serves what a registry publishes; mount it anywhere or run it alone.
+
+    Args:
+        encoding: What is served.
+        site: What answers depend on besides.
+        ready: Whether the local sources are in the snapshot; discovery is 503 until then.
+    """
+
+    def __init__(
+        self, encoding: CurrentEncoding, site: Site, ready: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._encoding = encoding
+        self._site = site
+        self._ready = ready
+        self._kept: dict[_Key, _Ready] = {}
+        self._kept_for: EncodedSnapshot = encoding.current
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI connection."""
+        if scope["type"] != "http":
+            await _not_http(scope, receive, send)
+            return
+        started = perf_counter()
+        key = _key(scope)
+        current = self._encoding.current
+        if current is not self._kept_for:
+            self._kept, self._kept_for = {}, current
+        answer = self._kept.get(key)
+        if answer is None:
+            answer = await self._answer(key, scope, current)
+        await send(answer.start)
+        await send(answer.body)
+        answer.stats.observe(perf_counter() - started)
+
+    async def _answer(self, key: _Key, scope: Scope, current: EncodedSnapshot) -> _Ready:
+        request = _request(key, scope)
+        response = self._refusal(scope)
+        if response is None:
+            try:
+                response = await respond(request, current, self._site, ready=self._ready())
+            except Exception:
+                _log.exception("request failed", method=request.method, path=request.path)
+                response = _status(500, "InternalError", "the server failed; its log says why")
+        if response.status in (400, _TOO_LARGE):
+            _log.warning(
+                "bad request", method=request.method, path=request.path, status=response.status
+            )
+        answer = self._prepare(request.method, response)
+        if (
+            response.lasting
+            and current is self._kept_for
+            and len(self._kept) < _MAX_KEPT
+            and sum(len(part) for part in key[:-1] if part) <= _MAX_KEY_BYTES
+        ):
+            self._kept[key] = answer
+        return answer
+
+    @staticmethod
+    def _refusal(scope: Scope) -> Response | None:
+        size = sum(len(name) + len(value) for name, value in scope["headers"])
+        if size > MAX_HEADER_BYTES:
+            message = f"the header fields take {size} bytes, at most {MAX_HEADER_BYTES} are read"
+            return _status(_TOO_LARGE, "RequestHeaderFieldsTooLarge", message)
+        if _BAD_ESCAPE.search(scope.get("raw_path") or b""):
+            return _status(400, "BadRequest", "the path has a malformed percent-encoding")
+        return None
+
+    def _prepare(self, method: str, response: Response) -> _Ready:
+        headers: Headers = list(response.headers)
+        if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
+            headers.append((b"content-length", str(len(response.body)).encode()))
+        labels = RequestLabels(
+            method if method in _METHODS else "OTHER",
+            response.endpoint,
+            response.representation,
+            response.coding,
+            response.status,
+            response.aggregated,
+        )
+        body = b"" if method == "HEAD" else response.body
+        return _Ready(
+            {"type": "http.response.start", "status": response.status, "headers": headers},
+            {"type": "http.response.body", "body": body},
+            self._site.metrics.request_stats(labels),
+        )
+
+
+def _key(scope: Scope) -> _Key:
+    """Return everything of a request that its answer depends on."""
+    accept = content_type = None
+    encoding = none_match = agent = b""
+    headers: Headers = scope["headers"]
+    for name, value in headers:
+        if name == b"accept":
+            accept = value if accept is None else accept
+        elif name == b"accept-encoding":
+            encoding = encoding + b"," + value if encoding else value
+        elif name == b"if-none-match":
+            none_match = none_match + b"," + value if none_match else value
+        elif name == b"user-agent":
+            agent = value
+        elif name == b"content-type":
+            content_type = value if content_type is None else content_type
+    return (
+        scope["method"],
+        scope["path"],
+        scope["query_string"],
+        accept,
+        encoding,
+        none_match,
+        content_type,
+        agent.startswith(_HUMAN_AGENTS),
+    )
+
+
+def _request(key: _Key, scope: Scope) -> Request:
+    method, path, query, accept, encoding, none_match, content_type, human = key
+    # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
+    return Request(
+        method,
+        path.removeprefix(scope.get("root_path", "")),
+        query.decode("latin-1"),
+        (accept or b"").decode("latin-1"),
+        encoding.decode("latin-1"),
+        none_match.decode("latin-1"),
+        (content_type or b"").decode("latin-1"),
+        human,
+    )
+
+
+def _status(code: int, reason: str, message: str) -> Response:
+    body = plain.encode(plain.status(code, reason, message), Representation(JSON))
+    headers = [
+        (b"cache-control", b"no-cache, private"),
+        (b"content-type", JSON.media_type.encode()),
+    ]
+    return Response(code, headers, body, representation=JSON.media_type)
+
+
+async def _not_http(scope: Scope, receive: Receive, send: Send) -> None:
+    """Take part in the lifespan protocol; refuse websockets."""
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1003})

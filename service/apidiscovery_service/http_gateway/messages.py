@@ -1,0 +1,64 @@
+"""A request and a response, apart from ASGI."""
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What of a request an answer can depend on.
+
+    Attributes:
+        method: As sent.
+        path: Percent-decoded, without the prefix under which the application is mounted.
+        query: As sent, without the question mark.
+        accept: The first Accept line; the others count for nothing (Go's `Header.Get`).
+        accept_encoding: All Accept-Encoding lines, joined by commas.
+        if_none_match: All If-None-Match lines, joined by commas.
+        content_type: The first Content-Type line.
+        human: Whether the client is one that people look at: curl, Wget or a browser.
+    """
+
+    method: str
+    path: str
+    query: str = ""
+    accept: str = ""
+    accept_encoding: str = ""
+    if_none_match: str = ""
+    content_type: str = ""
+    human: bool = False
+
+    def parameters(self) -> dict[str, list[str]]:
+        """Return the parameters of the query by name; malformed ones are passed over."""
+        return parse_qs(self.query, keep_blank_values=True, separator="&")
+
+    def parameter(self, name: str) -> str:
+        """Return a parameter's first value; empty when there is none."""
+        return self.parameters().get(name, [""])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, and how to count it.
+
+    Attributes:
+        status: HTTP status code.
+        headers: Names in lower case; a name may occur twice.
+        body: The whole body, also for HEAD.
+        endpoint: Kind of path, for metrics.
+        representation: What was chosen, for metrics.
+        coding: Content coding of the body.
+        aggregated: `api` or `apis` for an aggregated document, else empty.
+        lasting: Whether an equal request gets the same answer until the snapshot changes.
+    """
+
+    status: int
+    headers: Headers = field(default_factory=Headers)
+    body: bytes = b""
+    endpoint: str = "other"
+    representation: str = ""
+    coding: str = "identity"
+    aggregated: str = ""
+    lasting: bool = False

@@ -1,0 +1,365 @@
+"""From a request to its response; no I/O but for waiting on a body that is being made."""
+
+import platform
+import sys
+from dataclasses import dataclass, field, replace
+
+from apidiscovery_service import go_json
+from apidiscovery_service.encoding import APIVersions, EncodedSnapshot, compression, plain
+from apidiscovery_service.encoding.plain import PlainDocument
+from apidiscovery_service.errors import NotAcceptable
+from apidiscovery_service.feature_gates import (
+    RESPONSE_COMPRESSION,
+    STORAGE_VERSION_HASH,
+    FeatureGates,
+)
+from apidiscovery_service.health import ENDPOINTS, Checks
+from apidiscovery_service.http_gateway.conditional import none_match
+from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
+from apidiscovery_service.http_gateway.messages import Headers, Request, Response
+from apidiscovery_service.http_gateway.routes import (
+    DocumentRoute,
+    HealthRoute,
+    IndexRoute,
+    MetricsRoute,
+    MissingRoute,
+    VersionRoute,
+    route,
+)
+from apidiscovery_service.media_type import (
+    JSON,
+    SERIALIZERS,
+    Representation,
+    negotiate,
+    route_accepts,
+)
+from apidiscovery_service.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.snapshot import Snapshot
+
+_MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
+_NOT_CACHED = (b"cache-control", b"no-cache, private")
+_NO_SNIFF = (b"x-content-type-options", b"nosniff")
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+
+# The Kubernetes version whose behaviour and catalogue this server has.
+KUBERNETES_VERSION = ("1", "37")
+
+
+@dataclass(slots=True)
+class Site:
+    """What answers depend on besides the snapshot.
+
+    Attributes:
+        server_address: `host:port` that `/api` tells clients.
+        version: Version of this software.
+    """
+
+    checks: Checks
+    metrics: Metrics
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    server_address: str = "127.0.0.1:8080"
+    version: str = "0"
+
+
+async def respond(request: Request, encoded: EncodedSnapshot, site: Site, *, ready: bool) -> Response:
+    """Answer a request.
+
+    Args:
+        request: The request.
+        encoded: What is served now.
+        site: Everything else that answers depend on.
+        ready: Whether the local sources are in the snapshot; until then only health, version and
+            metrics are answered, for an answer without them would be mistaken for an empty one.
+    """
+    invalid = _invalid_timeout(request)
+    if invalid is not None:
+        return _negotiated_status(request, invalid)
+    target = route(request.path, storage_version_hashes=site.gates[STORAGE_VERSION_HASH])
+    match target:
+        case HealthRoute():
+            return _health(request, target, site.checks)
+        case MetricsRoute():
+            headers = [_NOT_CACHED, (b"content-type", METRICS_CONTENT_TYPE.encode())]
+            return Response(200, headers, site.metrics.text(), "/metrics", "text")
+        case VersionRoute():
+            return _version(request, site)
+        case _ if not ready:
+            return _starting(request)
+        case IndexRoute():
+            return _index(encoded.snapshot, site)
+        case DocumentRoute():
+            return await _document(request, target, encoded, site)
+        case MissingRoute():
+            return _missing(request, target, encoded)
+
+
+# Discovery documents.
+
+
+async def _document(
+    request: Request, target: DocumentRoute, encoded: EncodedSnapshot, site: Site
+) -> Response:
+    if target.plain is not None and not encoded.serves(target.plain):
+        return _missing(request, _above(target), encoded)
+    if target.restful:
+        refused = _restful_refusal(request, _MEDIA_TYPES)
+        if refused is not None:
+            return replace(_negotiated_status(request, refused), endpoint=target.endpoint)
+    versions = site.gates.aggregated_versions if target.aggregated else ()
+    try:
+        representation = negotiate(request.accept, versions)
+    except NotAcceptable as error:
+        return replace(_not_acceptable(error), endpoint=target.endpoint)
+    pretty = representation.serializer is JSON and (representation.pretty or _is_pretty(request))
+    representation = replace(representation, pretty=pretty)
+    if representation.aggregated is not None:
+        return await _aggregated(request, target, representation, encoded, site)
+    return await _plain(request, target, representation, encoded, site)
+
+
+async def _aggregated(
+    request: Request,
+    target: DocumentRoute,
+    representation: Representation,
+    encoded: EncodedSnapshot,
+    site: Site,
+) -> Response:
+    if target.aggregated is None:
+        raise AssertionError(target)
+    core = target.aggregated.core
+    if representation.profile == "nopeer":
+        site.metrics.nopeer_requests.inc()
+        # There is one document, with or without peers; forgetting the profile keeps it one body.
+    representation = replace(representation, profile="")
+    etag = f'"{(encoded.snapshot.core if core else encoded.snapshot.named).etag}"'
+    headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
+    described = Response(
+        304,
+        headers,
+        endpoint=target.endpoint,
+        representation=representation.content_type,
+        aggregated="api" if core else "apis",
+        lasting=True,
+    )
+    if not none_match(request.if_none_match, etag):
+        # No Content-Type: httpcache copies it onto the stored body, and client-go would then take
+        # an aggregated document for a plain one.
+        return described
+    body = await encoded.body(target.aggregated, representation)
+    coding = _coding(request, body, site.gates)
+    if coding != "identity":
+        body = await encoded.body(target.aggregated, representation, coding)
+    site.metrics.document_bytes.labels(
+        described.aggregated, representation.content_type, coding
+    ).set(len(body))
+    headers = [*headers, *_content_headers(representation, coding)]
+    return replace(described, status=200, headers=headers, body=body, coding=coding)
+
+
+async def _plain(
+    request: Request,
+    target: DocumentRoute,
+    representation: Representation,
+    encoded: EncodedSnapshot,
+    site: Site,
+) -> Response:
+    document = target.plain or APIVersions(site.server_address)
+    representation = replace(representation, profile="")
+    body = await encoded.body(document, representation)
+    coding = _coding(request, body, site.gates)
+    if coding != "identity":
+        body = await encoded.body(document, representation, coding)
+    return Response(
+        200,
+        [_NOT_CACHED, *_content_headers(representation, coding)],
+        body,
+        target.endpoint,
+        representation.content_type,
+        coding,
+        lasting=True,
+    )
+
+
+def _coding(request: Request, body: bytes, gates: FeatureGates) -> compression.Coding:
+    if len(body) < compression.MIN_COMPRESSED_BYTES or not gates[RESPONSE_COMPRESSION]:
+        return "identity"
+    return compression.choose(request.accept_encoding)
+
+
+def _content_headers(representation: Representation, coding: compression.Coding) -> Headers:
+    headers = [(b"content-type", representation.content_type.encode())]
+    if coding != "identity":
+        headers += [(b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")]
+    return headers
+
+
+def _is_pretty(request: Request) -> bool:
+    """Tell whether a person reads the answer.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go:isPrettyPrint.
+    """
+    asked = request.parameter("pretty")
+    return parse_bool(asked) if asked else request.human
+
+
+# What is refused.
+
+
+def _restful_refusal(request: Request, produced: tuple[str, ...]) -> PlainDocument | None:
+    """Return what go-restful says against a request, None if it lets it through.
+
+    Source: emicklei/go-restful jsr311.go:detectRoute; the mapping to Status is k8s.io/apiserver
+    pkg/server/handler.go:serviceErrorHandler.
+    """
+    if request.method != "GET":
+        message = "the server does not allow this method on the requested resource"
+        return plain.status(405, "MethodNotAllowed", message, details=True)
+    content_type = request.content_type.partition(";")[0].strip()
+    if content_type and content_type not in produced:
+        message = "415: Unsupported Media Type"
+        return plain.status(415, "UnsupportedMediaType", message, details=True)
+    if not route_accepts(request.accept, produced):
+        available = ", ".join(produced)
+        message = f"406: Not Acceptable\n\nAvailable representations: {available}"
+        return plain.status(406, "NotAcceptable", message, details=True)
+    return None
+
+
+def _not_acceptable(error: NotAcceptable) -> Response:
+    body = plain.encode(
+        plain.status(406, "NotAcceptable", str(error)), Representation(JSON, pretty=True)
+    )
+    headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    return Response(406, headers, body, representation=JSON.media_type)
+
+
+def _negotiated_status(request: Request, status: PlainDocument) -> Response:
+    """Answer with a Status in the form that the client accepts, pretty JSON if there is none.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go:ErrorNegotiated.
+    """
+    try:
+        representation = negotiate(request.accept)
+    except NotAcceptable:
+        representation = Representation(JSON, pretty=True)
+    if representation.serializer is JSON and (representation.pretty or _is_pretty(request)):
+        representation = replace(representation, pretty=True)
+    code = status.fields["code"]
+    if not isinstance(code, int):
+        raise TypeError(code)
+    return Response(
+        code,
+        [_NOT_CACHED, (b"content-type", representation.serializer.media_type.encode())],
+        plain.encode(status, representation),
+        representation=representation.serializer.media_type,
+    )
+
+
+def _invalid_timeout(request: Request) -> PlainDocument | None:
+    """Check `?timeout=`, which client-go always sends.
+
+    Source: k8s.io/apiserver pkg/endpoints/filters/request_deadline.go:parseTimeout.
+    """
+    if "timeout" not in request.query:
+        return None
+    timeout = request.parameter("timeout")
+    wrong = duration_error(timeout) if timeout else None
+    if wrong is None:
+        return None
+    message = f"invalid timeout specified in the request URL - {wrong}"
+    return plain.status(400, "BadRequest", message)
+
+
+def _above(target: DocumentRoute) -> MissingRoute:
+    """Return what is missing when a document is not there: `/api/...` belongs to go-restful."""
+    return MissingRoute("") if target.endpoint == "/api/{version}" else MissingRoute()
+
+
+def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -> Response:
+    """Answer 404: a Status below a group-version that is served and below `/api`, else text."""
+    known = target.group == "" or (
+        target.group is not None and encoded.version(target.group, target.version) is not None
+    )
+    if not known:
+        return _text(404, "404 page not found\n")
+    message = "the server could not find the requested resource"
+    return _negotiated_status(request, plain.status(404, "NotFound", message, details=True))
+
+
+def _starting(request: Request) -> Response:
+    """Answer before the sources have been read.
+
+    Source: k8s.io/apiserver pkg/util/notfoundhandler.
+    """
+    message = (
+        "the request has been made before all known HTTP paths have been installed, "
+        "please try again"
+    )
+    status = plain.status(503, "ServiceUnavailable", message, retry_after_s=5)
+    response = _negotiated_status(request, status)
+    return replace(response, headers=[*response.headers, (b"retry-after", b"5")])
+
+
+def _text(code: int, text: str, endpoint: str = "other") -> Response:
+    return Response(code, [_NOT_CACHED, _TEXT, _NO_SNIFF], text.encode(), endpoint, "text")
+
+
+# Everything but discovery.
+
+
+def _health(request: Request, target: HealthRoute, checks: Checks) -> Response:
+    endpoint = f"/{target.endpoint}"
+    if target.check:
+        return _single_check(target, checks)
+    parameters = request.parameters()
+    report = checks.report(target.endpoint, parameters.get("exclude", ()))
+    if not report.passed:
+        return _text(500, report.text, endpoint)
+    return _text(200, report.text if "verbose" in parameters else "ok", endpoint)
+
+
+def _single_check(target: HealthRoute, checks: Checks) -> Response:
+    endpoint = f"/{target.endpoint}"
+    try:
+        wrong = checks.single(target.endpoint, target.check)
+    except KeyError:
+        return _text(404, "404 page not found\n")
+    if wrong is not None:
+        return _text(500, f"internal server error: {wrong}\n", endpoint)
+    return _text(200, "ok", endpoint)
+
+
+def _version(request: Request, site: Site) -> Response:
+    refused = _restful_refusal(request, (JSON.media_type,))
+    if refused is not None:
+        return replace(_negotiated_status(request, refused), endpoint="/version")
+    major, minor = KUBERNETES_VERSION
+    body = go_json.dumps_pretty(
+        {
+            "major": major,
+            "minor": minor,
+            "gitVersion": f"v{major}.{minor}.0+apidiscovery-{site.version}",
+            "gitCommit": "",
+            "gitTreeState": "",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": sys.implementation.name,
+            "platform": f"{sys.platform}/{platform.machine()}",
+        }
+    )
+    headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    return Response(200, headers, body, "/version", JSON.media_type)
+
+
+def _index(snapshot: Snapshot, site: Site) -> Response:
+    paths = ["/api", "/apis", "/apis/", "/metrics", "/version"]
+    for published in (*snapshot.core.groups, *snapshot.named.groups):
+        root = f"/apis/{published.name}" if published.name else "/api"
+        paths.append(root)
+        paths += [f"{root}/{version.version}" for version in published.group.versions]
+    for endpoint in ENDPOINTS:
+        paths.append(f"/{endpoint}")
+        paths += [f"/{endpoint}/{name}" for name in site.checks.names(endpoint)]
+    headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    return Response(200, headers, plain.index(paths), "/", JSON.media_type)

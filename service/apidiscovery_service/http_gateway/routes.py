@@ -1,0 +1,121 @@
+"""From a path to what it serves.
+
+Which part of kube-apiserver answers a path decides small things that clients see: `/apis` and
+`/apis/{group}` take any method, while `/api`, `/api/v1` and `/apis/{group}/{version}` go through
+go-restful, which takes GET alone and looks at Accept in its own way first. Sources:
+k8s.io/kube-aggregator pkg/apiserver/apiserver.go:NewWithDelegate; k8s.io/apiserver
+pkg/server/handler.go:director.ServeHTTP.
+"""
+
+from dataclasses import dataclass
+
+from apidiscovery_service.encoding import (
+    Aggregated,
+    APIGroup,
+    APIGroupList,
+    APIResourceList,
+    Target,
+)
+from apidiscovery_service.health import ENDPOINTS, Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRoute:
+    """A discovery document.
+
+    Attributes:
+        endpoint: Kind of path, for metrics.
+        plain: What a plain Accept gets; None for `/api`, whose document tells the server's own
+            address.
+        aggregated: What an aggregated Accept gets, where there is such a thing.
+        restful: Whether go-restful stands before it.
+    """
+
+    endpoint: str
+    plain: Target | None
+    aggregated: Aggregated | None = None
+    restful: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRoute:
+    """A health endpoint, or one check of it."""
+
+    endpoint: Endpoint
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRoute:
+    """`/version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRoute:
+    """`/metrics`."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRoute:
+    """`/`, the list of paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRoute:
+    """A path that nothing serves.
+
+    Attributes:
+        group: The group below which it lies, None if below no group-version.
+        version: The version below which it lies.
+    """
+
+    group: str | None = None
+    version: str = ""
+
+
+Route = DocumentRoute | HealthRoute | VersionRoute | MetricsRoute | IndexRoute | MissingRoute
+
+_APIS = DocumentRoute("/apis", APIGroupList(), Aggregated(core=False), restful=False)
+# The aggregator registers the unwrapped handler at `/apis/`: never aggregated.
+_APIS_SLASH = DocumentRoute("/apis", APIGroupList(), restful=False)
+_API = DocumentRoute("/api", None, Aggregated(core=True))
+
+_FIXED: dict[str, Route] = {
+    "/": IndexRoute(),
+    "/index.html": IndexRoute(),
+    "/api": _API,
+    "/api/": _API,
+    "/apis": _APIS,
+    "/apis/": _APIS_SLASH,
+    "/metrics": MetricsRoute(),
+    "/version": VersionRoute(),
+    "/version/": VersionRoute(),
+    **{f"/{endpoint}": HealthRoute(endpoint) for endpoint in ENDPOINTS},
+}
+
+
+def route(path: str, *, storage_version_hashes: bool = True) -> Route:
+    """Return what a path serves; whether the group or version exists is not looked at."""
+    fixed = _FIXED.get(path)
+    if fixed is not None:
+        return fixed
+    _, first, *rest = path.split("/")
+    if first in ENDPOINTS:
+        return HealthRoute(first, "/".join(rest))
+    if len(rest) > 1 and rest[-1] == "":
+        rest.pop()
+    match first, rest:
+        case "api", [version]:
+            target = APIResourceList("", version, storage_version_hashes)
+            return DocumentRoute("/api/{version}", target)
+        case "apis", [group]:
+            return DocumentRoute("/apis/{group}", APIGroup(group), restful=False)
+        case "apis", [group, version]:
+            target = APIResourceList(group, version, storage_version_hashes)
+            return DocumentRoute("/apis/{group}/{version}", target)
+        case "api", [version, *_]:
+            return MissingRoute("", version)
+        case "apis", [group, version, *_]:
+            return MissingRoute(group, version)
+        case _:
+            return MissingRoute()

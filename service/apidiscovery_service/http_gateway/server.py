@@ -1,0 +1,146 @@
+"""Granian, embedded: HTTP/1.1 and HTTP/2 for an ASGI application on this event loop.
+
+The listening socket is ours: Granian's own sets SO_REUSEPORT, with which a second server on a
+taken port starts without an error and takes half of the connections, and it does not tell which
+port it took for port 0.
+"""
+
+import asyncio
+import os
+import socket
+from typing import Any
+
+from granian._granian import SocketHolder
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings, HTTP2Settings
+from granian.log import LogLevels
+from granian.server.embed import Server
+
+from apidiscovery_service.http_gateway.asgi import Gateway
+
+_BACKLOG = 1024
+_MAX_CONNECTIONS = 4096
+
+# Above the gateway's own limit (asgi.MAX_HEADER_BYTES), which answers with a Status and a log
+# line; beyond this Granian answers 431 by itself.
+_MAX_READ_BYTES = 1024 * 1024
+_HEADER_TIMEOUT_MS = 30_000
+_PING_EVERY_MS = 30_000
+_PING_TIMEOUT_S = 10
+
+# After the connections are cut, what is left to do is to notice.
+_CUT_S = 1.0
+
+# No handlers of its own: the process has set up logging.
+_LOGGING: dict[str, Any] = {
+    "incremental": True,
+    "formatters": {},
+    "handlers": {},
+    "loggers": {"_granian": {}},
+}
+
+
+class _OwnSocketServer(Server):
+    """Granian on a socket that listens already; it closes the descriptor when it stops."""
+
+    def __init__(self, application: Gateway, listening: socket.socket) -> None:
+        host, port = listening.getsockname()[:2]
+        super().__init__(
+            application,
+            address=host,
+            port=port,
+            interface=Interfaces.ASGINL,
+            http=HTTPModes.auto,
+            websockets=False,
+            backlog=_BACKLOG,
+            backpressure=_MAX_CONNECTIONS,
+            http1_settings=HTTP1Settings(
+                header_read_timeout=_HEADER_TIMEOUT_MS, max_buffer_size=_MAX_READ_BYTES
+            ),
+            http2_settings=HTTP2Settings(
+                keep_alive_interval=_PING_EVERY_MS,
+                keep_alive_timeout=_PING_TIMEOUT_S,
+                max_headers_size=_MAX_READ_BYTES,
+            ),
+            log_level=LogLevels.error,
+            log_dictconfig=_LOGGING,
+        )
+        self._descriptor = listening.detach()
+
+    def _init_shared_socket(self) -> None:
+        self._ssp = None
+        self._shd = SocketHolder(self._descriptor, False, self.backlog)  # noqa: FBT003 - no unix socket
+        self._sfd = self._descriptor
+
+
+class HttpServer:
+    """Serves a gateway until stopped."""
+
+    def __init__(self, gateway: Gateway, host: str, port: int) -> None:
+        """Listen.
+
+        Args:
+            gateway: What answers.
+            host: A name or a literal IPv4 or IPv6 address.
+            port: 0 for any free one.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        listening = _listen(host, port)
+        self._address: tuple[str, int] = listening.getsockname()[:2]
+        self._server = _OwnSocketServer(gateway, listening)
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return self._address[1]
+
+    async def serve(self) -> None:
+        """Serve until `stop`; connections made before wait in the kernel's queue."""
+        self._serving = asyncio.create_task(self._server.serve())
+        await self._serving
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more connections, let requests end for up to `grace_s`, then cut what is left.
+
+        Granian waits without end for an HTTP/2 client that has stopped reading.
+        """
+        if self._serving is None:
+            return
+        self._server.stop()
+        done, _ = await asyncio.wait([self._serving], timeout=grace_s)
+        if not done:
+            _cut_connections(self.port)
+            await asyncio.wait([self._serving], timeout=_CUT_S)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setblocking(False)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        reason = error.strerror or error
+        raise OSError(f"cannot listen on {host}:{port} for HTTP: {reason}") from error
+    return listening
+
+
+def _cut_connections(port: int) -> None:
+    """Shut down this process's accepted connections on a port; Granian does not hand them out."""
+    for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        try:
+            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+                inet = connection.family in (socket.AF_INET, socket.AF_INET6)
+                if inet and connection.getsockname()[1] == port:
+                    connection.getpeername()  # raises for the listening socket
+                    connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            continue  # no socket, or gone by now

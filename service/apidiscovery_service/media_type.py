@@ -1,0 +1,222 @@
+"""From an Accept header to the one representation that answers it, or to 406.
+
+This is kube-apiserver's algorithm and not RFC 9110: no quoting, `q=0` excludes nothing, and a
+clause that names an aggregated document beats every plain one whatever its weight. Sources:
+munnerz/goautoneg autoneg.go:ParseAccept; k8s.io/apiserver
+pkg/endpoints/handlers/negotiation/negotiate.go:NegotiateMediaTypeOptions and
+pkg/endpoints/discovery/aggregated/negotiation.go:IsAggregatedDiscoveryGVK.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cmp_to_key
+
+from apidiscovery_service.errors import NotAcceptable
+
+AGGREGATED_GROUP = "apidiscovery.k8s.io"
+AGGREGATED_KIND = "APIGroupDiscoveryList"
+
+# Go sorts up to this many clauses by insertion; the comparison is no strict weak order, so the
+# algorithm decides the result.
+_GO_INSERTION_SORT_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Serializer:
+    """One way to write a document.
+
+    Attributes:
+        streams: Whether `stream=watch` may be asked of it.
+    """
+
+    type: str
+    subtype: str
+    streams: bool
+
+    @property
+    def media_type(self) -> str:
+        return f"{self.type}/{self.subtype}"
+
+
+JSON = Serializer("application", "json", streams=True)
+YAML = Serializer("application", "yaml", streams=False)
+PROTOBUF = Serializer("application", "vnd.kubernetes.protobuf", streams=True)
+
+# In the order of k8s.io/apimachinery pkg/runtime/serializer/codec_factory.go, which also decides
+# what a wildcard means.
+SERIALIZERS = (JSON, YAML, PROTOBUF)
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """What a request is answered with.
+
+    Attributes:
+        serializer: How the body is written.
+        aggregated: Version of the aggregated document (`v2`, `v2beta1`); None for a plain one.
+        pretty: Whether JSON is indented because the clause says so (`pretty=1`).
+        profile: The clause's `profile`, such as `nopeer`; it selects content, never the form.
+    """
+
+    serializer: Serializer
+    aggregated: str | None = None
+    pretty: bool = False
+    profile: str = ""
+
+    @property
+    def content_type(self) -> str:
+        """The value of Content-Type: parameters in the order g, v, as, and never a charset.
+
+        client-go up to 0.27.1 compares it as a string.
+        """
+        if self.aggregated is None:
+            return self.serializer.media_type
+        return (
+            f"{self.serializer.media_type};g={AGGREGATED_GROUP};v={self.aggregated}"
+            f";as={AGGREGATED_KIND}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One media range of an Accept header, with its weight and its parameters."""
+
+    type: str
+    subtype: str
+    weight: float = 1.0
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def converts(self) -> bool:
+        """Whether the clause asks for another kind of document, well or badly."""
+        return any(name in self.parameters for name in ("g", "v", "as"))
+
+    def aggregated_version(self) -> str | None:
+        """Return the version of the aggregated document that is asked for, if one is."""
+        names = self.parameters
+        if names.get("g") == AGGREGATED_GROUP and names.get("as") == AGGREGATED_KIND:
+            return names.get("v")
+        return None
+
+    def matches(self, serializer: Serializer) -> bool:
+        """Tell whether the range and the parameters `stream` and `sv` admit the serializer."""
+        same_type = self.type in (serializer.type, "*") and (self.type != "*" or self.subtype == "*")
+        if not same_type or self.subtype not in (serializer.subtype, "*"):
+            return False
+        stream = self.parameters.get("stream")
+        if stream and (stream != "watch" or not serializer.streams):
+            return False
+        return not self.parameters.get("sv")
+
+
+def _weight(text: str) -> float:
+    """Read `q` as Go's ParseFloat does; what cannot be read weighs nothing."""
+    if text != text.strip() or "_" in text:
+        return 0.0
+    try:
+        weight = float(text)
+    except ValueError:
+        return 0.0
+    return weight if weight == weight else 0.0  # noqa: PLR0124 - NaN compares with nothing
+
+
+def _clause(part: str) -> Clause | None:
+    media_range, _, rest = part.strip(" ").partition(";")
+    main, slash, sub = media_range.partition("/")
+    main, sub = main.strip(" "), sub if slash else ""
+    if not sub:
+        if main != "*":
+            return None
+        sub = "*"
+    sub, _, extra = sub.partition("/")
+    if extra:
+        return None
+    weight, parameters = 1.0, dict[str, str]()
+    for piece in rest.split(";") if rest else ():
+        name, _, value = piece.partition("=")
+        if not value or "=" in value:
+            continue
+        if name.strip(" ") == "q":
+            weight = _weight(value)
+        else:
+            parameters[name.strip(" ")] = value.strip(" ")
+    return Clause(main, sub.strip(" "), weight, parameters)
+
+
+def _less(a: Clause, b: Clause) -> bool:
+    return (
+        a.weight > b.weight
+        or (a.type != "*" and b.type == "*")
+        or (a.subtype != "*" and b.subtype == "*")
+    )
+
+
+def _go_sorted(clauses: list[Clause]) -> list[Clause]:
+    if len(clauses) > _GO_INSERTION_SORT_MAX:
+        # Go's pattern-defeating quicksort has no stated result for such a comparison; a stable
+        # sort is as good, and a hostile header costs no more than n log n.
+        return sorted(clauses, key=cmp_to_key(lambda a, b: _less(b, a) - _less(a, b)))
+    for i in range(1, len(clauses)):
+        j = i
+        while j > 0 and _less(clauses[j], clauses[j - 1]):
+            clauses[j], clauses[j - 1] = clauses[j - 1], clauses[j]
+            j -= 1
+    return clauses
+
+
+def parse_accept(header: str) -> list[Clause]:
+    """Return the clauses of an Accept header in the order in which they are tried."""
+    clauses = (_clause(part) for part in header.split(","))
+    return _go_sorted([clause for clause in clauses if clause is not None])
+
+
+def _pairs(clauses: Iterable[Clause]) -> Iterator[tuple[Clause, Representation]]:
+    for clause in clauses:
+        for serializer in SERIALIZERS:
+            if clause.matches(serializer):
+                yield (
+                    clause,
+                    Representation(
+                        serializer,
+                        pretty=clause.parameters.get("pretty") == "1",
+                        profile=clause.parameters.get("profile", ""),
+                    ),
+                )
+
+
+def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation:
+    """Choose the representation that answers an Accept header.
+
+    Args:
+        accept: The first Accept header line; empty when there is none.
+        aggregated: Versions of the aggregated document that can be served here, in any order; the
+            header decides between them.
+
+    Returns:
+        An aggregated representation if any clause admits one, else a plain one.
+
+    Raises:
+        NotAcceptable: No clause admits anything that can be served.
+    """
+    if not accept:
+        return Representation(JSON)
+    clauses = parse_accept(accept)
+    for clause, representation in _pairs(clauses):
+        version = clause.aggregated_version()
+        if version in aggregated:
+            return replace(representation, aggregated=version)
+    for clause, representation in _pairs(clauses):
+        if not clause.converts:
+            return representation
+    raise NotAcceptable(tuple(serializer.media_type for serializer in SERIALIZERS))
+
+
+def route_accepts(accept: str, produced: Sequence[str]) -> bool:
+    """Tell whether go-restful lets a request through to a route that produces these media types.
+
+    It comes before `negotiate` on `/api`, `/api/v1`, `/apis/{group}/{version}` and `/version`, and
+    is cruder: a clause counts up to its first `;` and must equal a media type or `*/*`, so that
+    `application/*` is refused. Source: emicklei/go-restful route.go:matchesAccept.
+    """
+    ranges = [part.partition(";")[0].strip() for part in (accept or "*/*").split(",")]
+    return any(media_range == "*/*" or media_range in produced for media_range in ranges)

@@ -1,0 +1,146 @@
+"""What is discovered, as frozen facts: groups, their versions, resources and subresources.
+
+These are the documents' contents apart from any encoding: no protobuf message and no JSON text.
+`None` and the empty tuple differ only where Kubernetes tells them apart on the wire (`verbs`).
+Sources: k8s.io/api apidiscovery/v2/types.go, k8s.io/apimachinery meta/v1/types.go.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+CORE_GROUP = ""
+
+
+class Scope(StrEnum):
+    """Whether objects of a resource live in namespaces."""
+
+    CLUSTER = "Cluster"
+    NAMESPACED = "Namespaced"
+
+
+class Freshness(StrEnum):
+    """Whether a version entry is known to be what its server serves now."""
+
+    CURRENT = "Current"
+    STALE = "Stale"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersionKind:
+    """Names a schema. Empty `group` and `version` mean those of the enclosing version entry."""
+
+    group: str
+    version: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """An endpoint below an object, such as `scale`.
+
+    Attributes:
+        response_kind: None when the server does not tell.
+        accepted_types: What may be sent there besides `response_kind`, in the server's order.
+        verbs: In the server's order; None is written as JSON `null`, empty as `[]`.
+    """
+
+    subresource: str
+    response_kind: GroupVersionKind | None
+    verbs: tuple[str, ...] | None
+    accepted_types: tuple[GroupVersionKind, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object that is served.
+
+    Attributes:
+        resource: The plural that stands in URLs.
+        scope: `Cluster` or `Namespaced`; kept as text, since an upstream may say anything.
+        verbs: In the server's order; None is written as JSON `null`, empty as `[]`.
+        storage_version_hash: Only in unaggregated documents; empty when the resource is not
+            persisted or its storage version is not known.
+    """
+
+    resource: str
+    response_kind: GroupVersionKind | None
+    scope: str
+    singular_resource: str
+    verbs: tuple[str, ...] | None
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    storage_version_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one version of a group serves.
+
+    Attributes:
+        freshness: `Current`, `Stale` or, from an upstream, anything else; empty is not written.
+    """
+
+    version: str
+    resources: tuple[Resource, ...] = ()
+    freshness: str = Freshness.CURRENT
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An API group; `name` is empty for the core group. Versions stand in order of preference."""
+
+    name: str
+    versions: tuple[Version, ...]
+
+
+class Precedence(IntEnum):
+    """Which source wins a group-version that several offer: the lowest number.
+
+    Source: k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go, the `...Source`
+    constants. `CATALOG` is our own: the packaged catalogue yields to documents that the operator
+    gave.
+    """
+
+    AGGREGATOR = 0
+    BUILTIN = 100
+    CATALOG = 150
+    CRD = 200
+
+
+LAST_RANK = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One group-version as a source offers it.
+
+    Attributes:
+        group_priority: The greatest of a group's versions in use puts the group before others.
+        version_priority: Puts the version before others of its group.
+        group_rank: Decides between groups of equal priority, lowest first, before their names do;
+            a list whose own order is kept ranks its groups by their place.
+        version_rank: The same between versions of the group.
+    """
+
+    group: str
+    version: Version
+    group_priority: int
+    version_priority: int
+    group_rank: int = LAST_RANK
+    version_rank: int = LAST_RANK
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """All that one source offers; a later contribution of the same source replaces it.
+
+    Attributes:
+        source: Unique name of the source; decides between sources of equal precedence, lowest
+            first.
+        offers: At most one of each group-version.
+    """
+
+    source: str
+    precedence: Precedence
+    offers: tuple[Offer, ...]

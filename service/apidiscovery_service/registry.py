@@ -1,0 +1,175 @@
+"""The latest contribution of every source, merged into one snapshot.
+
+The rules are those of k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go:
+calculateAPIGroupsLocked. The unit of conflict is the group-version: the source of lowest
+precedence number wins it whole, and when that source withdraws, the next one re-appears. The
+result depends on which contributions there are, never on the order in which they came.
+
+Only `_publish` assigns the snapshot.
+"""
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+
+from apidiscovery_service.errors import InvalidContribution
+from apidiscovery_service.model import CORE_GROUP, Contribution, Group, Offer
+from apidiscovery_service.snapshot import GroupKey, PublishedGroup, Snapshot
+from apidiscovery_service.version_priority import kube_aware_key
+
+Listener = Callable[[Snapshot], None]
+
+# What the aggregator lists first whatever its priority.
+# Source: k8s.io/kube-aggregator pkg/apiserver/handler_apis.go:apisHandler.ServeHTTP.
+_LISTED_FIRST = "apiregistration.k8s.io"
+
+_Candidates = dict[str, tuple[Contribution, dict[str, Offer]]]
+
+
+class Registry:
+    """Merges contributions; `snapshot` is the present result.
+
+    It belongs to one thread. A snapshot, once read, may go anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._contributions: dict[str, Contribution] = {}
+        # group -> source -> (contribution, version -> offer)
+        self._offered: dict[str, _Candidates] = {}
+        self._published: dict[str, PublishedGroup] = {}
+        self._snapshot = Snapshot()
+        self._listeners: list[Listener] = []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is served now."""
+        return self._snapshot
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources with a contribution, sorted."""
+        return tuple(sorted(self._contributions))
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each new snapshot, at once and in this thread, until undone.
+
+        Returns:
+            What to call to end the subscription.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, *contributions: Contribution) -> Snapshot:
+        """Take contributions in place of earlier ones of the same sources, all at once.
+
+        Returns:
+            The snapshot that has them; the one before if nothing that is served changed.
+
+        Raises:
+            InvalidContribution: One offers a group-version twice; then none is taken.
+        """
+        indexed = [(contribution, _by_group(contribution)) for contribution in contributions]
+        touched: set[str] = set()
+        for contribution, groups in indexed:
+            touched |= self._forget(contribution.source, groups)
+            self._contributions[contribution.source] = contribution
+            for group, versions in groups.items():
+                candidates = self._offered.setdefault(group, {})
+                candidates[contribution.source] = (contribution, versions)
+        return self._publish(touched)
+
+    def withdraw(self, *sources: str) -> Snapshot:
+        """Drop what these sources contributed; unknown ones are passed over."""
+        touched: set[str] = set()
+        for source in sources:
+            touched |= self._forget(source, {})
+        return self._publish(touched)
+
+    def _forget(self, source: str, successors: dict[str, dict[str, Offer]]) -> set[str]:
+        """Take a source out of the index; return the groups that may look different with its
+        `successors` in its place.
+        """
+        touched = set(successors)
+        former = self._contributions.pop(source, None)
+        for group in {offer.group for offer in former.offers} if former else ():
+            candidates = self._offered[group]
+            contribution, versions = candidates.pop(source)
+            if successors.get(group) == versions and contribution.precedence == former.precedence:
+                touched.discard(group)
+            else:
+                touched.add(group)
+            if not candidates:
+                del self._offered[group]
+        return touched
+
+    def _publish(self, touched: Iterable[str]) -> Snapshot:
+        fresh: list[PublishedGroup] = []
+        gone: set[PublishedGroup] = set()
+        for name in touched:
+            before = self._published.get(name)
+            after = _merge(name, self._offered[name], before) if name in self._offered else None
+            if after is before:
+                continue
+            if before is not None:
+                gone.add(self._published.pop(name))
+            if after is not None:
+                fresh.append(after)
+                self._published[name] = after
+        if fresh or gone:
+            self._assign(fresh, gone)
+        return self._snapshot
+
+    def _assign(self, fresh: list[PublishedGroup], gone: set[PublishedGroup]) -> None:
+        former = (*self._snapshot.core.groups, *self._snapshot.named.groups)
+        groups = [group for group in former if group not in gone]
+        groups += fresh
+        groups.sort(key=attrgetter("key"))  # nearly sorted, so about one comparison a group
+        self._snapshot = Snapshot(tuple(groups), self._snapshot)
+        for listener in tuple(self._listeners):
+            listener(self._snapshot)
+
+
+def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
+    groups: dict[str, dict[str, Offer]] = {}
+    for offer in contribution.offers:
+        versions = groups.setdefault(offer.group, {})
+        if versions.setdefault(offer.version.version, offer) is not offer:
+            name = f"{offer.group}/{offer.version.version}".lstrip("/")
+            raise InvalidContribution(f"source {contribution.source!r} offers {name} twice")
+    return groups
+
+
+def _merge(name: str, candidates: _Candidates, before: PublishedGroup | None) -> PublishedGroup:
+    """Return the group that the candidates make; `before` itself if it is the same."""
+    winners: dict[str, Offer] = {}
+    by_precedence = sorted(
+        candidates.values(), key=lambda candidate: (candidate[0].precedence, candidate[0].source)
+    )
+    for _, versions in by_precedence:
+        for version, offer in versions.items():
+            winners.setdefault(version, offer)
+    offers = sorted(winners.values(), key=_version_key)
+    group = Group(name, tuple(offer.version for offer in offers))
+    key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
+    list_key = _list_key(name, offers)
+    if before and (before.group, before.key, before.list_key) == (group, key, list_key):
+        return before
+    return PublishedGroup(group, key, list_key)
+
+
+def _version_key(offer: Offer) -> tuple[int, int, tuple[int, int, int, str]]:
+    return (-offer.version_priority, offer.version_rank, kube_aware_key(offer.version.version))
+
+
+def _list_key(name: str, offers: list[Offer]) -> GroupKey:
+    """Return the place of the group in the unaggregated list.
+
+    Ties are decided by the name of an APIService object, `<version>.<group>`, and so by the
+    version first. Source: k8s.io/kube-aggregator
+    pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGroupAndVersion.
+    """
+    if name in (CORE_GROUP, _LISTED_FIRST):
+        return (-(2**31), 0, name)
+    return min(
+        (-offer.group_priority, offer.group_rank, f"{offer.version.version}.{name}")
+        for offer in offers
+    )

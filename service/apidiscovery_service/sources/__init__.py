@@ -1,0 +1,1 @@
+"""Where contributions come from: the packaged catalogue and manifest files."""

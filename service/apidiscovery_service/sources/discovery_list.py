@@ -1,0 +1,214 @@
+"""`APIGroupDiscoveryList` documents as a person or a server wrote them, into the model.
+
+Unknown fields are errors, since a misspelt field would otherwise vanish without a word; of
+`metadata` only the name counts, and the rest of ObjectMeta is passed over, so that a saved answer
+of any server can be used as it is.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar, cast
+
+from apidiscovery_service.model import (
+    Freshness,
+    GroupVersionKind,
+    Resource,
+    Scope,
+    Subresource,
+    Version,
+)
+
+API_VERSIONS = ("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1")
+KIND = "APIGroupDiscoveryList"
+
+Path: TypeAlias = tuple[str | int, ...]
+T = TypeVar("T")
+
+# RFC 1123 subdomain and RFC 1035 label, as Kubernetes names groups and versions.
+_GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_VERSION_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+class InvalidField(Exception):  # noqa: N818 - raised to be placed in a file by who knows the file
+    """A field of a document is not as it must be.
+
+    Attributes:
+        path: Keys and indices from the document to the field.
+    """
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def path_text(path: Path) -> str:
+    """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+class Node:
+    """A value in a document, and where it stands."""
+
+    def __init__(self, value: object, path: Path = ()) -> None:
+        self.value = value
+        self.path = path
+
+    def fail(self, message: str) -> InvalidField:
+        return InvalidField(self.path, message)
+
+    def mapping(self, *known: str) -> "Mapping[str, Node]":
+        """Return the fields that are set; null is the same as absent, as it is to Go.
+
+        Args:
+            known: Names that may occur; none at all means any.
+        """
+        if not isinstance(self.value, dict):
+            raise self.fail(f"want an object, got {self._seen()}")
+        fields = cast("dict[object, object]", self.value)
+        for name in fields:
+            if not isinstance(name, str):
+                raise self.fail(f"want field names, got {name!r}")
+            if known and name not in known:
+                raise InvalidField(
+                    (*self.path, name), f"unknown field; known here are {', '.join(known)}"
+                )
+        return {
+            cast("str", name): Node(value, (*self.path, cast("str", name)))
+            for name, value in fields.items()
+            if value is not None
+        }
+
+    def items(self, read: "Callable[[Node], T]") -> tuple[T, ...]:
+        """Return each element of a list as `read` makes it."""
+        if not isinstance(self.value, list):
+            raise self.fail(f"want a list, got {self._seen()}")
+        elements = cast("list[object]", self.value)
+        return tuple(read(Node(value, (*self.path, i))) for i, value in enumerate(elements))
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.fail(f"want a string, got {self._seen()}")
+        return self.value
+
+    def _seen(self) -> str:
+        names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
+        return names.get(type(self.value), f"{type(self.value).__name__} {self.value!r}")
+
+
+def _required(node: Node, fields: Mapping[str, Node], name: str) -> Node:
+    if name not in fields:
+        raise InvalidField((*node.path, name), "required")
+    return fields[name]
+
+
+def _text(fields: Mapping[str, Node], name: str) -> str:
+    return fields[name].text() if name in fields else ""
+
+
+def _texts(fields: Mapping[str, Node], name: str) -> tuple[str, ...]:
+    return fields[name].items(Node.text) if name in fields else ()
+
+
+def _verbs(fields: Mapping[str, Node]) -> tuple[str, ...] | None:
+    return fields["verbs"].items(Node.text) if "verbs" in fields else None
+
+
+def read_list(document: Node) -> list[tuple[str, tuple[Version, ...]]]:
+    """Return the groups of a list with their versions, in the order of the document.
+
+    Raises:
+        InvalidField: A field is unknown, missing, of the wrong type or not a valid name; a group
+            or a version of it stands there twice.
+    """
+    fields = document.mapping("kind", "apiVersion", "metadata", "items")
+    groups = _required(document, fields, "items").items(_group)
+    seen: set[str] = set()
+    for place, (name, _) in enumerate(groups):
+        if name in seen:
+            path = (*document.path, "items", place, "metadata", "name")
+            raise InvalidField(path, f"group {name!r} is there twice")
+        seen.add(name)
+    return list(groups)
+
+
+def _group(item: Node) -> tuple[str, tuple[Version, ...]]:
+    fields = item.mapping("kind", "apiVersion", "metadata", "versions")
+    metadata = fields["metadata"].mapping() if "metadata" in fields else {}
+    name = _text(metadata, "name")
+    if name and not _GROUP_NAME.fullmatch(name):
+        raise metadata["name"].fail(f"want a DNS name in lower case, got {name!r}")
+    versions_node = _required(item, fields, "versions")
+    versions = versions_node.items(_version)
+    if not versions:
+        raise versions_node.fail("want at least one version")
+    for place, version in enumerate(versions):
+        if version.version in [other.version for other in versions[:place]]:
+            path = (*versions_node.path, place, "version")
+            raise InvalidField(path, f"version {version.version!r} is there twice")
+    return name, versions
+
+
+def _version(node: Node) -> Version:
+    fields = node.mapping("version", "resources", "freshness")
+    version = _required(node, fields, "version")
+    if not _VERSION_NAME.fullmatch(version.text()):
+        raise version.fail(f"want a name such as v1 or v1beta1, got {version.value!r}")
+    freshness = _text(fields, "freshness")
+    if freshness and freshness not in tuple(Freshness):
+        raise fields["freshness"].fail(f"want {' or '.join(Freshness)}, got {freshness!r}")
+    resources = fields["resources"].items(_resource) if "resources" in fields else ()
+    return Version(version.text(), resources, freshness)
+
+
+def _resource(node: Node) -> Resource:
+    fields = node.mapping(
+        "resource",
+        "responseKind",
+        "scope",
+        "singularResource",
+        "verbs",
+        "shortNames",
+        "categories",
+        "subresources",
+    )
+    name = _required(node, fields, "resource")
+    if not name.text() or "/" in name.text():
+        raise name.fail(f"want a plural name without a slash, got {name.value!r}")
+    scope = _required(node, fields, "scope")
+    if scope.text() not in tuple(Scope):
+        raise scope.fail(f"want {' or '.join(Scope)}, got {scope.value!r}")
+    return Resource(
+        resource=name.text(),
+        response_kind=_kind(fields),
+        scope=scope.text(),
+        singular_resource=_text(fields, "singularResource"),
+        verbs=_verbs(fields),
+        short_names=_texts(fields, "shortNames"),
+        categories=_texts(fields, "categories"),
+        subresources=fields["subresources"].items(_subresource) if "subresources" in fields else (),
+    )
+
+
+def _subresource(node: Node) -> Subresource:
+    fields = node.mapping("subresource", "responseKind", "acceptedTypes", "verbs")
+    name = _required(node, fields, "subresource")
+    if not name.text():
+        raise name.fail("want a name, got an empty string")
+    return Subresource(
+        subresource=name.text(),
+        response_kind=_kind(fields),
+        verbs=_verbs(fields),
+        accepted_types=fields["acceptedTypes"].items(_kind_of) if "acceptedTypes" in fields else (),
+    )
+
+
+def _kind(fields: Mapping[str, Node]) -> GroupVersionKind | None:
+    return _kind_of(fields["responseKind"]) if "responseKind" in fields else None
+
+
+def _kind_of(node: Node) -> GroupVersionKind:
+    fields = node.mapping("group", "version", "kind")
+    return GroupVersionKind(_text(fields, "group"), _text(fields, "version"), _text(fields, "kind"))

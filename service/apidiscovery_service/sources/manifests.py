@@ -1,0 +1,178 @@
+"""Manifest files and directories, watched: each file is a source of its own.
+
+A file that breaks keeps its last good content, since a half-saved file must not take APIs away;
+what is wrong with it is kept in `problems` until it is mended. A file that leaves its directory is
+withdrawn.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+import structlog
+import watchfiles
+
+from apidiscovery_service.errors import DiscoveryError, InvalidDocument
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.model import Contribution, Precedence
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.manifest_file import read_manifest
+
+SUFFIXES = frozenset((".yaml", ".yml", ".json"))
+
+# From the first event to the reload: long enough for an editor to finish, well below the second
+# within which an edit is to be seen.
+_DEBOUNCE_MS = 150
+_STEP_MS = 25
+
+# Modification time in ns, size and inode: what changes when a file does.
+_Signature: TypeAlias = tuple[int, int, int]
+_ABSENT: _Signature = (0, 0, 0)
+
+_log = structlog.get_logger(__name__)
+
+
+class InvalidManifests(DiscoveryError):
+    """Manifest files that cannot be read at the start, when there is no content to go on with.
+
+    Attributes:
+        errors: What is wrong with each file, in order of path.
+    """
+
+    def __init__(self, errors: Sequence[InvalidDocument]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What a look at the files found: decided in a worker thread, applied in the loop's."""
+
+    good: dict[Path, Contribution] = field(default_factory=dict[Path, Contribution])
+    bad: dict[Path, InvalidDocument] = field(default_factory=dict[Path, InvalidDocument])
+    gone: set[Path] = field(default_factory=set[Path])
+
+
+class Manifests:
+    """Keeps a registry at what the files say.
+
+    Args:
+        paths: Files, and directories whose `.yaml`, `.yml` and `.json` files are read.
+        registry: What to keep up to date.
+        metrics: Where loads and errors are counted.
+    """
+
+    def __init__(self, paths: Sequence[Path], registry: Registry, metrics: Metrics) -> None:
+        self._paths = tuple(paths)
+        self._registry = registry
+        self._metrics = metrics
+        self._signatures: dict[Path, _Signature] = {}
+        self._problems: dict[Path, InvalidDocument] = {}
+
+    @property
+    def problems(self) -> Mapping[Path, InvalidDocument]:
+        """The files that cannot be read as they are now, and why."""
+        return MappingProxyType(self._problems)
+
+    def warnings(self) -> list[str]:
+        """Return a line for each problem, for `/readyz?verbose`."""
+        return [f"manifests: {self._problems[path]}" for path in sorted(self._problems)]
+
+    async def load(self) -> None:
+        """Read every file for the first time.
+
+        Raises:
+            InvalidManifests: Some cannot be read; nothing is published then.
+        """
+        outcome = await asyncio.to_thread(self._look)
+        if outcome.bad:
+            raise InvalidManifests([outcome.bad[path] for path in sorted(outcome.bad)])
+        self._apply(outcome)
+
+    async def watch(self) -> None:
+        """Follow changes until cancelled; an edit is published within a fraction of a second."""
+        async for _ in self._changes():
+            self._apply(await asyncio.to_thread(self._look))
+
+    def _changes(self) -> AsyncIterator[object]:
+        # A file is watched through its directory: editors and ConfigMap mounts replace it.
+        directories = {path if path.is_dir() else path.parent for path in self._paths}
+        return watchfiles.awatch(
+            *directories,
+            watch_filter=None,
+            debounce=_DEBOUNCE_MS,
+            step=_STEP_MS,
+            recursive=False,
+        )
+
+    def _look(self) -> _Outcome:
+        """Read the files that are new or changed; nothing is applied yet."""
+        outcome = _Outcome()
+        present = set(self._files())
+        outcome.gone = {path for path in self._signatures if path not in present}
+        for path in sorted(present):
+            signature = _signature(path)
+            if self._signatures.get(path) == signature:
+                continue
+            self._signatures[path] = signature
+            try:
+                offers = read_manifest(path)
+            except InvalidDocument as error:
+                outcome.bad[path] = error
+            else:
+                name = f"manifests:{path}"
+                outcome.good[path] = Contribution(name, Precedence.BUILTIN, offers)
+        return outcome
+
+    def _files(self) -> Iterable[Path]:
+        """Yield the files to read; one that was named itself also when it is not there."""
+        for path in self._paths:
+            if not path.is_dir():
+                yield path
+                continue
+            for member in path.iterdir():
+                hidden = member.name.startswith(".")
+                if member.suffix in SUFFIXES and not hidden and member.is_file():
+                    yield member
+
+    def _apply(self, outcome: _Outcome) -> None:
+        for path, contribution in outcome.good.items():
+            self._mend(path)
+            self._metrics.manifest_loads.labels("success").inc()
+            _log.info("manifest loaded", file=str(path), offers=len(contribution.offers))
+        for path, error in outcome.bad.items():
+            self._break(path, error)
+        for path in outcome.gone:
+            del self._signatures[path]
+            self._mend(path)
+            _log.info("manifest gone", file=str(path))
+        self._registry.withdraw(*(f"manifests:{path}" for path in outcome.gone))
+        self._registry.publish(*outcome.good.values())
+
+    def _break(self, path: Path, error: InvalidDocument) -> None:
+        self._problems[path] = error
+        self._metrics.manifest_errors.labels(str(path)).set(1)
+        self._metrics.manifest_loads.labels("error").inc()
+        _log.error(
+            "manifest broken, its last good content is kept",
+            file=error.file,
+            document=error.document,
+            line=error.line,
+            field=error.field,
+            error=error.args[0],
+        )
+
+    def _mend(self, path: Path) -> None:
+        if self._problems.pop(path, None) is not None:
+            self._metrics.manifest_errors.remove(str(path))
+
+
+def _signature(path: Path) -> _Signature:
+    try:
+        status = path.stat()
+    except OSError:
+        return _ABSENT  # reading it says what is wrong
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

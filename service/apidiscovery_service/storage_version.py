@@ -1,0 +1,26 @@
+"""How a resource's storage version is published in an unaggregated APIResourceList."""
+
+import base64
+import hashlib
+
+_HASHED_BYTES = 8
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """Return the `storageVersionHash` of what is encoded in storage.
+
+    Clients compare it for equality only: it changes when the storage version does, and a storage
+    migration is then due. Source: k8s.io/apiserver
+    `pkg/endpoints/discovery/storageversionhash.go:StorageVersionHash`.
+
+    Args:
+        group: Group of the storage version; empty for the core group.
+        version: The storage version, which need not be the one served.
+        kind: Kind as stored.
+
+    Returns:
+        12 characters: the first 8 bytes of the SHA-256 of `group/version/kind` in standard base64,
+        with its padding.
+    """
+    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
+    return base64.b64encode(digest[:_HASHED_BYTES]).decode("ascii")

@@ -1,0 +1,36 @@
+"""The order in which Kubernetes likes versions best.
+
+Source: k8s.io/apimachinery pkg/version/helpers.go:CompareKubeAwareVersionStrings.
+
+>>> sorted(["v1alpha1", "v11beta2", "v2", "foo10", "v10", "v3beta1", "foo1"], key=kube_aware_key)
+['v10', 'v2', 'v11beta2', 'v3beta1', 'v1alpha1', 'foo1', 'foo10']
+"""
+
+import re
+from functools import lru_cache
+from typing import TypeAlias
+
+KubeAwareKey: TypeAlias = tuple[int, int, int, str]
+
+_KUBE_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
+_STABILITY = {None: 0, "beta": 1, "alpha": 2}
+_GO_MAX_INT = 2**63 - 1
+_NOT_KUBE_LIKE = len(_STABILITY)
+
+
+@lru_cache(maxsize=4096)
+def kube_aware_key(version: str) -> KubeAwareKey:
+    """Return a key by which an ascending sort puts the greatest version first.
+
+    `v1` and GA before beta before alpha, then the greater number first; whatever does not look
+    like `v1`, `v1beta1` or `v1alpha1`, or has a number that Go cannot hold, comes last in
+    alphabetical order. Versions that Kubernetes calls equal (`v1`, `v01`) are ordered by name, so
+    that the order is total.
+    """
+    match = _KUBE_VERSION.fullmatch(version)
+    if match is None:
+        return (_NOT_KUBE_LIKE, 0, 0, version)
+    major, minor = int(match[1]), int(match[3] or 0)
+    if max(major, minor) > _GO_MAX_INT:
+        return (_NOT_KUBE_LIKE, 0, 0, version)
+    return (_STABILITY[match[2]], -major, -minor, version)

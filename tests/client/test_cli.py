@@ -1,0 +1,431 @@
+"""The command line tells what servers of every age serve, and every failure in one line."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import EntryPoint
+
+import pytest
+from apidiscovery_client import _http
+from apidiscovery_client.cli import _main
+from command_line import run
+from fake_api_server import (
+    Answer,
+    FakeApiServer,
+    Routes,
+    aggregated,
+    aggregated_type,
+    builtin,
+    document,
+    legacy,
+    status,
+)
+
+Capture = pytest.CaptureFixture[str]
+
+NEW, OLD = builtin(), legacy()
+
+
+def listed(capsys: Capture, routes: Routes) -> tuple[list[str], list[str]]:
+    """Return the names that api-resources prints without error, and the paths that it asked for."""
+    with FakeApiServer(routes) as server:
+        outcome = run(capsys, "api-resources", "-o", "name", "--server", server.url)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    return outcome.stdout.splitlines(), server.paths
+
+
+@pytest.mark.parametrize("routes", [NEW, builtin("v2beta1")], ids=["v2", "v2beta1"])
+def test_aggregated_server_is_asked_twice(capsys: Capture, routes: Routes) -> None:
+    names, paths = listed(capsys, routes)
+    assert sorted(paths) == ["/api", "/apis"]
+    assert "pods" in names
+    assert "deployments.apps" in names
+
+
+def test_unaggregated_server_is_asked_for_each_group_version(capsys: Capture) -> None:
+    names, paths = listed(capsys, OLD)
+    gvs = {path for path in OLD if path.count("/") == 3 or path == "/api/v1"}
+    assert sorted(paths) == sorted({"/api", "/apis"} | gvs)
+    assert "pods" in names
+    assert "ingresses.extensions" in names
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        pytest.param("/api", "/apis", {"/api/v1"}, id="core is old"),
+        pytest.param(
+            "/apis", "/api", {path for path in OLD if path.count("/") == 3}, id="groups are old"
+        ),
+    ],
+)
+def test_half_upgraded_server_is_asked_for_what_its_old_half_lacks(
+    capsys: Capture, old: str, new: str, asked: set[str]
+) -> None:
+    names, paths = listed(capsys, {**OLD, new: NEW[new], old: OLD[old]})
+    assert set(paths) == {"/api", "/apis"} | asked
+    assert {"pods", "deployments.apps"} <= set(names)
+
+
+def test_server_without_core_group(capsys: Capture) -> None:
+    names, paths = listed(capsys, {"/apis": NEW["/apis"]})
+    assert sorted(paths) == ["/api", "/apis"]
+    assert "pods" not in names
+    assert "deployments.apps" in names
+
+
+def test_core_document_may_be_missing(capsys: Capture) -> None:
+    assert "pods" not in listed(capsys, {path: OLD[path] for path in OLD if path != "/api/v1"})[0]
+
+
+def test_content_type_may_be_missing(capsys: Capture) -> None:
+    routes = {path: Answer(answer.body, None) for path, answer in OLD.items()}
+    assert "pods" in listed(capsys, routes)[0]
+
+
+def test_server_below_a_path(capsys: Capture) -> None:
+    with FakeApiServer({f"/clusters/one{path}": NEW[path] for path in NEW}) as server:
+        outcome = run(capsys, "api-versions", "-s", f"{server.url}/clusters/one/")
+    assert outcome.exit_code == 0
+    assert outcome.stdout.endswith("storagemigration.k8s.io/v1beta1\nv1\n")
+
+
+def test_server_from_the_environment(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeApiServer(NEW) as server:
+        monkeypatch.setenv("APIDISCOVERY_SERVER", server.url)
+        assert run(capsys, "api-versions").exit_code == 0
+
+
+def test_token_is_sent(capsys: Capture) -> None:
+    with FakeApiServer(NEW) as server:
+        assert run(capsys, "api-versions", "-s", server.url, "--token", "s3cret").exit_code == 0
+    assert {request.headers["authorization"] for request in server.requests} == {"Bearer s3cret"}
+
+
+def test_proxy_is_not_used_for_loopback(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with FakeApiServer(NEW) as server:
+        assert run(capsys, "api-versions", "-s", server.url).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["api-resources", "api-versions"])
+def test_stale_version_is_told(capsys: Capture, command: str) -> None:
+    stale = {"version": "v1", "freshness": "Stale"}
+    groups = [{"metadata": {"name": name}, "versions": [stale]} for name in ("b.io", "a.io")]
+    with FakeApiServer({**NEW, "/apis": aggregated(*groups)}) as server:
+        outcome = run(capsys, command, "-s", server.url)
+    assert outcome.exit_code == 1
+    assert "v1" in outcome.stdout
+    assert outcome.stderr == (
+        "error: unable to retrieve the complete list of server APIs: "
+        "a.io/v1: stale GroupVersion discovery: a.io/v1, "
+        "b.io/v1: stale GroupVersion discovery: b.io/v1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        pytest.param(
+            Answer(b"service unavailable\n", "text/plain", 503),
+            "the server is currently unable to handle the request",
+            id="unavailable",
+        ),
+        pytest.param(status(403, "Forbidden", "forbidden: no"), "forbidden: no", id="forbidden"),
+        pytest.param(
+            Answer(b"", "text/plain", 404),
+            "the server could not find the requested resource",
+            id="not found",
+        ),
+        pytest.param(
+            document({"kind": "APIGroup"}),
+            "GET {url}/apis/apps/v1: the content type 'application/json' promises "
+            "APIResourceList, but the body is APIGroup",
+            id="wrong document",
+        ),
+        pytest.param(
+            Answer(b"{}", aggregated_type()),
+            "GET {url}/apis/apps/v1: the content type '" + aggregated_type() + "' promises "
+            "APIGroupDiscoveryList apidiscovery.k8s.io/v2, but the body is of no kind",
+            id="aggregated",
+        ),
+    ],
+)
+def test_failure_of_one_group_version_leaves_the_others(
+    capsys: Capture, answer: Answer, reason: str
+) -> None:
+    with FakeApiServer({**OLD, "/apis/apps/v1": answer}) as server:
+        outcome = run(capsys, "api-resources", "-o", "name", "-s", server.url)
+    assert outcome.exit_code == 1
+    assert {"pods", "deployments.apps"} <= set(outcome.stdout.splitlines())
+    assert outcome.stderr == (
+        "error: unable to retrieve the complete list of server APIs: "
+        f"apps/v1: {reason.format(url=server.url)}\n"
+    )
+
+
+FORBIDDEN = 'forbidden: User "system:anonymous" cannot get path "/apis"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(
+            Answer(b"Unauthorized", "text/plain", 401),
+            "401: the server has asked for the client to provide credentials",
+            id="401",
+        ),
+        pytest.param(status(403, "Forbidden", FORBIDDEN), f"403: {FORBIDDEN}", id="403"),
+        pytest.param(
+            Answer(b"404 page not found\n", "text/plain", 404),
+            "404: the server could not find the requested resource",
+            id="404",
+        ),
+        pytest.param(
+            status(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable: \x1b[1myaml"),
+            "406: 406: Not Acceptable Available: \\x1b[1myaml",
+            id="406",
+        ),
+        pytest.param(
+            Answer(b"", None, 500),
+            "500: the server gave no reason (Internal Server Error)",
+            id="500",
+        ),
+        pytest.param(
+            Answer(b"service unavailable\n", "text/plain", 503),
+            "503: the server is currently unable to handle the request",
+            id="503",
+        ),
+        pytest.param(
+            Answer(b"", None, 302, {"Location": "https://sso.example.com/"}),
+            "302: redirects are not followed, this one is to https://sso.example.com/",
+            id="redirect",
+        ),
+        pytest.param(
+            Answer(b"<html>Please log in</html>", "text/html; charset=utf-8"),
+            "the content type is 'text/html; charset=utf-8', not 'application/json'",
+            id="HTML",
+        ),
+        pytest.param(
+            Answer(b"<html>", "application/json"),
+            "the body is not JSON: Expecting value: line 1 column 1 (char 0)",
+            id="garbage",
+        ),
+        pytest.param(
+            Answer(NEW["/apis"].body, "application/json"),
+            "the content type 'application/json' promises APIGroupList, "
+            "but the body is APIGroupDiscoveryList apidiscovery.k8s.io/v2",
+            id="aggregated without saying so",
+        ),
+        pytest.param(
+            Answer(OLD["/apis"].body, aggregated_type()),
+            f"the content type {aggregated_type()!r} promises "
+            "APIGroupDiscoveryList apidiscovery.k8s.io/v2, but the body is APIGroupList v1",
+            id="unaggregated without saying so",
+        ),
+        pytest.param(
+            Answer(b"{}", aggregated_type(), headers={"Content-Encoding": "gzip"}),
+            "the body cannot be decoded: Error -3 while decompressing data: incorrect header check",
+            id="wrongly compressed",
+        ),
+        pytest.param(
+            Answer(b"{", aggregated_type(), length=100),
+            "peer closed connection without sending complete message body "
+            "(received 1 bytes, expected 100)",
+            id="truncated",
+        ),
+        pytest.param(Answer(stalls=True), "no answer within 0.2 s", id="timeout"),
+    ],
+)
+@pytest.mark.parametrize("command", ["api-resources", "api-versions"])
+def test_failed_discovery_is_an_error_and_prints_nothing(
+    capsys: Capture, command: str, answer: Answer, message: str
+) -> None:
+    with FakeApiServer({"/api": NEW["/api"], "/apis": answer}) as server:
+        outcome = run(capsys, command, "-s", server.url, "--request-timeout", "200ms")
+    assert outcome.stderr == f"error: GET {server.url}/apis: {message}\n"
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+
+
+def test_core_group_that_is_refused_is_not_a_missing_one(capsys: Capture) -> None:
+    with FakeApiServer({**NEW, "/api": status(403, "Forbidden", "no")}) as server:
+        outcome = run(capsys, "api-versions", "-s", server.url)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert outcome.stderr == f"error: GET {server.url}/api: 403: no\n"
+
+
+def test_size_of_an_answer_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_http, "MAX_BODY_BYTES", 1000)
+    with FakeApiServer({"/apis": NEW["/apis"]}) as server:
+        outcome = run(capsys, "api-versions", "-s", server.url)
+    assert outcome.stderr == f"error: GET {server.url}/apis: the body exceeds 1000 bytes\n"
+
+
+def test_refused_connection(capsys: Capture) -> None:
+    with FakeApiServer({}) as server:
+        gone = server.url
+    outcome = run(capsys, "api-versions", "-s", gone)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert outcome.stderr == (
+        f"error: the connection to the server {gone.removeprefix('http://')} was refused"
+        " - did you specify the right host or port?\n"
+    )
+
+
+def test_unknown_host(capsys: Capture) -> None:
+    outcome = run(capsys, "api-versions", "-s", "http://host.invalid")
+    assert outcome.exit_code == 1
+    assert outcome.stderr.startswith("error: GET http://host.invalid/api")
+
+
+def test_tls_with_a_server_that_has_none(capsys: Capture) -> None:
+    with FakeApiServer({}) as server:
+        outcome = run(capsys, "api-versions", "-s", server.url.replace("http:", "https:"))
+    assert outcome.exit_code == 1
+    assert outcome.stderr.startswith(f"error: GET {server.url.replace('http:', 'https:')}/api")
+    assert ": TLS failed: " in outcome.stderr
+
+
+def test_unusable_proxy(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "gopher://proxy.invalid")
+    outcome = run(capsys, "api-versions", "-s", "http://host.invalid")
+    assert outcome.exit_code == 1
+    assert outcome.stderr.startswith("error: the proxy in the environment cannot be used: ")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("api-resources extra", "got unexpected extra argument (extra)"),
+        ("api-resources --unknown", "no such option '--unknown'"),
+        ("api-resources -o xml", "'xml' is not one of 'wide', 'name', 'json', 'yaml'"),
+        ("api-resources --sort-by=age", "'age' is not one of 'name', 'kind'"),
+        ("api-resources --namespaced=maybe", "'maybe' is not a valid boolean"),
+        ("api-versions -s ftp://host", "begins with 'ftp', not http or https"),
+        ("api-versions -s http://", "has no host"),
+        ("api-versions -s http://host:99999", "is not a URL: Port out of range"),
+        ("api-versions -s http://[::1", "is not a URL"),
+        ("api-versions -s http://user:word@host", "use --token"),
+        ("api-versions -s http://host?a=b", "has a query or a fragment"),
+        ("api-versions --token=a -s http://10.0.0.1", "is not sent without TLS"),
+        ("api-versions --token=é", "characters that no token has"),
+        ("api-versions --request-timeout=soon", "'soon' is neither a number of seconds"),
+        ("api-versions --request-timeout=-1s", "'-1s' is neither a number of seconds"),
+        (f"api-versions --request-timeout={'9' * 30}", "is too long"),
+        ("api-versions --certificate-authority=/nonexistent", "'/nonexistent' does not exist"),
+        (f"api-versions --certificate-authority={__file__}", "--certificate-authority cannot be"),
+        (f"api-versions --client-certificate={__file__}", "must be used together"),
+        (
+            f"api-versions --client-certificate={__file__} --client-key={__file__}",
+            "--client-certificate cannot be used",
+        ),
+        (
+            f"api-versions --insecure-skip-tls-verify --certificate-authority={__file__}",
+            "cannot be used together",
+        ),
+        ("api-thing", "no such command 'api-thing'"),
+    ],
+)
+def test_bad_usage(capsys: Capture, args: str, message: str) -> None:
+    outcome = run(capsys, *args.split())
+    assert outcome.stderr.startswith("error: ")
+    assert message in outcome.stderr
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("duration", ["0", "5", "32s", "1m", "1h30m", "1.5s", "500ms", ".5m"])
+def test_durations_are_gos(capsys: Capture, duration: str) -> None:
+    with FakeApiServer(NEW) as server:
+        outcome = run(capsys, "api-versions", "-s", server.url, "--request-timeout", duration)
+    assert outcome.exit_code == 0
+
+
+def python(code: str, stdout: int = subprocess.PIPE) -> tuple[int, str]:
+    """Return exit code and stderr of Python code in a process of its own."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], stdout=stdout, stderr=subprocess.PIPE, check=False
+    )
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["-h"], []])
+def test_help_imports_neither_grpc_nor_the_server(args: list[str]) -> None:
+    code = (
+        "import sys; from apidiscovery_client.cli import main; "
+        f"assert main({args!r}) == 0; "
+        "sys.exit(bool(sys.modules.keys() & {'grpc', 'apidiscovery_service', 'httpx2'}))"
+    )
+    assert python(code) == (0, "")
+
+
+def test_help_lists_every_command(capsys: Capture) -> None:
+    text = run(capsys, "--help").stdout
+    assert all(
+        f"\n  {name} " in text for name in ("api-resources", "api-versions", "protos", "serve")
+    )
+
+
+def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("serve", "a_module_that_is_missing:serve", _main.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(_main, "_announced", lambda: {"serve": entry})
+    outcome = run(capsys, "serve", "--help")
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith(
+        "error: 'apidiscovery serve' needs the Python module 'a_module_that_is_missing', "
+        "which is not installed; run: pip install 'apidiscovery[server]'\n"
+    )
+
+
+def test_announced_command_runs(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = "apidiscovery_client.cli._versions:api_versions"
+    entry = EntryPoint("other", target, _main.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(_main, "_announced", lambda: {"other": entry})
+    assert "From apidiscovery_client.cli._versions." in run(capsys, "--help").stdout
+    assert run(capsys, "other", "--help").exit_code == 0
+
+
+def test_reader_that_goes_away_is_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with FakeApiServer(NEW) as server:
+        code = (
+            "import sys; from apidiscovery_client.cli import main; "
+            f"sys.exit(main(['api-resources', '-s', '{server.url}']))"
+        )
+        outcome = python(code, stdout=writer)
+    os.close(writer)
+    assert outcome == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110
+def test_full_disk_is_an_error() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    with FakeApiServer(NEW) as server:
+        code = (
+            "import sys; from apidiscovery_client.cli import main; "
+            f"sys.exit(main(['api-resources', '-s', '{server.url}']))"
+        )
+        outcome = python(code, stdout=full)
+    os.close(full)
+    assert outcome == (1, "error: [Errno 28] No space left on device\n")
+
+
+def test_protos(capsys: Capture) -> None:
+    folder = run(capsys, "protos").stdout.strip()
+    assert os.path.isdir(os.path.join(folder, "apidiscovery"))  # noqa: PTH112, PTH118
+
+
+def test_interrupt_is_no_traceback() -> None:
+    with FakeApiServer({"/api": Answer(stalls=True), "/apis": Answer(stalls=True)}) as server:
+        code = (
+            "import sys; from apidiscovery_client.cli import main; "
+            f"sys.exit(main(['api-resources', '-s', '{server.url}']))"
+        )
+        with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:  # noqa: S603
+            while not server.requests:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate()
+    assert (process.returncode, stderr.strip()) == (130, b"")

@@ -1,0 +1,83 @@
+"""The Content-Type of an answer alone decides what its body must be."""
+
+import pytest
+from apidiscovery_client._negotiation import (
+    ACCEPT,
+    MediaType,
+    Promise,
+    UnpromisedError,
+    parse_media_type,
+    promised,
+)
+
+V2 = Promise("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
+PLAIN = Promise("APIGroupList")
+
+
+def test_newest_representation_is_asked_for_first_and_plain_json_last() -> None:
+    assert ACCEPT == (
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
+        "application/json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "parsed"),
+    [
+        pytest.param("application/json", MediaType("application/json", {}), id="bare"),
+        pytest.param("Text/HTML; A=B", MediaType("text/html", {"a": "B"}), id="case"),
+        pytest.param("a/b ; x=1;y=2 ;", MediaType("a/b", {"x": "1", "y": "2"}), id="spaces"),
+        pytest.param(r'a/b;x="1;\"2"', MediaType("a/b", {"x": '1;"2'}), id="quoted"),
+        pytest.param('a/b;x=""', MediaType("a/b", {"x": ""}), id="quoted and empty"),
+        pytest.param("a/b;x=1;X=2", None, id="twice"),
+        pytest.param("a/b;x", None, id="no value"),
+        pytest.param("json", None, id="no subtype"),
+        pytest.param("a/b, c/d", None, id="two"),
+        pytest.param("", None, id="empty"),
+    ],
+)  # fmt: skip
+def test_media_types_are_parsed_as_go_does(header: str, parsed: MediaType | None) -> None:
+    assert parse_media_type(header) == parsed
+
+
+@pytest.mark.parametrize(
+    ("content_type", "promise"),
+    [
+        pytest.param(
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", V2, id="v2"
+        ),
+        pytest.param(
+            'application/json; AS=APIGroupDiscoveryList;x=y; v="v2"; g=apidiscovery.k8s.io',
+            V2,
+            id="v2 through a proxy",
+        ),
+        pytest.param(
+            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+            Promise("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2beta1"),
+            id="v2beta1",
+        ),
+        pytest.param("application/json", PLAIN, id="plain"),
+        pytest.param("application/json; charset=utf-8", PLAIN, id="plain with a charset"),
+        pytest.param("application/json;g=other;v=v2;as=APIGroupDiscoveryList", PLAIN, id="other"),
+        pytest.param("application/json;v=v2", PLAIN, id="parameters dropped"),
+        pytest.param("garbage", PLAIN, id="malformed"),
+        pytest.param(None, PLAIN, id="absent"),
+    ],
+)
+def test_promise(content_type: str | None, promise: Promise) -> None:
+    assert promised(content_type, "APIGroupList") == promise
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/html",
+        "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList",
+        "application/json;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList",
+    ],
+)
+def test_what_was_not_asked_for_is_refused(content_type: str) -> None:
+    with pytest.raises(UnpromisedError):
+        promised(content_type, "APIGroupList")

@@ -1,0 +1,20 @@
+"""Runs the command line in this process."""
+
+from dataclasses import dataclass
+
+import pytest
+from apidiscovery_client.cli import main
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> Outcome:
+    """Return what `apidiscovery ARGS` gives."""
+    exit_code = main(args)
+    captured = capsys.readouterr()
+    return Outcome(exit_code, captured.out, captured.err)

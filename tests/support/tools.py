@@ -1,0 +1,14 @@
+"""Programs that some tests need beside what is installed with the project."""
+
+import os
+import shutil
+
+import pytest
+
+
+def find_tool(name: str) -> str:
+    """Return the path of a program; without it skip the test, and on CI (`CI=true`) fail it."""
+    found = shutil.which(name)
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail(f"{name} is not installed")
+    return found or pytest.skip(f"{name} is not installed")

@@ -1,0 +1,118 @@
+"""Fail if the working tree's protos break whoever uses those of main (`buf breaking`, rules FILE).
+
+What they are compared with, the first of these that applies:
+
+1. where HEAD left main (origin/main, or without one the local main): a branch, commits not pushed;
+2. HEAD, which main contains, when the protos on disk are not those of HEAD: uncommitted changes;
+3. main before its last commit that touches protos: a clean checkout of main, as in CI. A break that
+   was merged on purpose fails there until protos/ changes again.
+
+A reference that cannot be had is a failure, such as in a shallow clone. Nothing to compare with is
+none: protos that main does not have yet, and a source tree that is no git checkout.
+
+Usage:  python tools/breaking.py
+"""
+
+import io
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parent.parent
+BUF = Path(sys.executable).parent / "buf"  # not resolved: in a virtual environment it is a link
+MAIN = ("refs/remotes/origin/main", "refs/heads/main")
+
+
+class NothingToCompareError(Exception):
+    """There are no earlier protos; the message says why."""
+
+
+def git(*args: str, missing_ok: bool = False) -> str:
+    """Return what git prints; the empty string if it fails and `missing_ok`."""
+    return git_bytes(*args, missing_ok=missing_ok).decode().strip()
+
+
+def git_bytes(*args: str, missing_ok: bool = False) -> bytes:
+    command = ["git", "-C", str(REPO), *args]
+    try:
+        result = subprocess.run(command, check=False, capture_output=True)
+    except FileNotFoundError:
+        sys.exit("breaking: git is not installed, so there is nothing to compare protos/ with")
+    if result.returncode == 0:
+        return result.stdout
+    if missing_ok:
+        return b""
+    return sys.exit(f"breaking: git {' '.join(args)} failed:\n{result.stderr.decode()}")
+
+
+def commit(name: str) -> str:
+    """Return the id of the commit `name`, or the empty string."""
+    return git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", missing_ok=True)
+
+
+def reference() -> tuple[str, str]:
+    """Return the commit to compare with, and why it is that one."""
+    git("rev-parse", "--git-dir")  # fails with git's own words if this is no repository it trusts
+    head = commit("HEAD")
+    name = next((name for name in MAIN if commit(name)), None)
+    if name is None:
+        if not head and not git("rev-list", "--all", "--max-count=1"):
+            raise NothingToCompareError("the repository has no commit yet")
+        sys.exit(f"breaking: there is neither {' nor '.join(MAIN)}; fetch main with its history")
+    if not head:
+        return commit(name), f"{name}, HEAD having no commit yet"
+    base = git("merge-base", "HEAD", name, missing_ok=True)
+    if not base:
+        sys.exit(f"breaking: HEAD and {name} have no common commit here; fetch the whole history")
+    if base != head:
+        return base, f"where HEAD left {name}"
+    if git("status", "--porcelain", "--untracked-files=all", "--", "protos"):
+        return head, f"HEAD, which is in {name}; protos/ has uncommitted changes"
+    return before_last_change(head), f"the state before the last change of protos/ in {name}"
+
+
+def before_last_change(head: str) -> str:
+    """Return the first parent of the last commit up to `head` that touches protos/."""
+    last = git("log", "--first-parent", "--max-count=1", "--format=%H", head, "--", "protos")
+    if not last:
+        raise NothingToCompareError("no commit has protos yet")
+    if parent := commit(f"{last}^"):
+        return parent
+    if git("rev-parse", "--is-shallow-repository") == "true":
+        sys.exit("breaking: this is a shallow clone; fetch the whole history")
+    raise NothingToCompareError(f"{last[:12]} is the first commit and the only one with protos")
+
+
+def compare(base: str) -> int:
+    """Return buf's exit status for the working tree against the protos of the commit `base`."""
+    if not git("ls-tree", "-r", "--name-only", base, "--", "protos"):
+        raise NothingToCompareError(f"{base[:12]} has no protos yet")
+    with tempfile.TemporaryDirectory() as directory:
+        archive = io.BytesIO(git_bytes("archive", "--format=tar", base, "protos"))
+        with tarfile.open(fileobj=archive) as tar:
+            tar.extractall(directory, filter="data")
+        against = str(Path(directory, "protos"))
+        command = [str(BUF), "breaking", "--against", against]
+        try:
+            return subprocess.run(command, check=False, cwd=REPO).returncode
+        except FileNotFoundError:
+            sys.exit(f"breaking: there is no {BUF}; run `make setup`")
+
+
+def main() -> int:
+    if not (REPO / ".git").exists():
+        print("breaking: skipped, this is no git checkout")
+        return 0
+    try:
+        base, why = reference()
+        print(f"breaking: comparing protos/ with {base[:12]}, {why}", flush=True)
+        return compare(base)
+    except NothingToCompareError as reason:
+        print(f"breaking: nothing to compare with, {reason}")
+        return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
