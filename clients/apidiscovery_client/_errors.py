@@ -7,7 +7,7 @@ class DiscoveryError(Exception):
     """What every error of this package is; never raised itself."""
 
 
-class ServerUnreachable(DiscoveryError):  # noqa: N818 - read as a fact, not as a failure
+class ServerUnreachable(DiscoveryError):
     """No answer came: refused, unknown host, TLS failure, timeout, broken connection.
 
     Attributes:
@@ -19,7 +19,7 @@ class ServerUnreachable(DiscoveryError):  # noqa: N818 - read as a fact, not as 
         self.url = url
 
 
-class RequestRefused(DiscoveryError):  # noqa: N818
+class RequestRefused(DiscoveryError):
     """The server answered with another status than 200.
 
     Attributes:
@@ -35,7 +35,7 @@ class RequestRefused(DiscoveryError):  # noqa: N818
         self.message = message
 
 
-class UnexpectedDocument(DiscoveryError):  # noqa: N818
+class UnexpectedDocument(DiscoveryError):
     """The server said 200, but what it sent is not the document its Content-Type promises.
 
     Attributes:
@@ -49,7 +49,7 @@ class UnexpectedDocument(DiscoveryError):  # noqa: N818
         self.problem = problem
 
 
-class IncompleteDiscovery(DiscoveryError):  # noqa: N818
+class IncompleteDiscovery(DiscoveryError):
     """Some group-versions could not be discovered; the others could.
 
     The text is that of client-go discovery/discovery_client.go `ErrGroupDiscoveryFailed`.

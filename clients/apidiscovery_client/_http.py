@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +38,10 @@ from apidiscovery_client._negotiation import ACCEPT, ACCEPT_PLAIN
 DEFAULT_TIMEOUT_S = 32.0  # client-go discovery/discovery_client.go `defaultTimeout`
 MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
 MAX_CONCURRENT_REQUESTS = 16
+MAX_RETRIES = 10  # client-go rest/request.go `maxRetries`
+MAX_RETRY_AFTER_S = 5  # a server that asks for more is better told of than waited for
 _MAX_MESSAGE_CHARACTERS = 1000
+_SERVER_ERRORS = 500
 
 # client-go api/errors/errors.go `NewGenericServerResponse`: for answers that are no Status.
 _STATUS_MESSAGES: Mapping[int, str] = {
@@ -131,6 +135,16 @@ class _Answer(NamedTuple):
     status: int
     headers: httpx2.Headers
     body: bytes
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """Return when to ask again, where the server says so with 429 or 5xx.
+
+        Source: client-go rest/with_retry.go `checkWait`: whole seconds only, no dates.
+        """
+        is_busy = self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= _SERVER_ERRORS
+        wait = self.headers.get("retry-after", "")
+        return int(wait) if is_busy and re.fullmatch(r"[0-9]{1,9}", wait) else None
 
     def read(self, reader: Callable[[str | None, bytes], T]) -> T:
         """Return what `reader` makes of a 200; raise `RequestRefused`, `UnexpectedDocument`."""
@@ -231,14 +245,26 @@ class _Session:
         url = self._server.url + path
         try:
             async with self._slots, asyncio.timeout(self._server.request_timeout_s):
-                return await self._request(url, accept)
+                return await self._persistently(url, accept)
         except TimeoutError:
             seconds = self._server.request_timeout_s
-            raise ServerUnreachable(f"GET {url}: no answer within {seconds:g} s", url=url) from None
+            raise ServerUnreachable(
+                f"GET {url}: no answer within {seconds or 0:g} s", url=url
+            ) from None
         except httpx2.DecodingError as error:
             raise UnexpectedDocument(f"the body cannot be decoded: {error}", url=url) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise ServerUnreachable(_why(error, url), url=url) from error
+
+    async def _persistently(self, url: str, accept: str) -> _Answer:
+        """Return the answer, or the last one of a server that asks to come again later."""
+        for _ in range(MAX_RETRIES):
+            answer = await self._request(url, accept)
+            wait_s = answer.retry_after_s
+            if wait_s is None or wait_s > MAX_RETRY_AFTER_S:
+                return answer
+            await asyncio.sleep(wait_s)
+        return await self._request(url, accept)
 
     async def _request(self, url: str, accept: str) -> _Answer:
         sni = self._server.tls_server_name

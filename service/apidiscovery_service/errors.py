@@ -11,7 +11,7 @@ class DiscoveryError(Exception):
     """What every error of this package is; never raised itself."""
 
 
-class InvalidContribution(DiscoveryError):  # noqa: N818 - read as a fact, not as a failure
+class InvalidContribution(DiscoveryError):
     """A source offered something that cannot be discovery; whoever wrote it must act."""
 
 

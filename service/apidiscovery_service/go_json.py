@@ -12,7 +12,7 @@ from typing import TypeAlias
 import orjson
 
 JSONValue: TypeAlias = (
-    None | bool | int | float | str | Sequence["JSONValue"] | Mapping[str, "JSONValue"]
+    bool | int | float | str | Sequence["JSONValue"] | Mapping[str, "JSONValue"] | None
 )
 
 _ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")

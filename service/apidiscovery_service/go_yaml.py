@@ -9,11 +9,12 @@ wrong:
 - Keys are not in the order of their code points: `v2` stands before `v10`, a digit before letters.
 - Quotes depend on what a reader of *YAML 1.1* would take the string for: `y`, `off`, `0x1F`,
   `1:30` and `2020-1-1` are in double quotes; `1e999`, `=` and `<<` have none.
-- A string is folded at the first lone space past column 80; a key never is.
+- A string is folded at the first lone space past column 80; a key of up to 128 bytes never is.
 
-`JSONToYAML` reads its JSON *as YAML*, so some strings do not survive it. It fails on U+007F,
-U+0080 to U+009F, U+FFFE and U+FFFF and on keys of more than 1024 bytes, and it takes U+0085 for a
-line break. No name that Kubernetes serves has any of these; here they are written like the rest.
+`JSONToYAML` reads its JSON *as YAML*, so some strings do not survive it. It takes U+0085 for a
+line break and fails on the other characters from U+007F to U+009F, on U+FFFE and U+FFFF, and on
+keys of more than 1024 characters, quotes included. No name that Kubernetes serves is like that;
+here they are written like any other string.
 """
 
 import math
@@ -437,8 +438,8 @@ def _simple_key(key: str) -> str | None:
 def _in_go_order(keys: tuple[str, ...]) -> tuple[str, ...]:
     """*keys* in the order of sorter.go, keyList.Less: of letters alone, that of code points.
 
-    Less goes round in circles for some keys that begin with a digit (`01`, `0b`, `1a`, `01`).
-    Go then writes them in one order or another; here it is always the same.
+    Less goes round in circles for some keys with numbers: `01` < `0b` < `1a` < `01`. Go writes
+    those in an order that changes from call to call; here it is always the same.
     """
     by_code_point = tuple(sorted(keys))
     if all(map(str.isalpha, keys)):
@@ -456,7 +457,8 @@ def _compare(a: str, b: str) -> int:
 def _less_at(a: str, b: str, at: int) -> bool:
     """Whether *a* stands before *b*; *at* is the first position where they differ.
 
-    1. Two letters (`str.isalpha` is Go's `unicode.IsLetter`): by code point.
+    1. Two letters (`str.isalpha` is Go's `unicode.IsLetter`, but for the newest letters, which
+       depend on the version of Unicode): by code point.
     2. One letter: after what is none.
     3. Else by the number that begins here, 0 if none does, then its length, then code point. A 0
        inside a number counts as a digit, other than one at its start.

@@ -100,7 +100,9 @@ class Clause:
 
     def matches(self, serializer: Serializer) -> bool:
         """Tell whether the range and the parameters `stream` and `sv` admit the serializer."""
-        same_type = self.type in (serializer.type, "*") and (self.type != "*" or self.subtype == "*")
+        same_type = self.type in (serializer.type, "*") and (
+            self.type != "*" or self.subtype == "*"
+        )
         if not same_type or self.subtype not in (serializer.subtype, "*"):
             return False
         stream = self.parameters.get("stream")
@@ -151,11 +153,15 @@ def _less(a: Clause, b: Clause) -> bool:
     )
 
 
+def _compare(a: Clause, b: Clause) -> int:
+    return _less(b, a) - _less(a, b)
+
+
 def _go_sorted(clauses: list[Clause]) -> list[Clause]:
     if len(clauses) > _GO_INSERTION_SORT_MAX:
         # Go's pattern-defeating quicksort has no stated result for such a comparison; a stable
         # sort is as good, and a hostile header costs no more than n log n.
-        return sorted(clauses, key=cmp_to_key(lambda a, b: _less(b, a) - _less(a, b)))
+        return sorted(clauses, key=cmp_to_key(_compare))
     for i in range(1, len(clauses)):
         j = i
         while j > 0 and _less(clauses[j], clauses[j - 1]):

@@ -70,7 +70,7 @@ class Registry:
         indexed = [(contribution, _by_group(contribution)) for contribution in contributions]
         touched: set[str] = set()
         for contribution, groups in indexed:
-            touched |= self._forget(contribution.source, groups)
+            touched |= self._forget(contribution.source, contribution, groups)
             self._contributions[contribution.source] = contribution
             for group, versions in groups.items():
                 candidates = self._offered.setdefault(group, {})
@@ -81,19 +81,26 @@ class Registry:
         """Drop what these sources contributed; unknown ones are passed over."""
         touched: set[str] = set()
         for source in sources:
-            touched |= self._forget(source, {})
+            touched |= self._forget(source, None, {})
         return self._publish(touched)
 
-    def _forget(self, source: str, successors: dict[str, dict[str, Offer]]) -> set[str]:
-        """Take a source out of the index; return the groups that may look different with its
-        `successors` in its place.
+    def _forget(
+        self, source: str, successor: Contribution | None, groups: dict[str, dict[str, Offer]]
+    ) -> set[str]:
+        """Take a source out of the index.
+
+        Returns:
+            The groups that may look different once `successor`, which offers `groups`, is in.
         """
-        touched = set(successors)
+        touched = set(groups)
         former = self._contributions.pop(source, None)
-        for group in {offer.group for offer in former.offers} if former else ():
+        if former is None:
+            return touched
+        same_rank = successor is not None and successor.precedence == former.precedence
+        for group in {offer.group for offer in former.offers}:
             candidates = self._offered[group]
-            contribution, versions = candidates.pop(source)
-            if successors.get(group) == versions and contribution.precedence == former.precedence:
+            _, versions = candidates.pop(source)
+            if same_rank and groups.get(group) == versions:
                 touched.discard(group)
             else:
                 touched.add(group)
@@ -119,13 +126,26 @@ class Registry:
         return self._snapshot
 
     def _assign(self, fresh: list[PublishedGroup], gone: set[PublishedGroup]) -> None:
-        former = (*self._snapshot.core.groups, *self._snapshot.named.groups)
-        groups = [group for group in former if group not in gone]
-        groups += fresh
-        groups.sort(key=attrgetter("key"))  # nearly sorted, so about one comparison a group
-        self._snapshot = Snapshot(tuple(groups), self._snapshot)
+        core = [group for group in fresh if group.name == CORE_GROUP]
+        named = [group for group in fresh if group.name != CORE_GROUP]
+        before = self._snapshot
+        self._snapshot = Snapshot(
+            _ordered(before.core.groups, core, gone),
+            _ordered(before.named.groups, named, gone),
+            before,
+        )
         for listener in tuple(self._listeners):
             listener(self._snapshot)
+
+
+def _ordered(
+    before: tuple[PublishedGroup, ...], fresh: list[PublishedGroup], gone: set[PublishedGroup]
+) -> tuple[PublishedGroup, ...]:
+    groups = [group for group in before if group not in gone]
+    if fresh:
+        groups += fresh
+        groups.sort(key=attrgetter("key"))  # nearly sorted, so about one comparison a group
+    return tuple(groups)
 
 
 def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:

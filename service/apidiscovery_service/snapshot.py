@@ -8,7 +8,7 @@ carries over with it, and that is what makes a change of one group cost one grou
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from apidiscovery_service import go_json
 from apidiscovery_service.group_document import group_value
@@ -30,6 +30,7 @@ class PublishedGroup:
     """A group in its place, with what is derived from it.
 
     Attributes:
+        name: The group's name, empty for the core group.
         key: Its place in the aggregated document.
         list_key: Its place in the unaggregated list of groups, which breaks ties otherwise.
         json: The canonical JSON of the item, in v2 and v2beta1 alike.
@@ -43,14 +44,19 @@ class PublishedGroup:
     fragments: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
 
     def __post_init__(self) -> None:
+        self.name = self.group.name
         self.json = go_json.dumps(group_value(self.group))
         digest = hashlib.sha256(self.json)
         digest.update(repr(self.key).encode())
         self.hash = digest.hexdigest()[:32]
 
-    @property
-    def name(self) -> str:
-        return self.group.name
+
+class _HashState(Protocol):
+    """A hash that can be continued from here in more than one way."""
+
+    def copy(self) -> "_HashState": ...
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
 
 
 class Document:
@@ -72,13 +78,13 @@ class Document:
         digest.update(_TAIL)
         self.etag = digest.hexdigest().upper()
 
-    def _hash_states(self, previous: "Document | None") -> list["hashlib._Hash"]:
+    def _hash_states(self, previous: "Document | None") -> list[_HashState]:
         """Return the state of the hash before each run of groups and after the last.
 
         Runs that are the same as in `previous`, from the first one on, are not hashed again:
         states[k] covers groups[: k * _CHECKPOINT_GROUPS].
         """
-        states = [hashlib.sha512(_HEAD)]
+        states: list[_HashState] = [hashlib.sha512(_HEAD)]
         same = previous is not None
         for k, start in enumerate(range(0, len(self.groups), _CHECKPOINT_GROUPS)):
             run = self.groups[start : start + _CHECKPOINT_GROUPS]
@@ -112,12 +118,13 @@ class Snapshot:
     """
 
     def __init__(
-        self, groups: tuple[PublishedGroup, ...] = (), previous: "Snapshot | None" = None
+        self,
+        core: tuple[PublishedGroup, ...] = (),
+        named: tuple[PublishedGroup, ...] = (),
+        previous: "Snapshot | None" = None,
     ) -> None:
-        core = tuple(group for group in groups if group.name == CORE_GROUP)
-        named = tuple(group for group in groups if group.name != CORE_GROUP) if core else groups
-        self.core = _document(core, previous and previous.core)
-        self.named = _document(named, previous and previous.named)
+        self.core: Document = _document(core, previous.core if previous else None)
+        self.named: Document = _document(named, previous.named if previous else None)
 
     def __repr__(self) -> str:
         return f"<Snapshot {len(self.named.groups)} groups, /apis {self.named.etag[:12]}>"

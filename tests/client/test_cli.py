@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -254,6 +255,32 @@ def test_core_group_that_is_refused_is_not_a_missing_one(capsys: Capture) -> Non
         outcome = run(capsys, "api-versions", "-s", server.url)
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert outcome.stderr == f"error: GET {server.url}/api: 403: no\n"
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_server_that_asks_for_patience_is_asked_again(capsys: Capture, code: int) -> None:
+    busy = Answer(b"", None, code, {"Retry-After": "0"}, then=NEW["/apis"])
+    with FakeApiServer({**NEW, "/apis": busy}) as server:
+        outcome = run(capsys, "api-versions", "-s", server.url)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert sorted(server.paths) == ["/api", "/apis", "/apis"]
+
+
+@pytest.mark.parametrize(
+    ("wait", "asked"),
+    [
+        pytest.param("0", 1 + _http.MAX_RETRIES, id="again and again"),
+        pytest.param("3600", 1, id="too long"),
+        pytest.param("Wed, 21 Oct 2015 07:28:00 GMT", 1, id="a date"),
+        pytest.param("9" * 5000, 1, id="absurd"),
+    ],
+)
+def test_patience_ends(capsys: Capture, wait: str, asked: int) -> None:
+    busy = status(429, "TooManyRequests", "too many")
+    with FakeApiServer({**NEW, "/apis": replace(busy, headers={"Retry-After": wait})}) as server:
+        outcome = run(capsys, "api-versions", "-s", server.url)
+    assert outcome.stderr == f"error: GET {server.url}/apis: 429: too many\n"
+    assert server.paths.count("/apis") == asked
 
 
 def test_size_of_an_answer_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ class Answer:
 
     Attributes:
         length: Content-Length when it is to be wrong.
+        then: What is sent from the second request on, when that is something else.
         stalls: Whether nothing is sent until the server is closed.
     """
 
@@ -29,6 +30,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     length: int | None = None
     stalls: bool = False
+    then: "Answer | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,9 @@ class FakeApiServer:
                 path = self.path.partition("?")[0]
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 fake.requests.append(Request(path, headers))
-                self._send(fake._routes.get(path, NOT_FOUND))
+                answer = fake._routes.get(path, NOT_FOUND)
+                is_first = fake.paths.count(path) == 1
+                self._send(answer if is_first else answer.then or answer)
 
             def _send(self, answer: Answer) -> None:
                 if answer.stalls:

@@ -13,7 +13,7 @@ from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_service.feature_gates import FeatureGates
 
 
-class _AddressType(click.ParamType):
+class _AddressType(click.ParamType[object, Address | Literal["off"]]):
     """`HOST:PORT`, or `off`."""
 
     name = "HOST:PORT|off"
@@ -31,7 +31,7 @@ class _AddressType(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class _GatesType(click.ParamType):
+class _GatesType(click.ParamType[object, FeatureGates]):
     """`NAME=BOOL,...`."""
 
     name = "NAME=BOOL,..."
@@ -68,6 +68,7 @@ def _use_config(
 @click.option(
     "--http",
     type=_AddressType(),
+    metavar="HOST:PORT|off",
     default="127.0.0.1:8080",
     envvar="APIDISCOVERY_HTTP",
     help="Where HTTP/1.1 and HTTP/2 listen; port 0 takes a free one.",
@@ -75,6 +76,7 @@ def _use_config(
 @click.option(
     "--grpc",
     type=_AddressType(),
+    metavar="HOST:PORT|off",
     default="127.0.0.1:50051",
     envvar="APIDISCOVERY_GRPC",
     help="Where gRPC listens; port 0 takes a free one.",
@@ -102,6 +104,7 @@ def _use_config(
 @click.option(
     "--feature-gates",
     type=_GatesType(),
+    metavar="NAME=BOOL,...",
     default="",
     show_default=False,
     envvar="APIDISCOVERY_FEATURE_GATES",

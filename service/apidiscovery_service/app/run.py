@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -190,7 +190,7 @@ def _actual(address: Address | None, port: int) -> str | None:
 
 
 @contextlib.contextmanager
-def _announced(path: Path | None, addresses: dict[str, str | None]) -> Iterator[None]:
+def _announced(path: Path | None, addresses: dict[str, str | None]) -> Generator[None]:
     """Keep a file with the addresses; a reader never sees half of it."""
     if path is None:
         yield

@@ -32,7 +32,9 @@ class Address:
         if not colon or not bare or (":" in bare) != (bare != host):
             raise InvalidConfiguration(f"want HOST:PORT or [IPV6]:PORT, got {text!r}")
         if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
-            raise InvalidConfiguration(f"want a port from 0 to {_MAX_PORT}, got {port!r} in {text!r}")
+            raise InvalidConfiguration(
+                f"want a port from 0 to {_MAX_PORT}, got {port!r} in {text!r}"
+            )
         return cls(bare, int(port))
 
     @property

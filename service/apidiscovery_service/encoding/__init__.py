@@ -75,7 +75,7 @@ class EncodedSnapshot:
         """Return a group by its name, empty for the core group."""
         document = self.snapshot.core if name == CORE_GROUP else self.snapshot.named
         published = document.by_name.get(name)
-        return published and published.group
+        return published.group if published else None
 
     def version(self, group: str, version: str) -> Version | None:
         """Return one version of a group."""

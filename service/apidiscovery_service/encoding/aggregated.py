@@ -10,6 +10,7 @@ from apidiscovery.v2 import discovery_pb2
 
 from apidiscovery_service import go_json, go_yaml
 from apidiscovery_service.encoding import wire
+from apidiscovery_service.encoding.meta import list_meta, object_meta
 from apidiscovery_service.media_type import (
     AGGREGATED_GROUP,
     AGGREGATED_KIND,
@@ -22,9 +23,7 @@ from apidiscovery_service.snapshot import Document, PublishedGroup
 
 _ITEMS_FIELD = 2
 
-_LIST_METADATA = wire.delimited(
-    1, meta_pb2.ListMeta(self_link="", resource_version="", **{"continue": ""}).SerializeToString()
-)
+_LIST_METADATA = wire.delimited(1, list_meta().SerializeToString())
 
 
 def encode(document: Document, representation: Representation) -> bytes:
@@ -79,21 +78,12 @@ def _item_field(group: PublishedGroup) -> bytes:
     return field
 
 
-# From here on: every scalar is set, empty or not, since Kubernetes writes those always.
+# From here on: every scalar is set, empty or not, since Kubernetes always writes them.
 
 
 def _group(group: Group) -> discovery_pb2.APIGroupDiscovery:
     return discovery_pb2.APIGroupDiscovery(
-        metadata=meta_pb2.ObjectMeta(
-            name=group.name,
-            generate_name="",
-            namespace="",
-            self_link="",
-            uid="",
-            resource_version="",
-            generation=0,
-            creation_timestamp=meta_pb2.Time(),
-        ),
+        metadata=object_meta(group.name),
         versions=[_version(version) for version in group.versions],
     )
 

@@ -8,11 +8,12 @@ go without `apiVersion`: k8s.io/apiserver pkg/endpoints/discovery/util.go.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from apidiscovery.meta.v1 import discovery_pb2, meta_pb2, status_pb2
+from apidiscovery.meta.v1 import discovery_pb2, status_pb2
 from google.protobuf.message import Message
 
 from apidiscovery_service import go_json, go_yaml
 from apidiscovery_service.encoding import wire
+from apidiscovery_service.encoding.meta import list_meta
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.media_type import JSON, YAML, Representation
 from apidiscovery_service.model import (
@@ -101,9 +102,7 @@ def group_list(named: Document) -> PlainDocument:
 
 def group(group: Group) -> PlainDocument:
     """Return `APIGroup`, what `/apis/{group}` serves; the first version is the preferred one."""
-    return PlainDocument(
-        "APIGroup", "v1", _group_fields(group), lambda: _group_message(group)
-    )
+    return PlainDocument("APIGroup", "v1", _group_fields(group), lambda: _group_message(group))
 
 
 def _group_versions(group: Group) -> list[tuple[str, str]]:
@@ -122,9 +121,7 @@ def _group_message(group: Group) -> discovery_pb2.APIGroup:
         discovery_pb2.GroupVersionForDiscovery(group_version=name, version=version)
         for name, version in _group_versions(group)
     ]
-    return discovery_pb2.APIGroup(
-        name=group.name, versions=versions, preferred_version=versions[0]
-    )
+    return discovery_pb2.APIGroup(name=group.name, versions=versions, preferred_version=versions[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +279,7 @@ def _status_message(fields: dict[str, JSONValue], retry_after_s: int) -> status_
         name="", group="", kind="", retry_after_seconds=retry_after_s, uid=""
     )
     return status_pb2.Status(
-        metadata=meta_pb2.ListMeta(self_link="", resource_version="", **{"continue": ""}),
+        metadata=list_meta(),
         status=str(fields["status"]),
         message=str(fields["message"]),
         reason=str(fields["reason"]),

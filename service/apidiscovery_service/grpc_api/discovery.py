@@ -1,7 +1,7 @@
 """DiscoveryService: reads the current snapshot, compares hashes, sends bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
@@ -9,7 +9,11 @@ import grpc
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
-from google.rpc import code_pb2, error_details_pb2, status_pb2
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    code_pb2,
+    error_details_pb2,
+    status_pb2,
+)
 from grpc_status import rpc_status
 
 from apidiscovery_service.encoding import CurrentEncoding
@@ -145,7 +149,7 @@ class DiscoveryService:
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
     @contextmanager
-    def _watching(self) -> Iterator[asyncio.Event]:
+    def _watching(self) -> Generator[asyncio.Event]:
         changed = asyncio.Event()
         self._changed.add(changed)
         self._metrics.grpc_watchers.inc()
@@ -209,7 +213,7 @@ async def _set_by(event: asyncio.Event, deadline: float) -> bool:
 
 async def _abort(
     context: grpc.aio.ServicerContext[Any, bytes],
-    code: code_pb2.Code.ValueType,
+    code: int,
     message: str,
     details: error_details_pb2.BadRequest | error_details_pb2.PreconditionFailure,
 ) -> NoReturn:
@@ -219,6 +223,7 @@ async def _abort(
     """
     packed = ProtoAny()
     packed.Pack(details)
-    status = rpc_status.to_status(status_pb2.Status(code=code, message=message, details=[packed]))
+    rich = status_pb2.Status(code=code, message=message, details=[packed])
+    status = rpc_status.to_status(rich)  # pyright: ignore[reportUnknownMemberType] - google.rpc again
     context.set_trailing_metadata(status.trailing_metadata)
     await context.abort(status.code, status.details)

@@ -26,7 +26,7 @@ _SCOPES = {
 }
 
 
-class InvalidRequest(Exception):  # noqa: N818 - becomes INVALID_ARGUMENT
+class InvalidRequest(Exception):
     """Fields of a request are not as they must be."""
 
     def __init__(self, *violations: FieldViolation) -> None:
@@ -34,7 +34,7 @@ class InvalidRequest(Exception):  # noqa: N818 - becomes INVALID_ARGUMENT
         self.violations = violations
 
 
-class NoCommonVersion(Exception):  # noqa: N818 - becomes FAILED_PRECONDITION
+class NoCommonVersion(Exception):
     """The caller reads none of the document versions that are served."""
 
     def __init__(self, offered: Sequence[str]) -> None:

@@ -2,8 +2,7 @@
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import aio as health_aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from apidiscovery_service.grpc_api.discovery import SERVICE, DiscoveryService
@@ -15,7 +14,7 @@ MAX_RECEIVED_BYTES = 8 * 1024 * 1024
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_SENT_BYTES),
     ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
-    # Two servers on one port would share its connections at random; taking a taken port is an error.
+    # Two servers on one port would share its connections at random.
     ("grpc.so_reuseport", 0),
 )
 
@@ -25,12 +24,16 @@ class GrpcServer:
 
     def __init__(self, discovery: DiscoveryService) -> None:
         self._discovery = discovery
-        self._health = health_aio.HealthServicer()
+        self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=_OPTIONS)
         self._server.add_generic_rpc_handlers((discovery.handler(),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
-            (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME),
+            (
+                SERVICE,
+                health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+                reflection.SERVICE_NAME,
+            ),
             self._server,
         )
 
@@ -58,6 +61,6 @@ class GrpcServer:
         self._discovery.stop_watches()
         await self._server.stop(grace_s)
 
-    async def _set(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+    async def _set(self, status: int) -> None:
         for service in ("", SERVICE):
             await self._health.set(service, status)

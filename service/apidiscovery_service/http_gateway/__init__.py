@@ -1,4 +1,4 @@
-"""The HTTP face: what kube-apiserver answers for discovery, byte for byte, as an ASGI application."""
+"""The HTTP face: kube-apiserver's answers for discovery, byte for byte, from an ASGI app."""
 
 from apidiscovery_service.http_gateway.asgi import Gateway
 from apidiscovery_service.http_gateway.respond import Site

@@ -24,6 +24,7 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 # All header names and values of a request; Go's default is 1 MiB, no discovery client needs 8 KiB.
@@ -94,7 +95,7 @@ class Gateway:
         if response is None:
             try:
                 response = await respond(request, current, self._site, ready=self._ready())
-            except Exception:
+            except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
                 _log.exception("request failed", method=request.method, path=request.path)
                 response = _status(500, "InternalError", "the server failed; its log says why")
         if response.status in (400, _TOO_LARGE):

@@ -62,7 +62,9 @@ class Site:
     version: str = "0"
 
 
-async def respond(request: Request, encoded: EncodedSnapshot, site: Site, *, ready: bool) -> Response:
+async def respond(  # noqa: PLR0911 - one for each kind of route
+    request: Request, encoded: EncodedSnapshot, site: Site, *, ready: bool
+) -> Response:
     """Answer a request.
 
     Args:

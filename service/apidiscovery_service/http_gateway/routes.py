@@ -94,7 +94,9 @@ _FIXED: dict[str, Route] = {
 }
 
 
-def route(path: str, *, storage_version_hashes: bool = True) -> Route:
+def route(  # noqa: PLR0911 - one for each shape of path
+    path: str, *, storage_version_hashes: bool = True
+) -> Route:
     """Return what a path serves; whether the group or version exists is not looked at."""
     fixed = _FIXED.get(path)
     if fixed is not None:

@@ -8,7 +8,9 @@ port it took for port 0.
 import asyncio
 import os
 import socket
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
 from granian._granian import SocketHolder
 from granian.constants import HTTPModes, Interfaces
@@ -16,7 +18,7 @@ from granian.http import HTTP1Settings, HTTP2Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from apidiscovery_service.http_gateway.asgi import Gateway
+from apidiscovery_service.http_gateway.asgi import Application
 
 _BACKLOG = 1024
 _MAX_CONNECTIONS = 4096
@@ -27,6 +29,8 @@ _MAX_READ_BYTES = 1024 * 1024
 _HEADER_TIMEOUT_MS = 30_000
 _PING_EVERY_MS = 30_000
 _PING_TIMEOUT_S = 10
+
+_DESCRIPTORS = Path("/proc/self/fd")
 
 # After the connections are cut, what is left to do is to notice.
 _CUT_S = 1.0
@@ -43,7 +47,7 @@ _LOGGING: dict[str, Any] = {
 class _OwnSocketServer(Server):
     """Granian on a socket that listens already; it closes the descriptor when it stops."""
 
-    def __init__(self, application: Gateway, listening: socket.socket) -> None:
+    def __init__(self, application: Application, listening: socket.socket) -> None:
         host, port = listening.getsockname()[:2]
         super().__init__(
             application,
@@ -68,19 +72,24 @@ class _OwnSocketServer(Server):
         self._descriptor = listening.detach()
 
     def _init_shared_socket(self) -> None:
-        self._ssp = None
-        self._shd = SocketHolder(self._descriptor, False, self.backlog)  # noqa: FBT003 - no unix socket
-        self._sfd = self._descriptor
+        # Granian's stubs know neither this constructor nor that the attributes are ever set.
+        holder = cast("Callable[[int, bool, int], Any]", SocketHolder)
+        not_unix = False
+        vars(self).update(
+            _ssp=None,
+            _shd=holder(self._descriptor, not_unix, self.backlog),
+            _sfd=self._descriptor,
+        )
 
 
 class HttpServer:
-    """Serves a gateway until stopped."""
+    """Serves an ASGI application until stopped."""
 
-    def __init__(self, gateway: Gateway, host: str, port: int) -> None:
+    def __init__(self, application: Application, host: str, port: int) -> None:
         """Listen.
 
         Args:
-            gateway: What answers.
+            application: What answers: a gateway, or any application that it is mounted in.
             host: A name or a literal IPv4 or IPv6 address.
             port: 0 for any free one.
 
@@ -89,8 +98,9 @@ class HttpServer:
         """
         listening = _listen(host, port)
         self._address: tuple[str, int] = listening.getsockname()[:2]
-        self._server = _OwnSocketServer(gateway, listening)
+        self._server = _OwnSocketServer(application, listening)
         self._serving: asyncio.Task[None] | None = None
+        self._stopped = False
 
     @property
     def port(self) -> int:
@@ -99,17 +109,19 @@ class HttpServer:
 
     async def serve(self) -> None:
         """Serve until `stop`; connections made before wait in the kernel's queue."""
-        self._serving = asyncio.create_task(self._server.serve())
-        await self._serving
+        if not self._stopped:
+            self._serving = asyncio.create_task(self._server.serve())
+            await self._serving
 
     async def stop(self, grace_s: float) -> None:
         """Take no more connections, let requests end for up to `grace_s`, then cut what is left.
 
         Granian waits without end for an HTTP/2 client that has stopped reading.
         """
+        self._stopped = True
         if self._serving is None:
             return
-        self._server.stop()
+        self._server.stop()  # type: ignore[no-untyped-call]
         done, _ = await asyncio.wait([self._serving], timeout=grace_s)
         if not done:
             _cut_connections(self.port)
@@ -123,7 +135,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setblocking(False)
+        listening.settimeout(0)
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
@@ -135,9 +147,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _cut_connections(port: int) -> None:
     """Shut down this process's accepted connections on a port; Granian does not hand them out."""
-    for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+    if not _DESCRIPTORS.is_dir():  # no Linux: the process ends in a moment and cuts them itself
+        return
+    for descriptor in list(_DESCRIPTORS.iterdir()):
         try:
-            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+            with socket.socket(fileno=os.dup(int(descriptor.name))) as connection:
                 inet = connection.family in (socket.AF_INET, socket.AF_INET6)
                 if inet and connection.getsockname()[1] == port:
                     connection.getpeername()  # raises for the listening socket

@@ -7,7 +7,7 @@ of any server can be used as it is.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 from apidiscovery_service.model import (
     Freshness,
@@ -29,7 +29,7 @@ _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a
 _VERSION_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-class InvalidField(Exception):  # noqa: N818 - raised to be placed in a file by who knows the file
+class InvalidField(Exception):
     """A field of a document is not as it must be.
 
     Attributes:
@@ -49,6 +49,14 @@ def path_text(path: Path) -> str:
     return text
 
 
+def _is_mapping(value: object) -> TypeGuard[dict[object, object]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
 class Node:
     """A value in a document, and where it stands."""
 
@@ -65,9 +73,9 @@ class Node:
         Args:
             known: Names that may occur; none at all means any.
         """
-        if not isinstance(self.value, dict):
+        fields = self.value
+        if not _is_mapping(fields):
             raise self.fail(f"want an object, got {self._seen()}")
-        fields = cast("dict[object, object]", self.value)
         for name in fields:
             if not isinstance(name, str):
                 raise self.fail(f"want field names, got {name!r}")
@@ -83,9 +91,9 @@ class Node:
 
     def items(self, read: "Callable[[Node], T]") -> tuple[T, ...]:
         """Return each element of a list as `read` makes it."""
-        if not isinstance(self.value, list):
+        elements = self.value
+        if not _is_list(elements):
             raise self.fail(f"want a list, got {self._seen()}")
-        elements = cast("list[object]", self.value)
         return tuple(read(Node(value, (*self.path, i))) for i, value in enumerate(elements))
 
     def text(self) -> str:
@@ -94,8 +102,10 @@ class Node:
         return self.value
 
     def _seen(self) -> str:
-        names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-        return names.get(type(self.value), f"{type(self.value).__name__} {self.value!r}")
+        for kind, name in ((dict, "an object"), (list, "a list"), (str, "a string")):
+            if isinstance(self.value, kind):
+                return name
+        return "null" if self.value is None else f"{type(self.value).__name__} {self.value!r}"
 
 
 def _required(node: Node, fields: Mapping[str, Node], name: str) -> Node:
@@ -136,7 +146,7 @@ def read_list(document: Node) -> list[tuple[str, tuple[Version, ...]]]:
 
 def _group(item: Node) -> tuple[str, tuple[Version, ...]]:
     fields = item.mapping("kind", "apiVersion", "metadata", "versions")
-    metadata = fields["metadata"].mapping() if "metadata" in fields else {}
+    metadata: Mapping[str, Node] = fields["metadata"].mapping() if "metadata" in fields else {}
     name = _text(metadata, "name")
     if name and not _GROUP_NAME.fullmatch(name):
         raise metadata["name"].fail(f"want a DNS name in lower case, got {name!r}")

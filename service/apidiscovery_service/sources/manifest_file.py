@@ -75,7 +75,7 @@ def read_manifest(path: FilePath) -> tuple[Offer, ...]:
     return tuple(offers)
 
 
-class _Unparsable(Exception):  # noqa: N818 - as above
+class _Unparsable(Exception):
     """A document is neither YAML nor JSON; `line` counts from 0 within it."""
 
     def __init__(self, message: str, line: int) -> None:
@@ -145,7 +145,7 @@ def _groups(value: object, path: Path = ()) -> Iterator[_PlacedList]:
             yield from _groups(item.value, item.path)
     elif kind == KIND and api_version in API_VERSIONS:
         yield path, read_list(node)
-    elif kind != KIND and kind != "List":
+    elif kind not in (KIND, "List"):
         raise InvalidField((*path, "kind"), f"want {_UNDERSTOOD}, got {kind!r}")
     else:
         raise InvalidField((*path, "apiVersion"), f"want {_UNDERSTOOD}, got {api_version!r}")

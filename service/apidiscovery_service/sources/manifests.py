@@ -97,10 +97,10 @@ class Manifests:
         async for _ in self._changes():
             self._apply(await asyncio.to_thread(self._look))
 
-    def _changes(self) -> AsyncIterator[object]:
+    def _changes(self) -> AsyncIterator[set[tuple[watchfiles.Change, str]]]:
         # A file is watched through its directory: editors and ConfigMap mounts replace it.
         directories = {path if path.is_dir() else path.parent for path in self._paths}
-        return watchfiles.awatch(
+        return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType] - trio is not there
             *directories,
             watch_filter=None,
             debounce=_DEBOUNCE_MS,

@@ -1,0 +1,127 @@
+"""From the change of one group among thousands to clients that see it."""
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+from apidiscovery.service.v1 import discovery_pb2
+from processes import Failed, ask, child_command, memory_mb, read_line, running, tell
+from raw_http import V2_JSON, Connection
+from report import Clock, Row
+
+GROUPS = 3000
+BUDGET_MS = 5.0
+
+_WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
+_GIVE_UP_S = 10.0
+
+# What a client saw, and when: the ETag, and moments by name.
+_Seen = dict[str, float]
+_Await = Callable[[], tuple[str, _Seen]]
+
+
+def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
+    """Yield the rows for groups of so many resources."""
+    command = child_command("changes", str(GROUPS), str(resources))
+    with running(command, piped=True) as child:
+        addresses = read_line(child)
+        title = f"{GROUPS} groups x {resources}"
+        published = [_publish_ms(ask(child, "change")) for _ in range(changes)]
+        yield _row(f"{title}: publish", published)
+        for coding in ("identity", "gzip"):
+            if clock.out():
+                yield Row("change", f"{title}: {coding}", "", skipped="out of time")
+                continue
+            polling = _Polling(child, str(addresses["http"]), coding)
+            found = _times(child, polling.until_changed, changes)
+            polling.close()
+            name = "JSON" if coding == "identity" else "gzip"
+            yield _row(f"{title}: HTTP {name}, new ETag", found["head"])
+            yield _row(f"{title}: HTTP {name}, whole body", found["body"], budget=False)
+        with grpc.insecure_channel(str(addresses["grpc"])) as channel:
+            found = _times(child, _Watching(channel).until_changed, changes)
+            yield _row(f"{title}: gRPC watch", found["message"])
+        memory = memory_mb(child.pid)
+        text = f"RSS {memory['Rss']:.0f} MB, PSS {memory['Pss']:.0f} MB"
+        yield Row("memory", f"{title}: after {changes * 4} changes", "", text, numbers=dict(memory))
+
+
+def _publish_ms(told: dict[str, object]) -> float:
+    return (float(str(told["after"])) - float(str(told["before"]))) * 1000
+
+
+def _times(
+    child: subprocess.Popen[bytes], until_changed: _Await, changes: int
+) -> dict[str, list[float]]:
+    """Make changes one by one and return for each moment the milliseconds after its change."""
+    found: dict[str, list[float]] = {}
+    for _ in range(changes):
+        tell(child, "change")
+        etag, seen = until_changed()
+        told = read_line(child)
+        if etag != told["etag"]:
+            raise Failed(f"a client saw {etag}, {told['etag']} was published")
+        for moment, at in seen.items():
+            found.setdefault(moment, []).append((at - float(str(told["before"]))) * 1000)
+    return found
+
+
+class _Polling:
+    """A client that asks again and again whether its document is current."""
+
+    def __init__(self, child: subprocess.Popen[bytes], address: str, coding: str) -> None:
+        self._child = child
+        self._headers = {"accept": V2_JSON, "accept-encoding": coding, "if-none-match": '""'}
+        self._connection = Connection(address)
+        self.until_changed()
+
+    def until_changed(self) -> tuple[str, _Seen]:
+        """Ask until there is another document, and take it."""
+        deadline = time.monotonic() + _GIVE_UP_S
+        while time.monotonic() < deadline:
+            answer = self._connection.get("/apis", self._headers)
+            etag = answer.header("etag")
+            if etag != self._headers["if-none-match"]:
+                self._headers["if-none-match"] = etag
+                return etag.strip('"'), {"head": answer.head_at, "body": answer.read_at}
+        raise Failed(f"no change within {_GIVE_UP_S} s")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Watching:
+    """A client that waits for messages."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        call = channel.unary_stream(
+            _WATCH,
+            discovery_pb2.WatchDiscoveryRequest.SerializeToString,
+            discovery_pb2.WatchDiscoveryResponse.FromString,
+        )
+        request = discovery_pb2.WatchDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS)
+        self._messages = call(request)
+        next(self._messages)
+
+    def until_changed(self) -> tuple[str, _Seen]:
+        """Return the next message with changes."""
+        for message in self._messages:
+            if message.HasField("changes"):
+                return message.changes.etag, {"message": time.perf_counter()}
+        raise Failed("the watch ended")
+
+
+def _row(name: str, times_ms: list[float], *, budget: bool = True) -> Row:
+    ordered = sorted(times_ms)
+    median, p95 = statistics.median(ordered), ordered[int(len(ordered) * 0.95)]
+    return Row(
+        "change",
+        name,
+        f"<= {BUDGET_MS:.0f} ms" if budget else "",
+        f"median {median:.1f}, p95 {p95:.1f}, max {ordered[-1]:.1f} ms",
+        passed=median <= BUDGET_MS if budget else None,
+        series=times_ms,
+        numbers={"median_ms": median, "p95_ms": p95, "max_ms": ordered[-1]},
+    )

@@ -1,0 +1,155 @@
+"""The processes on the other end: servers and clients that run.py starts.
+
+    children.py http-empty FILE         answers everything with the response in FILE
+    children.py grpc-empty FILE         answers GetDiscovery with the bytes in FILE
+    children.py grpc-load HOST:PORT FILE   sends the request in FILE, as told by lines on stdin
+    children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
+
+Each prints JSON lines, and ends when its stdin does.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import grpc.aio
+import uvloop
+
+METHOD = "/apidiscovery.service.v1.DiscoveryService/GetDiscovery"
+_SETTLE_S = 0.02
+_UNLIMITED = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.so_reuseport", 0),
+)
+
+
+def say(**values: object) -> None:
+    sys.stdout.write(json.dumps(values) + "\n")
+    sys.stdout.flush()
+
+
+async def _lines() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
+async def http_empty(file: str) -> None:
+    """Serve the response in a file: a line of JSON with status and headers, then the body."""
+    from apidiscovery_service.http_gateway import Gateway, HttpServer  # noqa: PLC0415
+
+    head, _, body = Path(file).read_bytes().partition(b"\n")
+    described = cast("dict[str, Any]", json.loads(head))
+    headers = [(name.encode(), value.encode()) for name, value in described["headers"]]
+    start = {"type": "http.response.start", "status": described["status"], "headers": headers}
+    end = {"type": "http.response.body", "body": body}
+
+    async def app(_scope: object, _receive: object, send: Callable[[object], Awaitable[None]]) -> None:
+        await send(start)
+        await send(end)
+
+    server = HttpServer(cast("Gateway", app), "127.0.0.1", 0)
+    serving = asyncio.create_task(server.serve())
+    say(http=f"127.0.0.1:{server.port}")
+    await (await _lines()).read()
+    await server.stop(1.0)
+    await serving
+
+
+async def grpc_empty(file: str) -> None:
+    answer = Path(file).read_bytes()
+
+    async def get(_request: bytes, _context: object) -> bytes:  # noqa: RUF029 - gRPC awaits it
+        return answer
+
+    server = grpc.aio.server(options=_UNLIMITED)
+    service, _, method = METHOD.strip("/").partition("/")
+    handler = grpc.unary_unary_rpc_method_handler(get)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {method: handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    say(grpc=f"127.0.0.1:{port}")
+    await (await _lines()).read()
+    await server.stop(1.0)
+
+
+async def grpc_load(address: str, file: str) -> None:
+    """Call for so many seconds with so many calls at a time, as each line on stdin says."""
+    request = Path(file).read_bytes()
+    async with grpc.aio.insecure_channel(address, options=_UNLIMITED) as channel:
+        call = channel.unary_unary(METHOD)
+        await call(request)
+        say(ready=True)
+        lines = await _lines()
+        while line := await lines.readline():
+            seconds, at_a_time = json.loads(line)
+            started = time.perf_counter()
+            deadline = started + seconds
+
+            async def caller(until: float = deadline) -> int:
+                calls = 0
+                while time.perf_counter() < until:
+                    await call(request)
+                    calls += 1
+                return calls
+
+            calls = sum(await asyncio.gather(*(caller() for _ in range(at_a_time))))
+            say(requests=calls, seconds=time.perf_counter() - started)
+
+
+async def changes(count: int, resources: int) -> None:
+    """Serve many groups of a source each, as `apidiscovery serve` would wire it."""
+    import documents  # noqa: PLC0415
+    from apidiscovery_service.encoding import CurrentEncoding  # noqa: PLC0415
+    from apidiscovery_service.feature_gates import FeatureGates  # noqa: PLC0415
+    from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer  # noqa: PLC0415
+    from apidiscovery_service.health import Checks  # noqa: PLC0415
+    from apidiscovery_service.http_gateway import Gateway, HttpServer, Site  # noqa: PLC0415
+    from apidiscovery_service.metrics import Metrics  # noqa: PLC0415
+    from apidiscovery_service.registry import Registry  # noqa: PLC0415
+
+    registry, metrics = Registry(), Metrics()
+    encoding = CurrentEncoding(registry)
+    http = HttpServer(Gateway(encoding, Site(Checks(), metrics)), "127.0.0.1", 0)
+    grpc_server = GrpcServer(DiscoveryService(registry, encoding, FeatureGates(), metrics))
+    registry.publish(*map(documents.contribution, documents.groups(count, resources)))
+    serving = asyncio.create_task(http.serve())
+    grpc_port = await grpc_server.start("127.0.0.1:0")
+    say(http=f"127.0.0.1:{http.port}", grpc=f"127.0.0.1:{grpc_port}")
+    lines, number = await _lines(), 0
+    while await lines.readline():
+        number += 1
+        change = documents.change(number, count, resources)
+        await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
+        before = time.perf_counter()
+        snapshot = registry.publish(change)
+        say(before=before, after=time.perf_counter(), etag=snapshot.named.etag)
+    await asyncio.gather(http.stop(1.0), grpc_server.stop(1.0))
+    await serving
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["http-empty", file]:
+            uvloop.run(http_empty(file))
+        case ["grpc-empty", file]:
+            uvloop.run(grpc_empty(file))
+        case ["grpc-load", address, file]:
+            uvloop.run(grpc_load(address, file))
+        case ["changes", count, resources]:
+            uvloop.run(changes(int(count), int(resources)))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

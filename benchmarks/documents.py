@@ -1,0 +1,79 @@
+"""Synthetic groups that look like those of custom resources; the same ones at every run."""
+
+import orjson
+from apidiscovery_service.group_document import group_value
+from apidiscovery_service.model import (
+    Contribution,
+    Group,
+    GroupVersionKind,
+    Offer,
+    Precedence,
+    Resource,
+    Scope,
+    Subresource,
+    Version,
+)
+
+V2 = "apidiscovery.k8s.io/v2"
+
+_WORDS = (
+    "backup", "bucket", "certificate", "cluster", "database", "gateway", "pipeline", "policy",
+    "queue", "record", "schedule", "secret", "tenant", "topic", "tunnel", "volume", "workflow",
+)  # fmt: skip
+_TEAMS = ("billing", "data", "edge", "identity", "network", "platform", "search", "storage")
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_STATUS_VERBS = ("get", "patch", "update")
+
+# Coprime to every count of groups used here, so that steps of this size visit all of them.
+_STRIDE = 1597
+
+
+def groups(count: int, resources: int) -> list[Group]:
+    """Return `count` groups in the order of their names, each with so many resources."""
+    return sorted((group(number, resources) for number in range(count)), key=lambda g: g.name)
+
+
+def group(number: int, resources: int, revision: int = 0) -> Group:
+    """Return one group; another revision differs in a category of its first resource."""
+    word = _WORDS[number % len(_WORDS)]
+    name = f"{word}{number:04d}.{_TEAMS[number % len(_TEAMS)]}.example.com"
+    kinds = [_resource(name, place, word, revision if place == 0 else 0) for place in range(resources)]
+    return Group(name, (Version("v1", tuple(kinds)),))
+
+
+def _resource(group_name: str, place: int, word: str, revision: int) -> Resource:
+    singular = f"{_WORDS[place % len(_WORDS)]}{word}"
+    kind = GroupVersionKind(group_name, "v1", singular.capitalize())
+    return Resource(
+        resource=f"{singular}s",
+        response_kind=kind,
+        scope=Scope.CLUSTER if place % 4 == 3 else Scope.NAMESPACED,  # noqa: PLR2004
+        singular_resource=singular,
+        verbs=_VERBS,
+        short_names=(singular[:2] + word[:2],),
+        categories=("all", f"revision{revision}") if revision else ("all",),
+        subresources=(Subresource("status", kind, _STATUS_VERBS),),
+    )
+
+
+def contribution(content: Group) -> Contribution:
+    """Return a group as the only one of its source, as a CustomResourceDefinition is."""
+    offers = tuple(Offer(content.name, version, 1000, 100) for version in content.versions)
+    return Contribution(f"crd:{content.name}", Precedence.CRD, offers)
+
+
+def change(number: int, count: int, resources: int) -> Contribution:
+    """Return the `number`-th change (from 1) of one group somewhere among `count`."""
+    return contribution(group(number * _STRIDE % count, resources, number))
+
+
+def manifest(content: list[Group]) -> bytes:
+    """Return an APIGroupDiscoveryList in JSON."""
+    return orjson.dumps(
+        {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": V2,
+            "metadata": {},
+            "items": [group_value(one) for one in content],
+        }
+    )

@@ -1,0 +1,117 @@
+"""Load from wrk (HTTP/1.1) and h2load (HTTP/2 without TLS), and what came of it."""
+
+import re
+import shutil
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from processes import Failed, cpu_s
+
+CONNECTIONS = 16
+
+_TIMEOUT_S = 30
+_WRK = re.compile(r"(\d+) requests in .*Requests/sec:\s+([\d.]+)", re.DOTALL)
+_H2LOAD = re.compile(r"finished in [^,]+, ([\d.]+) req/s")
+_H2LOAD_DONE = re.compile(r"(\d+) done, \d+ succeeded, (\d+) failed, (\d+) errored")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run against one server.
+
+    Attributes:
+        rate: Answers a second.
+        cpu_us: What the server computed for each answer.
+    """
+
+    rate: float
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server under load."""
+
+    pid: int
+    url: str
+
+
+def missing(tool: str) -> str | None:
+    """Return why a tool cannot be used, None if it can."""
+    packages = {"wrk": "wrk", "h2load": "nghttp2-client", "nginx": "nginx-light"}
+    if shutil.which(tool):
+        return None
+    return f"no {tool} (apt-get install {packages[tool]})"
+
+
+def wrk(target: Target, headers: Mapping[str, str], seconds: int) -> Sample:
+    """Load a server over HTTP/1.1."""
+    flags = [f"-t1 -c{CONNECTIONS} -d{seconds}s".split(), _header_flags(headers), [target.url]]
+    text, cpu = _run("wrk", flags, target.pid)
+    found = _WRK.search(text)
+    if not found or "Non-2xx" in text or "Socket errors" in text:
+        raise Failed(f"wrk {target.url}: {text.strip()}")
+    return Sample(float(found[2]), cpu / int(found[1]) * 1e6)
+
+
+def h2load(target: Target, headers: Mapping[str, str], seconds: int) -> Sample:
+    """Load a server over HTTP/2, one stream at a time on each connection."""
+    flags = [f"-t1 -c{CONNECTIONS} -m1 -D{seconds}".split(), _header_flags(headers), [target.url]]
+    text, cpu = _run("h2load", flags, target.pid)
+    rate, done = _H2LOAD.search(text), _H2LOAD_DONE.search(text)
+    refused = re.search(r" ([1-9]\d*) 4xx| ([1-9]\d*) 5xx", text)
+    if not rate or not done or not int(done[1]) or refused or int(done[3]):
+        raise Failed(f"h2load {target.url}: {text.strip()}")
+    return Sample(float(rate[1]), cpu / int(done[1]) * 1e6)
+
+
+def _header_flags(headers: Mapping[str, str]) -> list[str]:
+    return [flag for name, value in headers.items() for flag in ("-H", f"{name}: {value}")]
+
+
+def _run(tool: str, flags: Sequence[Sequence[str]], pid: int) -> tuple[str, float]:
+    command = [shutil.which(tool) or tool, *(flag for part in flags for flag in part)]
+    before = cpu_s(pid)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    return done.stdout + done.stderr, cpu_s(pid) - before
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How one server compares with another, over all rounds; 1 is as good, less is worse.
+
+    Attributes:
+        best: Best rate by best rate.
+        paired: Median over the rounds of rate by rate.
+        cpu: Computing time for an answer, the other's by this one's: what noise changes least.
+    """
+
+    best: float
+    paired: float
+    cpu: float
+
+
+def compare(ours: Sequence[Sample], others: Sequence[Sample]) -> Ratio:
+    """Compare the samples of two servers, round by round."""
+    pairs = list(zip(ours, others, strict=True))
+    return Ratio(
+        max(s.rate for s in ours) / max(s.rate for s in others),
+        statistics.median(a.rate / b.rate for a, b in pairs),
+        statistics.median(s.cpu_us for s in others) / statistics.median(s.cpu_us for s in ours),
+    )
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], Sample]], rounds: int, out_of_time: Callable[[], bool]
+) -> dict[str, list[Sample]]:
+    """Do each run once a round, in alternating order; at least one round."""
+    samples: dict[str, list[Sample]] = {name: [] for name in runs}
+    for number in range(rounds):
+        if number and out_of_time():
+            break
+        names = list(runs) if number % 2 == 0 else list(reversed(runs))
+        for name in names:
+            samples[name].append(runs[name]())
+    return samples

@@ -1,0 +1,106 @@
+"""Rows of the result: printed, written as JSON and as Markdown."""
+
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+_PACKAGES = ("granian", "uvloop", "grpcio", "protobuf", "orjson", "zstandard")
+
+
+class Clock:
+    """How much of the time for everything is left."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._end = time.monotonic() + limit_s
+
+    def out(self, reserve_s: float = 0.0) -> bool:
+        """Tell whether less than the reserve is left."""
+        return time.monotonic() + reserve_s > self._end
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the result.
+
+    Attributes:
+        section: What it belongs to: warm, nginx, grpc, change, start or memory.
+        budget: What is wanted; empty for a number that only informs.
+        passed: None without a budget.
+        skipped: Why it was not measured.
+        ratio: What the plot shows as a bar.
+        series: Times in milliseconds that the plot shows as a distribution.
+        numbers: What else was measured.
+    """
+
+    section: str
+    name: str
+    budget: str
+    measured: str = ""
+    passed: bool | None = None
+    skipped: str = ""
+    ratio: float | None = None
+    series: Sequence[float] = ()
+    numbers: dict[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def verdict(self) -> str:
+        if self.skipped:
+            return f"skipped: {self.skipped}"
+        if self.passed is None:
+            return ""
+        return "pass" if self.passed else "FAIL"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return rows in columns for a terminal."""
+    lines = [("what", "budget", "measured", "")]
+    lines += [(row.name, row.budget, row.measured, row.verdict) for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    return "\n".join(
+        "  ".join(
+            [*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]
+        ).rstrip()
+        for line in lines
+    )
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """Return rows as a Markdown table."""
+    lines = ["| what | budget | measured | |", "|---|---|---|---|"]
+    lines += [f"| {r.name} | {r.budget} | {r.measured} | {r.verdict} |" for r in rows]
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """Describe what was measured on, without its name."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    tools = ", ".join(_tool_versions()) or "no load tools"
+    return (
+        f"{model}, {os.cpu_count()} cores, Linux {platform.release()}; "
+        f"Python {platform.python_version()}, {packages}; {tools}"
+    )
+
+
+def _tool_versions() -> list[str]:
+    found: list[str] = []
+    for tool, flag, word in (("wrk", "-v", 1), ("h2load", "--version", 1), ("nginx", "-v", 2)):
+        path = shutil.which(tool)
+        if path:
+            done = subprocess.run([path, flag], capture_output=True, text=True, check=False)
+            words = (done.stdout + done.stderr).split()
+            found.append(f"{tool} {words[word].rpartition('/')[2]}")
+    return found

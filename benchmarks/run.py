@@ -1,0 +1,98 @@
+"""`make bench`: measure, compare with budgets, print a table.
+
+Every number is one of this machine at this moment; what is compared is always measured side by
+side in the same run.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import changes
+import rpc
+import startup
+import warm
+from processes import Failed
+from report import Clock, Row, machine, table
+
+# `make bench` ends within six minutes; what has not begun by then is skipped.
+_LIMIT_S = 320.0
+_SECTIONS = ("warm", "grpc", "change", "start")
+
+
+def main() -> int:
+    """Measure and report; return the exit code."""
+    options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    rows = list(_measure(options))
+    text = table(rows)
+    print(f"\n{machine()}\n\n{text}")
+    if options.json:
+        numbers = {"machine": machine(), "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    if options.plot:
+        from plot import draw  # noqa: PLC0415 - matplotlib is slow to import
+
+        draw(rows, options.plot)
+    if options.markdown:
+        from markdown import page  # noqa: PLC0415
+
+        options.markdown.write_text(page(rows, options.plot), encoding="utf-8")
+    failed = any(row.passed is False for row in rows)
+    return 1 if failed and options.check else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure the server on this machine.")
+    parser.add_argument(
+        "--only", choices=_SECTIONS, action="append", help="measure this section alone; repeatable"
+    )
+    parser.add_argument("--rounds", type=int, default=4, help="rounds of each comparison (%(default)s)")
+    parser.add_argument("--seconds", type=int, default=1, help="length of one run (%(default)s)")
+    parser.add_argument("--changes", type=int, default=60, help="changes of each kind (%(default)s)")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a budget is not kept")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw numbers")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a page with the results")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results (.png or .svg)")
+    return parser.parse_args()
+
+
+def _measure(options: argparse.Namespace) -> Iterator[Row]:
+    clock = Clock(_LIMIT_S)
+    with tempfile.TemporaryDirectory(prefix="apidiscovery-bench-") as name:
+        folder = Path(name)
+        sections: dict[str, Sequence[Callable[[], Iterator[Row]]]] = {
+            "change": [partial(changes.measure, n, options.changes, clock) for n in (1, 5)],
+            "start": [partial(startup.measure, folder, 3, clock)],
+            "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
+            "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
+        }
+        for section, measures in sections.items():
+            if options.only and section not in options.only:
+                continue
+            for measure in measures:
+                yield from _safely(section, measure)
+
+
+def _safely(section: str, measure: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    """Yield the rows of a measurement and say so on the way; one that breaks does not end all."""
+    started = time.monotonic()
+    try:
+        for row in measure():
+            print(f"{row.name}: {row.measured} {row.verdict}", file=sys.stderr, flush=True)
+            yield row
+    except (Failed, OSError) as error:
+        print(f"{section}: {error}", file=sys.stderr)
+        yield Row(section, section, "", skipped=f"broken: {error}".splitlines()[0][:200])
+    print(f"({section}: {time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

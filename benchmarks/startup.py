@@ -1,0 +1,100 @@
+"""From the start of the process to ready, and the memory that it then takes."""
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import orjson
+import yaml
+from apidiscovery.service.v1 import discovery_pb2
+from children import METHOD
+from documents import groups, manifest
+from processes import Served, memory_mb, serving
+from raw_http import V2_JSON, Connection
+from report import Clock, Row
+
+GROUPS = 3000
+MEMORY_MB = 150.0
+
+_SERIALIZERS = ("json", "yaml", "vnd.kubernetes.protobuf")
+_CODINGS = ("identity", "gzip", "zstd")
+
+
+def measure(folder: Path, repeats: int, clock: Clock) -> Iterator[Row]:
+    """Yield the rows of start-up, then those of memory."""
+    content = groups(GROUPS, 1)
+    json_file, yaml_file = folder / "3000.json", folder / "3000.yaml"
+    json_file.write_bytes(manifest(content))
+    document = orjson.loads(json_file.read_bytes())
+    yaml_file.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), encoding="utf-8")
+    title = f"start to ready, {GROUPS} groups x 1"
+    for name, flags in (
+        (f"{title}, one JSON file", ["--manifests", json_file]),
+        (f"{title}, one YAML file", ["--manifests", yaml_file]),
+        ("start to ready, catalogue alone", ["--catalog", "kubernetes"]),
+    ):
+        if clock.out():
+            yield Row("start", name, "", skipped="out of time")
+            continue
+        yield _start_row(folder, name, flags, repeats)
+    yield from _memory_rows(folder, json_file)
+
+
+def _start_row(folder: Path, name: str, flags: list[str | Path], repeats: int) -> Row:
+    times: list[float] = []
+    for _ in range(repeats):
+        with serving(folder, *flags) as served:
+            times.append(served.start_s)
+    measured = f"best {min(times):.2f} s, median {statistics.median(times):.2f} s"
+    return Row("start", name, "", measured, numbers={"seconds": times})
+
+
+def _memory_rows(folder: Path, file: Path) -> Iterator[Row]:
+    title = f"memory, {GROUPS} CRDs"
+    with serving(folder, "--manifests", file) as served:
+        yield _memory_row(f"{title}, when ready", served)
+        _read_each_representation(served)
+        yield _memory_row(f"{title}, each representation served once", served)
+        _read_as_a_legacy_client(served)
+        yield _memory_row(f"{title}, and each group's resource list", served, budget=False)
+
+
+def _memory_row(name: str, served: Served, *, budget: bool = True) -> Row:
+    memory = memory_mb(served.pid)
+    return Row(
+        "memory",
+        name,
+        f"< {MEMORY_MB:.0f} MB" if budget else "",
+        f"RSS {memory['Rss']:.0f} MB, PSS {memory['Pss']:.0f} MB",
+        passed=memory["Rss"] < MEMORY_MB if budget else None,
+        numbers=dict(memory),
+    )
+
+
+def _read_each_representation(served: Served) -> None:
+    connection = Connection(served.http)
+    for coding in _CODINGS:
+        for serializer in _SERIALIZERS:
+            plain = f"application/{serializer}"
+            v2 = V2_JSON.replace("application/json", plain)
+            for accept in (v2, v2.replace("v=v2", "v=v2beta1"), plain):
+                connection.get("/apis", {"accept": accept, "accept-encoding": coding})
+        connection.get("/apis?pretty=1", {"accept": V2_JSON, "accept-encoding": coding})
+    connection.close()
+    with grpc.insecure_channel(
+        served.grpc, options=(("grpc.max_receive_message_length", -1),)
+    ) as channel:
+        call = channel.unary_unary(
+            METHOD,
+            discovery_pb2.GetDiscoveryRequest.SerializeToString,
+            discovery_pb2.GetDiscoveryResponse.FromString,
+        )
+        call(discovery_pb2.GetDiscoveryRequest())
+
+
+def _read_as_a_legacy_client(served: Served) -> None:
+    connection = Connection(served.http)
+    for group in groups(GROUPS, 1):
+        connection.get(f"/apis/{group.name}/v1", {"accept": "application/json"})
+    connection.close()

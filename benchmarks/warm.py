@@ -1,0 +1,176 @@
+"""The warm request path: rates against an empty handler on the same server, and nginx."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import nginx
+from documents import groups, manifest
+from load import Ratio, Sample, Target, compare, h2load, interleaved, missing, wrk
+from processes import Failed, Served, child_command, read_line, running, serving
+from raw_http import V2_JSON, Answer, get
+from report import Clock, Row
+
+GROUPS, RESOURCES = 600, 5
+PATH = "/apis"
+WARM_RATIO = 0.8
+
+# The budget of 10 000 gzip answers a second holds where the empty handler reaches 15 000.
+_GZIP_RATE, _EMPTY_GZIP_RATE = 10_000.0, 15_000.0
+_PROTOBUF = V2_JSON.replace("application/json", "application/vnd.kubernetes.protobuf")
+_AGENT = "kubectl/v1.33.0 (linux/amd64) kubernetes/abcdef0"
+_LOADS = {"HTTP/1.1": ("wrk", wrk), "h2c": ("h2load", h2load)}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of request."""
+
+    name: str
+    file: str
+    headers: dict[str, str]
+    answer: Answer
+
+
+def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[Row]:
+    """Yield a row for each case, protocol and opponent."""
+    file = folder / "600.json"
+    file.write_bytes(manifest(groups(GROUPS, RESOURCES)))
+    with contextlib.ExitStack() as stack:
+        served = stack.enter_context(serving(folder, "--manifests", file))
+        cases = _cases(served.http)
+        opponent = None
+        if missing("nginx") is None:
+            files = {case.file: case.answer.body for case in cases}
+            etag = cases[0].answer.header("etag").strip('"')
+            opponent = stack.enter_context(nginx.serving(folder / "nginx", files, etag))
+        for case in cases:
+            with _empty(folder, case) as empty, _empty(folder, case) as control:
+                for protocol in _LOADS:
+                    cell = _Cell(case, protocol, rounds, seconds, clock)
+                    yield from cell.rows(served, empty, control, opponent)
+
+
+def _cases(address: str) -> list[Case]:
+    usual = {"accept": V2_JSON, "accept-encoding": "gzip", "user-agent": _AGENT}
+    etag = get(address, PATH, usual).header("etag")
+    wanted = {
+        ("304", "304"): {**usual, "if-none-match": etag},
+        ("200 JSON", "json"): {**usual, "accept-encoding": "identity"},
+        ("200 gzip", "gzip"): usual,
+        ("200 protobuf", "protobuf"): {**usual, "accept": _PROTOBUF, "accept-encoding": "identity"},
+    }
+    cases = [
+        Case(name, file, headers, get(address, PATH, headers))
+        for (name, file), headers in wanted.items()
+    ]
+    for case in cases:
+        if case.answer.status != int(case.name[:3]):
+            raise Failed(f"{case.name}: {address} answers {case.answer.status}")
+    return cases
+
+
+@contextlib.contextmanager
+def _empty(folder: Path, case: Case) -> Iterator[Target]:
+    """Run a handler that only sends the answer of a case."""
+    # Granian and hyper write the date and the length of a body by themselves.
+    headers = [field for field in case.answer.headers if field[0] not in ("date", "server")]
+    head = json.dumps({"status": case.answer.status, "headers": headers}).encode()
+    file = folder / "empty"
+    file.write_bytes(head + b"\n" + case.answer.body)
+    with running(child_command("http-empty", file), piped=True) as process:
+        address = str(read_line(process)["http"])
+        answer = get(address, PATH, case.headers)
+        ours = [field for field in answer.headers if field[0] != "date"]
+        theirs = [field for field in case.answer.headers if field[0] != "date"]
+        if answer.body != case.answer.body or sorted(ours) != sorted(theirs):
+            raise Failed(f"{case.name}: the empty handler sends {ours}, the server {theirs}")
+        yield Target(process.pid, f"http://{address}{PATH}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    case: Case
+    protocol: str
+    rounds: int
+    seconds: int
+    clock: Clock
+
+    def rows(
+        self, served: Served, empty: Target, control: Target, opponent: nginx.Nginx | None
+    ) -> Iterator[Row]:
+        name = f"{self.case.name}, {self.protocol}"
+        tool, load = _LOADS[self.protocol]
+        reason = missing(tool) or ("out of time" if self.clock.out() else None)
+        if reason:
+            yield Row("warm", name, f">= {WARM_RATIO} of the empty handler", skipped=reason)
+            return
+        targets = {
+            "empty": empty,
+            "ours": Target(served.pid, f"http://{served.http}{PATH}"),
+            "control": control,
+        }
+        if opponent is not None:
+            address = opponent.http1 if self.protocol == "HTTP/1.1" else opponent.http2
+            targets["nginx"] = Target(opponent.worker_pid, f"http://{address}/{self.case.file}")
+        runs: dict[str, Callable[[], Sample]] = {
+            key: partial(load, target, self.case.headers, self.seconds)
+            for key, target in targets.items()
+        }
+        samples = interleaved(runs, self.rounds, self.clock.out)
+        yield ratio_row("warm", name, samples, len(self.case.answer.body))
+        if self.case.file == "gzip" and self.protocol == "HTTP/1.1":
+            yield _gzip_row(samples)
+        yield self._nginx_row(name, samples)
+
+    @staticmethod
+    def _nginx_row(name: str, samples: dict[str, list[Sample]]) -> Row:
+        title = f"{name}, nginx by the empty handler and by ours"
+        if "nginx" not in samples:
+            return Row("warm", title, "", skipped=missing("nginx") or "")
+        best = {key: max(sample.rate for sample in found) for key, found in samples.items()}
+        return Row(
+            "nginx",
+            f"{name}, nginx",
+            "",
+            f"ours {best['ours'] / best['nginx']:.2f}, empty handler "
+            f"{best['empty'] / best['nginx']:.2f} of nginx's {best['nginx']:,.0f}/s",
+        )
+
+
+def ratio_row(section: str, name: str, samples: dict[str, list[Sample]], size: int) -> Row:
+    """Return the row that compares ours with the empty handler, and that with its control."""
+    ratio, null = compare(samples["ours"], samples["empty"]), compare(samples["control"], samples["empty"])
+    best = {key: max(sample.rate for sample in found) for key, found in samples.items()}
+    return Row(
+        section,
+        f"{name} ({size:,} bytes)",
+        f">= {WARM_RATIO:.2f}",
+        f"{_text(ratio)}; {best['ours']:,.0f}/s of {best['empty']:,.0f}/s; control {_text(null)}",
+        passed=ratio.best >= WARM_RATIO,
+        ratio=ratio.best,
+        numbers={
+            "ratio": asdict(ratio),
+            "control": asdict(null),
+            "samples": {key: [asdict(one) for one in found] for key, found in samples.items()},
+        },
+    )
+
+
+def _text(ratio: Ratio) -> str:
+    return f"{ratio.best:.2f} (paired {ratio.paired:.2f}, cpu {ratio.cpu:.2f})"
+
+
+def _gzip_row(samples: dict[str, list[Sample]]) -> Row:
+    ours, empty = (max(sample.rate for sample in samples[key]) for key in ("ours", "empty"))
+    budget = _GZIP_RATE * min(1.0, empty / _EMPTY_GZIP_RATE)
+    return Row(
+        "warm",
+        "200 gzip, HTTP/1.1, answers a second",
+        f">= {budget:,.0f}/s",
+        f"{ours:,.0f}/s (empty handler {empty:,.0f}/s)",
+        passed=ours >= budget,
+    )

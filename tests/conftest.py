@@ -1,0 +1,46 @@
+"""Servers that several tests share."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from server import Serve, Server, serving
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server of the built-in catalogue with every default."""
+    with serving(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def no_beta_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server without v2beta1, as kube-apiserver is since 1.33."""
+    gate = "AggregatedDiscoveryRemoveBetaType=true"
+    with serving(tmp_path_factory.mktemp("no-beta"), "--feature-gates", gate) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def old_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server without aggregated discovery, as kube-apiserver was up to 1.26."""
+    gate = "AggregatedDiscoveryEndpoint=false"
+    with serving(tmp_path_factory.mktemp("old"), "--feature-gates", gate) as started:
+        yield started
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Return what starts a server with these flags and variables."""
+    with ExitStack() as stack:
+
+        def start(
+            *flags: str, env: Mapping[str, str] | None = None, addresses: bool = True
+        ) -> Server:
+            folder = tmp_path / f"server-{len(list(tmp_path.glob('server-*')))}"
+            folder.mkdir()
+            return stack.enter_context(serving(folder, *flags, env=env, addresses=addresses))
+
+        yield start

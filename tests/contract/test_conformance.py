@@ -1,0 +1,431 @@
+"""What kube-apiserver answers, check by check, read off a real socket.
+
+The numbers are those of the project's wire contract. Left out are those that need CRDs (35-38),
+remote API servers (33, 39-44) or OpenAPI (45-49). Where this server does better on purpose, the
+docstring says so.
+"""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery.v2 import discovery_pb2
+from raw_http import AGG, AGGREGATED, BETA, PBAGG, YAMLAGG, RawResponse, get, request
+from server import Server
+
+BUILTIN = Path(__file__).parent.parent / "golden" / "builtin"
+
+MEDIA_TYPES = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+NOT_ACCEPTABLE = f"""\
+{{
+  "kind": "Status",
+  "apiVersion": "v1",
+  "metadata": {{}},
+  "status": "Failure",
+  "message": "only the following media types are accepted: {MEDIA_TYPES}",
+  "reason": "NotAcceptable",
+  "code": 406
+}}""".encode()
+
+Fields = dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def port(server: Server) -> int:
+    return server.http_port
+
+
+@pytest.fixture(scope="module")
+def aggregated(port: int) -> RawResponse:
+    return get(port, "/apis", AGG)
+
+
+def items(document: object, name: str = "items") -> list[Fields]:
+    return cast("list[Fields]", cast("Fields", document)[name])
+
+
+def by(name: str, objects: list[Fields]) -> dict[object, Fields]:
+    return {one[name]: one for one in objects}
+
+
+def group(response: RawResponse, name: str) -> Fields:
+    """Return an item of an aggregated document."""
+    named = {cast("Fields", item["metadata"]).get("name"): item for item in items(response.json())}
+    return named[name]
+
+
+def resources(port: int, path: str) -> dict[object, Fields]:
+    return by("name", items(get(port, path).json(), "resources"))
+
+
+def assert_plain_groups(response: RawResponse) -> None:
+    assert response.status == 200
+    assert response.content_type == ["application/json"]
+    assert response.values("cache-control") == ["no-cache, private"]
+    assert response.values("etag") == response.values("vary") == []
+    assert response.body.startswith(
+        b'{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apiregistration.k8s.io"'
+    )
+    assert response.body.endswith(b"]}\n")
+
+
+def assert_aggregated(response: RawResponse, like: RawResponse) -> None:
+    assert response.status == 200
+    assert response.content_type == [AGG]
+    assert response.values("vary") == ["Accept"]
+    assert response.values("cache-control") == ["public"]
+    assert (response.etag, response.body) == (like.etag, like.body)
+
+
+def assert_not_acceptable(response: RawResponse) -> None:
+    assert response.status == 406
+    assert response.content_type == ["application/json"]
+    assert response.values("cache-control") == ["no-cache, private"]
+    assert response.body == NOT_ACCEPTABLE
+
+
+def test_check_01(port: int) -> None:
+    """Without Accept the unaggregated list is the answer."""
+    assert_plain_groups(get(port, "/apis"))
+
+
+def test_check_02(aggregated: RawResponse) -> None:
+    """The aggregated document is asked for by the parameters of Accept."""
+    assert aggregated.status == 200
+    assert aggregated.content_type == [AGG]
+    assert aggregated.body.startswith(
+        b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2",'
+        b'"metadata":{},"items":['
+    )
+    assert aggregated.body.endswith(b"]}\n")
+    assert aggregated.body == (BUILTIN / "apis.v2.json").read_bytes()
+
+
+def test_check_03(aggregated: RawResponse) -> None:
+    """The aggregated document has a strong ETag, and caches may keep it."""
+    assert re.fullmatch('"[0-9A-F]{128}"', aggregated.etag)
+    assert aggregated.values("vary") == ["Accept"]
+    assert aggregated.values("cache-control") == ["public"]
+
+
+def test_check_04(aggregated: RawResponse) -> None:
+    """The ETag is the SHA-512 of the document without kind, apiVersion and line feed."""
+    head = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2",'
+    hashed = b"{" + aggregated.body.removeprefix(head).removesuffix(b"\n")
+    assert aggregated.etag == f'"{hashlib.sha512(hashed).hexdigest().upper()}"'
+
+
+def test_check_05(port: int, aggregated: RawResponse) -> None:
+    """Who has the document gets 304 with what tells so and nothing that describes a body."""
+    response = get(port, "/apis", AGG, ("If-None-Match", aggregated.etag))
+    assert response.status == 304
+    assert response.body == b""
+    assert response.etag == aggregated.etag
+    assert response.values("vary") == ["Accept"]
+    assert response.values("cache-control") == ["public"]
+    names = {name for name, _ in response.headers} - {"date", "server", "connection"}
+    assert names == {"etag", "vary", "cache-control"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("W/{etag}", id="weak"),
+        pytest.param("*", id="star"),
+        pytest.param('"x", {etag}', id="list"),
+        pytest.param('"x"\r\nIf-None-Match: {etag}', id="second line"),
+    ],
+)
+def test_check_06(port: int, aggregated: RawResponse, value: str) -> None:
+    """If-None-Match is read by RFC 9110.
+
+    Better than kube-apiserver, which answers 200 to each of these.
+    """
+    response = get(port, "/apis", AGG, ("If-None-Match", value.format(etag=aggregated.etag)))
+    assert (response.status, response.body, response.content_type) == (304, b"", [])
+
+
+def test_check_07(port: int, aggregated: RawResponse) -> None:
+    """The ETag of the aggregated document validates no plain one."""
+    none_match = ("If-None-Match", aggregated.etag)
+    assert_plain_groups(get(port, "/apis", "application/json", none_match))
+
+
+def test_check_08(port: int, aggregated: RawResponse) -> None:
+    """Protobuf comes in its envelope, under the same ETag."""
+    response = get(port, "/apis", PBAGG)
+    assert (response.status, response.content_type) == (200, [PBAGG])
+    assert response.body[:4] == b"k8s\0"
+    assert response.etag == aggregated.etag
+
+
+def test_check_09(port: int, aggregated: RawResponse) -> None:
+    """The envelope says what is in it, and that has the items of the JSON document."""
+    envelope = runtime_pb2.Unknown.FromString(get(port, "/apis", PBAGG).body[4:])
+    assert envelope.type_meta.api_version == "apidiscovery.k8s.io/v2"
+    assert envelope.type_meta.kind == "APIGroupDiscoveryList"
+    assert envelope.HasField("content_encoding")
+    assert envelope.HasField("content_type")
+    assert (envelope.content_encoding, envelope.content_type) == ("", "")
+    assert envelope.raw.startswith(bytes.fromhex("0a060a0012001a00"))
+    document = discovery_pb2.APIGroupDiscoveryList.FromString(envelope.raw)
+    seen = [
+        (item.metadata.name, [(v.version, [r.resource for r in v.resources]) for v in item.versions])
+        for item in document.items
+    ]
+    assert seen == [
+        (
+            cast("Fields", item["metadata"])["name"],
+            [
+                (v["version"], [r["resource"] for r in items(v, "resources")])
+                for v in items(item, "versions")
+            ],
+        )
+        for item in items(aggregated.json())
+    ]
+
+
+def test_check_10(port: int, aggregated: RawResponse) -> None:
+    """The parameters of Accept may stand in any order; those of Content-Type do not."""
+    accept = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
+    assert_aggregated(get(port, "/apis", accept), aggregated)
+
+
+def test_check_11(port: int, aggregated: RawResponse) -> None:
+    """An aggregated clause beats a plain one of more weight."""
+    assert_aggregated(get(port, "/apis", f"application/json;q=1, {AGG};q=0.1"), aggregated)
+
+
+def test_check_12(port: int, aggregated: RawResponse) -> None:
+    """What today's client-go sends gets the aggregated document."""
+    assert_aggregated(get(port, "/apis", f"{AGG},application/json"), aggregated)
+
+
+def test_check_13(no_beta_server: Server) -> None:
+    """Once v2beta1 is removed, nothing else will do for who asks for it alone."""
+    assert_not_acceptable(get(no_beta_server.http_port, "/apis", BETA))
+
+
+def test_check_14(no_beta_server: Server, aggregated: RawResponse) -> None:
+    """Once v2beta1 is removed, old clients fall back, and those that know v2 get that."""
+    port = no_beta_server.http_port
+    assert_plain_groups(get(port, "/apis", f"{BETA},application/json"))
+    assert_aggregated(get(port, "/apis", f"{AGG},{BETA},application/json"), aggregated)
+
+
+@pytest.mark.parametrize("rest", ["", ",application/json"])
+def test_checks_13_and_14_with_v2beta1(port: int, aggregated: RawResponse, rest: str) -> None:
+    """By default v2beta1 is served, where kube-apiserver has removed it."""
+    response = get(port, "/apis", BETA + rest)
+    assert (response.status, response.content_type) == (200, [BETA])
+    assert response.etag == aggregated.etag
+    assert response.body == (BUILTIN / "apis.v2beta1.json").read_bytes()
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+@pytest.mark.parametrize("accept", [AGG, BETA, PBAGG])
+def test_no_aggregated_document_is_served_by_an_old_server(
+    old_server: Server, path: str, accept: str
+) -> None:
+    """With the gate AggregatedDiscoveryEndpoint off, clients see what Kubernetes 1.26 does."""
+    port = old_server.http_port
+    assert_not_acceptable(get(port, path, accept))
+    response = get(port, path, f"{accept},application/json")
+    assert response == get(port, path)
+    assert response.content_type == ["application/json"]
+    assert response.values("etag") == []
+
+
+def test_check_15(port: int) -> None:
+    """Without `as` a clause asks for nothing that exists."""
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2"
+    assert_not_acceptable(get(port, "/apis", accept))
+
+
+def test_check_16(port: int, aggregated: RawResponse) -> None:
+    """A wildcard with the parameters means JSON."""
+    assert_aggregated(get(port, "/apis", f"*/*;{AGGREGATED}"), aggregated)
+
+
+def test_check_17(port: int, aggregated: RawResponse) -> None:
+    """`profile=nopeer` is accepted and not echoed."""
+    assert_aggregated(get(port, "/apis", f"{AGG};profile=nopeer"), aggregated)
+
+
+def test_check_18(port: int, aggregated: RawResponse) -> None:
+    """Parameters that mean nothing are passed over."""
+    assert_aggregated(get(port, "/apis", f"{AGG};foo=bar;charset=utf-8"), aggregated)
+
+
+def test_check_19(port: int) -> None:
+    """`sv` is never acceptable."""
+    assert_not_acceptable(get(port, "/apis", f"{AGG};sv=v1"))
+
+
+def test_check_20(port: int, aggregated: RawResponse) -> None:
+    """YAML is the same document under the same ETag."""
+    response = get(port, "/apis", YAMLAGG)
+    assert (response.status, response.content_type) == (200, [YAMLAGG])
+    assert response.etag == aggregated.etag
+    assert yaml.safe_load(response.body) == aggregated.json()
+
+
+def test_check_21(port: int) -> None:
+    """Only the first Accept line counts."""
+    assert_plain_groups(get(port, "/apis", "application/json", ("Accept", AGG)))
+
+
+def test_check_22(port: int) -> None:
+    """`/apis/` is never aggregated."""
+    assert_not_acceptable(get(port, "/apis/", AGG))
+    assert_plain_groups(get(port, "/apis/", f"{AGG},application/json"))
+
+
+def test_check_23(port: int, aggregated: RawResponse) -> None:
+    """`/apis` answers to POST as it does to GET."""
+    assert_aggregated(request(port, "/apis", [("Accept", AGG)], method="POST"), aggregated)
+
+
+def test_check_24(port: int, aggregated: RawResponse) -> None:
+    """HEAD tells everything that GET tells but the body."""
+    response = request(port, "/apis", [("Accept", AGG)], method="HEAD")
+    assert (response.status, response.body) == (200, b"")
+    assert (response.etag, response.content_type) == (aggregated.etag, [AGG])
+    assert response.values("content-length") == [str(len(aggregated.body))]
+
+
+def test_check_25(port: int) -> None:
+    """`/api` takes GET alone."""
+    response = request(port, "/api", method="POST")
+    assert (response.status, response.content_type) == (405, ["application/json"])
+    assert response.values("allow") == []
+    assert response.body == (
+        b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        b'"message":"the server does not allow this method on the requested resource",'
+        b'"reason":"MethodNotAllowed","details":{},"code":405}\n'
+    )
+
+
+def test_check_26(port: int, aggregated: RawResponse) -> None:
+    """`/api` is the core group alone, which has no name."""
+    response = get(port, "/api", AGG)
+    assert (response.status, response.content_type) == (200, [AGG])
+    (core,) = items(response.json())
+    assert core["metadata"] == {}
+    assert [version["version"] for version in items(core, "versions")] == ["v1"]
+    assert response.etag != aggregated.etag
+    assert response.body == (BUILTIN / "api.v2.json").read_bytes()
+
+
+def test_check_27(server: Server) -> None:
+    """The unaggregated `/api` has no apiVersion and tells where the server is."""
+    response = get(server.http_port, "/api")
+    assert (response.status, response.content_type) == (200, ["application/json"])
+    assert response.body.decode() == (
+        '{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":'
+        f'[{{"clientCIDR":"0.0.0.0/0","serverAddress":"{server.http}"}}]}}\n'
+    )
+
+
+def test_check_28(port: int) -> None:
+    """`/api` knows no wildcard but `*/*`, `/apis` does."""
+    response = get(port, "/api", "application/*")
+    assert (response.status, response.content_type) == (406, ["application/json"])
+    available = f"406: Not Acceptable\\n\\nAvailable representations: {MEDIA_TYPES}"
+    assert response.body.decode() == (
+        '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        f'"message":"{available}","reason":"NotAcceptable","details":{{}},"code":406}}\n'
+    )
+    assert_plain_groups(get(port, "/apis", "application/*"))
+
+
+def test_check_29(port: int) -> None:
+    """`/api/v1` lists resources and subresources by path, without apiVersion."""
+    response = get(port, "/api/v1")
+    assert response.body.startswith(
+        b'{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings",'
+    )
+    names = [resource["name"] for resource in items(response.json(), "resources")]
+    assert names.index("pods") < names.index("pods/attach")
+    assert resources(port, "/api/v1")["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
+
+
+def test_check_30(port: int) -> None:
+    """A group and version stand only where they are not those of the list."""
+    response = get(port, "/apis/apps/v1")
+    assert response.body.startswith(
+        b'{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":['
+    )
+    listed = resources(port, "/apis/apps/v1")
+    assert listed["deployments/scale"] == {
+        "name": "deployments/scale",
+        "singularName": "",
+        "namespaced": True,
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+        "verbs": ["get", "patch", "update"],
+    }
+    assert listed["deployments"].keys().isdisjoint({"group", "version"})
+    subresources = [resource for name, resource in listed.items() if "/" in str(name)]
+    assert {resource["singularName"] for resource in subresources} == {""}
+
+
+def test_check_31(port: int) -> None:
+    """A group is the same with and without a slash, and prefers its first version."""
+    response = get(port, "/apis/apps")
+    assert response.body == get(port, "/apis/apps/").body
+    assert response.body == (
+        b'{"kind":"APIGroup","apiVersion":"v1","name":"apps",'
+        b'"versions":[{"groupVersion":"apps/v1","version":"v1"}],'
+        b'"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}\n'
+    )
+
+
+def test_check_32(port: int, aggregated: RawResponse) -> None:
+    """`autoscaling/v2` is preferred to `v1` in both kinds of document."""
+    plain = get(port, "/apis/autoscaling").json()
+    assert [version["version"] for version in items(plain, "versions")] == ["v2", "v1"]
+    assert cast("Fields", plain["preferredVersion"])["version"] == "v2"
+    versions = items(group(aggregated, "autoscaling"), "versions")
+    assert [version["version"] for version in versions] == ["v2", "v1"]
+
+
+def test_check_34(aggregated: RawResponse) -> None:
+    """In the aggregated document a kind of the same group-version has neither of them."""
+    (version,) = items(group(aggregated, "apps"), "versions")
+    assert version["freshness"] == "Current"
+    deployments = by("resource", items(version, "resources"))["deployments"]
+    assert json.dumps(deployments["responseKind"]) == (
+        '{"group": "", "version": "", "kind": "Deployment"}'
+    )
+    scale = by("subresource", items(deployments, "subresources"))["scale"]
+    assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    for verbs in (cast("list[str]", one["verbs"]) for one in (deployments, scale)):
+        assert verbs == sorted(verbs)
+
+
+def test_check_50(port: int) -> None:
+    """Health reports, single checks and the version are worded as kube-apiserver's."""
+    verbose = get(port, "/readyz?verbose")
+    checks = ["ping", "log", "local-sources", "shutdown"]
+    lines = "".join(f"[+]{name} ok\n" for name in checks)
+    assert verbose.body.decode() == f"{lines}readyz check passed\n"
+    assert verbose.content_type == ["text/plain; charset=utf-8"]
+    assert verbose.values("x-content-type-options") == ["nosniff"]
+    single = get(port, "/readyz/ping")
+    assert (single.status, single.body) == (200, b"ok")
+    excluded = get(port, "/readyz?exclude=nope&verbose")
+    assert excluded.body.decode() == (
+        f'{lines}warn: some health checks cannot be excluded: no matches for "nope"\n'
+        "readyz check passed\n"
+    )
+    version = get(port, "/version")
+    assert version.content_type == ["application/json"]
+    assert version.body.startswith(b'{\n  "major": "1",\n  "minor": "')
+    assert version.body.endswith(b'"\n}')

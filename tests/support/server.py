@@ -1,0 +1,163 @@
+"""The real `apidiscovery serve`, as a process of its own on free loopback ports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+COMMAND = Path(sys.executable).with_name("apidiscovery")
+
+START_S = 15.0
+# The server drains for 5 s at most and then needs a moment to end.
+STOP_S = 8.0
+
+_POLL_S = 0.01
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T | None], within_s: float, what: str) -> T:
+    """Return the first thing that `look` returns and that is true.
+
+    Raises:
+        AssertionError: There is none in time; `what` says what was waited for.
+    """
+    deadline = time.monotonic() + within_s
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        time.sleep(_POLL_S)
+
+
+def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return variables for a process that must not see the settings of whoever runs the tests."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**kept, "HOME": str(home), **(extra or {})}
+
+
+class Server:
+    """A server that answers, until it is stopped.
+
+    Attributes:
+        process: The process.
+        http: `host:port` of HTTP; empty when it is off.
+        grpc: The same of gRPC.
+        ready_file: Where the server announced the addresses.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self.process = process
+        self.ready_file = folder / "ready.json"
+        self._log = folder / "stderr"
+        eventually(self._is_up, START_S, "the server is ready")
+        if process.poll() is not None:
+            raise AssertionError(f"the server ended with {process.returncode}:\n{self.log()}")
+        addresses = cast("dict[str, str | None]", json.loads(self.ready_file.read_bytes()))
+        self.http = addresses["http"] or ""
+        self.grpc = addresses["grpc"] or ""
+
+    def _is_up(self) -> bool:
+        return self.ready_file.exists() or self.process.poll() is not None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.http}"
+
+    @property
+    def http_port(self) -> int:
+        return int(self.http.rpartition(":")[2])
+
+    def log(self) -> str:
+        """Return what it wrote to standard error so far."""
+        return self._log.read_text(encoding="utf-8")
+
+    def stop(self, by: signal.Signals = signal.SIGTERM, within_s: float = STOP_S) -> float:
+        """End it as an operator would and expect that it ends well.
+
+        Returns:
+            How long that took in seconds.
+        """
+        if self.process.poll() is not None:
+            return 0.0
+        started = time.monotonic()
+        self.process.send_signal(by)
+        try:
+            self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"still running {within_s} s after {by.name}") from None
+        took_s = time.monotonic() - started
+        log = self.log()
+        assert self.process.returncode == 0, log
+        assert "Traceback" not in log, log
+        return took_s
+
+
+class Serve(Protocol):
+    """Starts servers that are stopped when the test ends."""
+
+    def __call__(
+        self, *flags: str, env: Mapping[str, str] | None = None, addresses: bool = True
+    ) -> Server: ...
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    *flags: str,
+    env: Mapping[str, str] | None = None,
+    addresses: bool = True,
+) -> Iterator[Server]:
+    """Run `apidiscovery serve FLAGS`.
+
+    Args:
+        folder: Where its log and the ready file are.
+        flags: More flags.
+        env: More variables.
+        addresses: Whether to tell it by flags to take free ports.
+    """
+    command = [str(COMMAND), "serve", "--ready-file", str(folder / "ready.json")]
+    if addresses:
+        command += ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    with (folder / "stderr").open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603
+            [*command, *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment(folder, env),
+            cwd=folder,
+        )
+    try:
+        server = Server(process, folder)
+        yield server
+        server.stop()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def refused(folder: Path, *flags: str) -> tuple[int, str]:
+    """Run `apidiscovery serve FLAGS` that cannot start; return the exit code and the log."""
+    done = subprocess.run(  # noqa: S603
+        [str(COMMAND), "serve", *flags],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(folder),
+        cwd=folder,
+        timeout=START_S,
+    )
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode()

@@ -1,0 +1,134 @@
+"""The order of versions, against Kubernetes' own."""
+
+import doctest
+import json
+import re
+from functools import cmp_to_key
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from apidiscovery_service import version_priority
+from apidiscovery_service.version_priority import kube_aware_key
+from hypothesis import given
+from hypothesis import strategies as st
+
+# Lists of version names as k8s.io/apimachinery version.CompareKubeAwareVersionStrings sorts them.
+# Names that it calls equal (`v1` and `v01`) keep there the order of the input, while ours go by
+# name: the lists are compared modulo such ties.
+GOLDEN = Path(__file__).parent / "golden" / "versions.json"
+GO_MAX_INT = 9223372036854775807
+
+
+def lists() -> list[tuple[list[str], list[str]]]:
+    cases: list[dict[str, list[str]]] = json.loads(GOLDEN.read_bytes())
+    return [(case["in"], case["sorted"]) for case in cases]
+
+
+def untied(version: str) -> str:
+    """Return the one name that stands for all that Kubernetes calls equal to this one."""
+    if re.fullmatch(r"v0*[0-9]{1,19}((alpha|beta)0*[0-9]{1,19})?", version):
+        return re.sub(r"(?<![0-9])0+(?=[0-9])", "", version)
+    return version
+
+
+def test_there_are_lists_of_all_kinds() -> None:
+    assert len(lists()) == 200
+
+
+@pytest.mark.parametrize(("given_", "wanted"), lists(), ids=lambda names: ",".join(names)[:40])
+def test_a_list_is_in_the_order_of_kubernetes_modulo_ties(
+    given_: list[str], wanted: list[str]
+) -> None:
+    made = sorted(given_, key=kube_aware_key)
+    assert list(map(untied, made)) == list(map(untied, wanted))
+
+
+@pytest.mark.parametrize(
+    "descending",
+    [
+        pytest.param(
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2"],
+            id="CONTRACT-4.2",
+        ),
+        pytest.param(["v1alpha1", "foo1", "foo10", "foo2"], id="the-rest-is-alphabetical"),
+        pytest.param(["v1beta2", "v1beta1", "v1alpha9"], id="beta-before-alpha"),
+        pytest.param([f"v{GO_MAX_INT}", f"v{GO_MAX_INT + 1}"], id="what-go-cannot-hold-is-last"),
+        pytest.param(
+            ["v0", f"v1beta{GO_MAX_INT + 1}"], id="what-go-cannot-hold-as-minor-is-last"
+        ),
+        pytest.param(["v1", "V1", "v1\n", "v1gamma1", "v1beta", "v٣"], id="lookalikes-are-last"),
+    ],
+)
+def test_versions_stand_in_this_order(descending: list[str]) -> None:
+    lookalikes = [name for name in descending if kube_aware_key(name)[0] == 3]
+    wanted = [name for name in descending if name not in lookalikes] + sorted(lookalikes)
+    assert sorted(reversed(descending), key=kube_aware_key) == wanted
+    if lookalikes != descending[1:]:
+        assert wanted == descending
+
+
+def test_doctests_hold() -> None:
+    failures, tried = doctest.testmod(version_priority)
+    assert (failures, tried) == (0, 1)
+
+
+# --------------------------------------------------------------------------------------------------
+# The order is total.
+
+VERSIONS = (
+    st.from_regex(r"v[0-9]{1,3}((alpha|beta)[0-9]{1,2})?", fullmatch=True)
+    | st.sampled_from(["v1", "v01", "v001", "v1beta1", "v01beta1", "v1beta01", "v1\n", "", "v"])
+    | st.text(max_size=4)
+)
+
+
+def contract_less(a: str, b: str) -> bool:
+    """Tell whether `a` stands before `b` by CONTRACT 4.2; False for what it calls equal."""
+
+    def parsed(version: str) -> tuple[int, int, int] | None:
+        match = re.fullmatch(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", version)
+        if not match or max(int(match[1]), int(match[3] or 0)) > GO_MAX_INT:
+            return None
+        return ({None: 2, "beta": 1, "alpha": 0}[match[2]], int(match[1]), int(match[3] or 0))
+
+    left, right = parsed(a), parsed(b)
+    if left is None or right is None:
+        return left is not None or (right is None and a < b)
+    return left > right
+
+
+@given(st.lists(VERSIONS, max_size=8, unique=True), st.randoms(use_true_random=False))
+def test_the_order_does_not_depend_on_the_input(versions: list[str], random: object) -> None:
+    backwards = sorted(reversed(versions), key=kube_aware_key)
+    assert sorted(versions, key=kube_aware_key) == backwards
+    assert random is not None
+
+
+@given(VERSIONS, VERSIONS)
+def test_two_versions_are_equal_only_if_they_have_the_same_name(a: str, b: str) -> None:
+    before, after = kube_aware_key(a) < kube_aware_key(b), kube_aware_key(b) < kube_aware_key(a)
+    assert before + after == (a != b)
+
+
+@given(VERSIONS, VERSIONS, VERSIONS)
+def test_the_order_is_transitive(a: str, b: str, c: str) -> None:
+    first, second, third = sorted((a, b, c), key=kube_aware_key)
+    assert kube_aware_key(first) <= kube_aware_key(second) <= kube_aware_key(third)
+    assert kube_aware_key(first) <= kube_aware_key(third)
+
+
+@given(VERSIONS, VERSIONS)
+def test_the_order_is_that_of_the_contract(a: str, b: str) -> None:
+    if contract_less(a, b):
+        assert kube_aware_key(a) < kube_aware_key(b)
+
+
+@given(st.lists(VERSIONS, max_size=8))
+def test_no_version_stands_before_one_that_the_contract_puts_first(versions: list[str]) -> None:
+    def compare(a: str, b: str) -> int:
+        return contract_less(b, a) - contract_less(a, b)
+
+    made = sorted(versions, key=kube_aware_key)
+    assert not any(contract_less(b, a) for a, b in pairwise(made))
+    assert sorted(made, key=cmp_to_key(compare)) == made
