@@ -10,11 +10,14 @@ pkg/endpoints/discovery/aggregated/negotiation.go:IsAggregatedDiscoveryGVK.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
+from struct import Struct
 
 from apidiscovery_service.errors import NotAcceptable
 
 AGGREGATED_GROUP = "apidiscovery.k8s.io"
 AGGREGATED_KIND = "APIGroupDiscoveryList"
+
+_FLOAT32 = Struct("f")
 
 # Go sorts up to this many clauses by insertion; the comparison is no strict weak order, so the
 # algorithm decides the result.
@@ -112,12 +115,12 @@ class Clause:
 
 
 def _weight(text: str) -> float:
-    """Read `q` as Go's ParseFloat does; what cannot be read weighs nothing."""
+    """Read `q` as Go's ParseFloat does, to 32 bits; what cannot be read weighs nothing."""
     if text != text.strip() or "_" in text:
         return 0.0
     try:
-        weight = float(text)
-    except ValueError:
+        weight: float = _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0]
+    except (ValueError, OverflowError):
         return 0.0
     return weight if weight == weight else 0.0  # noqa: PLR0124 - NaN compares with nothing
 

@@ -25,6 +25,9 @@ from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+# What a representation ends with in `RequestLabels` when the client asked for `profile=nopeer`.
+NO_PEER_SUFFIX = ";profile=nopeer"
+
 _BOUNDS_S = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
 )  # fmt: skip
@@ -138,6 +141,16 @@ class _Requests(Collector):
             durations.add_metric(values, stats.cumulative(), stats.seconds)
         yield counts
         yield durations
+        no_peer = CounterMetricFamily(
+            "aggregator_discovery_nopeer_requests", "Requests with profile=nopeer"
+        )
+        ours = (
+            s.count
+            for labels, s in self.stats.items()
+            if labels.representation.endswith(NO_PEER_SUFFIX)
+        )
+        no_peer.add_metric([], sum(ours))
+        yield no_peer
 
     def _not_modified_share(self) -> Metric:
         share = GaugeMetricFamily(
@@ -163,9 +176,6 @@ class Metrics:
         self._registry.register(self._requests)
         self.aggregations = self._counter(
             "aggregator_discovery_aggregation_count", "Aggregated documents rebuilt"
-        )
-        self.nopeer_requests = self._counter(
-            "aggregator_discovery_nopeer_requests", "Requests with profile=nopeer"
         )
         self.groups = Gauge(
             "apidiscovery_groups", "Groups served, the core group included", registry=self._registry

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from apidiscovery_service import go_json
 from apidiscovery_service.group_document import group_value
-from apidiscovery_service.model import CORE_GROUP, Group
+from apidiscovery_service.model import Group
 
 # Priority (negated), rank, name: ascending order is document order.
 GroupKey: TypeAlias = tuple[int, int, str]

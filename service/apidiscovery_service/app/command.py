@@ -1,8 +1,9 @@
 """`apidiscovery serve`: flags, variables and the configuration file into settings."""
 
+import signal
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import click
 
@@ -55,6 +56,10 @@ def _use_config(
     return path
 
 
+def _end(_number: int, _frame: object) -> NoReturn:
+    sys.exit(0)
+
+
 @click.command(context_settings={"auto_envvar_prefix": "APIDISCOVERY", "show_default": True})
 @click.option(
     "--config",
@@ -62,15 +67,13 @@ def _use_config(
     is_eager=True,
     expose_value=False,
     callback=_use_config,
-    envvar="APIDISCOVERY_CONFIG",
-    help="YAML file with the flags as keys; flags and APIDISCOVERY_* variables win over it.",
+    help="YAML file with the options as keys; options and variables win over it.",
 )
 @click.option(
     "--http",
     type=_AddressType(),
     metavar="HOST:PORT|off",
     default="127.0.0.1:8080",
-    envvar="APIDISCOVERY_HTTP",
     help="Where HTTP/1.1 and HTTP/2 listen; port 0 takes a free one.",
 )
 @click.option(
@@ -78,27 +81,23 @@ def _use_config(
     type=_AddressType(),
     metavar="HOST:PORT|off",
     default="127.0.0.1:50051",
-    envvar="APIDISCOVERY_GRPC",
     help="Where gRPC listens; port 0 takes a free one.",
 )
 @click.option(
     "--catalog",
     type=click.Choice(["kubernetes", "none"]),
-    envvar="APIDISCOVERY_CATALOG",
     help="Built-in APIs to serve.  [default: kubernetes when no other source is given, else none]",
 )
 @click.option(
     "--manifests",
     type=click.Path(path_type=Path),
     multiple=True,
-    envvar="APIDISCOVERY_MANIFESTS",
     help="File or directory of YAML and JSON discovery lists, watched; may be given several times.",
 )
 @click.option(
     "--store",
     type=click.Choice(["memory"]),
     default="memory",
-    envvar="APIDISCOVERY_STORE",
     help="Where state is kept; catalogue and manifests are read again at each start.",
 )
 @click.option(
@@ -107,33 +106,28 @@ def _use_config(
     metavar="NAME=BOOL,...",
     default="",
     show_default=False,
-    envvar="APIDISCOVERY_FEATURE_GATES",
     help="Features to switch on and off.",
 )
 @click.option(
     "--ready-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    envvar="APIDISCOVERY_READY_FILE",
     help="JSON file with the addresses, written when the server answers.",
 )
 @click.option(
     "--insecure-bind",
     is_flag=True,
-    envvar="APIDISCOVERY_INSECURE_BIND",
     help="Allow addresses that other machines can reach, though callers are not identified.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
     default="info",
-    envvar="APIDISCOVERY_LOG_LEVEL",
     help="The least severe messages that are logged.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    envvar="APIDISCOVERY_LOG_FORMAT",
     help="How messages are written to standard error.",
 )
 def serve(  # noqa: PLR0913 - one argument a flag
@@ -151,9 +145,14 @@ def serve(  # noqa: PLR0913 - one argument a flag
 ) -> None:
     """Serve API discovery over HTTP and gRPC until SIGTERM or SIGINT.
 
+    Each option is also a variable, APIDISCOVERY_HTTP for --http, and a key of the --config file.
+
     Exit codes: 0 ended by a signal after draining, 1 failed at run time, 2 bad usage or
     configuration.
     """
+    # Until there is something to drain.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
     # Imported here: `apidiscovery serve --help` needs none of it.
     from apidiscovery_service.app.run import run  # noqa: PLC0415
     from apidiscovery_service.sources.manifests import InvalidManifests  # noqa: PLC0415

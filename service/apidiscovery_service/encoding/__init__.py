@@ -108,8 +108,13 @@ class EncodedSnapshot:
         task = self._made.get(key)
         if task is None:
             task = self._made[key] = asyncio.create_task(asyncio.to_thread(make))
+            task.add_done_callback(lambda done: self._forget_failure(key, done))
         # Shielded: a caller that goes away must not take the body from the others.
         return await asyncio.shield(task)
+
+    def _forget_failure(self, key: object, done: asyncio.Task[bytes]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            del self._made[key]
 
     def _document(self, *, core: bool) -> Document:
         return self.snapshot.core if core else self.snapshot.named

@@ -1,8 +1,8 @@
 """DiscoveryService: reads the current snapshot, compares hashes, sends bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import contextmanager
+import contextlib
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -24,7 +24,6 @@ from apidiscovery_service.grpc_api.requests import (
     NoCommonVersion,
     Selection,
     heartbeat_s,
-    known,
     selection,
 )
 from apidiscovery_service.metrics import Metrics
@@ -32,6 +31,9 @@ from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
+
+# How long the end of a watch may take to be written.
+_LAST_WORD_S = 0.5
 
 _GetContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.GetDiscoveryRequest, bytes]
 _WatchContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.WatchDiscoveryRequest, bytes]
@@ -57,10 +59,13 @@ class DiscoveryService:
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._encoding = encoding
+        self._views = answers.Views(encoding.current)
         self._offered = gates.aggregated_versions
         self._metrics = metrics
         self._ready = ready
         self._changed: set[asyncio.Event] = set()
+        self._unwatched = asyncio.Event()
+        self._unwatched.set()
         self._stopping = False
         registry.subscribe(self._announce)
 
@@ -82,120 +87,140 @@ class DiscoveryService:
             },
         )
 
-    def stop_watches(self) -> None:
-        """End every watch with UNAVAILABLE, so that its caller goes on at another replica."""
+    async def stop_watches(self) -> None:
+        """End every watch with UNAVAILABLE, so that its caller goes on at another replica.
+
+        Returns once they have ended, or soon: one whose caller does not read cannot be told.
+        """
         self._stopping = True
         self._announce(None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_S):
+                await self._unwatched.wait()
 
     def _announce(self, _snapshot: Snapshot | None) -> None:
+        self._views = answers.Views(self._encoding.current)
         for event in self._changed:
             event.set()
 
     async def get(self, request: discovery_pb2.GetDiscoveryRequest, context: _GetContext) -> bytes:
         """Answer GetDiscovery."""
-        chosen = await self._choose(context, request, "GetDiscovery")
-        encoded = self._encoding.current
-        snapshot = encoded.snapshot
-        head = answers.head(snapshot, chosen)
-        if request.if_none_match.strip('"') == answers.etag(snapshot, chosen):
-            result = answers.not_modified()
-        elif request.HasField("known_groups"):
-            now = answers.state(snapshot, chosen)
-            hashes = known(request.known_groups)
-            result = answers.with_delta(answers.delta_from_hashes(now, hashes, chosen))
-        else:
-            result = await answers.document(encoded, chosen)
-        self._metrics.grpc_requests.labels("GetDiscovery", "OK").inc()
-        return head + result
+        with self._counted("GetDiscovery", context):
+            view = self._views.view(await self._choose(context, request))
+            if request.if_none_match.strip('"') == view.etag:
+                result = answers.not_modified()
+            elif request.HasField("known_groups"):
+                result = answers.with_delta(view.delta(request.known_groups.hashes))
+            else:
+                result = await view.document()
+            return view.head + result
 
     async def watch(
         self, request: discovery_pb2.WatchDiscoveryRequest, context: _WatchContext
-    ) -> AsyncIterator[bytes]:
+    ) -> None:
         """Answer WatchDiscovery.
 
         Between two messages nothing is queued: the next one tells the difference between what was
         sent last and what is there once the caller has taken it.
         """
-        chosen = await self._choose(context, request, "WatchDiscovery")
-        try:
-            silence_s = heartbeat_s(request)
-        except InvalidRequest as error:
-            await self._abort_invalid(context, error, "WatchDiscovery")
-        with self._watching() as changed:
-            snapshot = self._encoding.current.snapshot
-            sent = answers.state(snapshot, chosen)
-            hashes = known(request.known_groups)
-            delta = answers.delta_from_hashes(sent, hashes, chosen)
-            yield answers.changes(answers.etag(snapshot, chosen), delta)
-            loop = asyncio.get_running_loop()
-            speak_by = loop.time() + silence_s
-            while True:
-                quiet = not await _set_by(changed, speak_by)
-                changed.clear()
-                if self._stopping:
-                    break
-                snapshot = self._encoding.current.snapshot
-                now = answers.state(snapshot, chosen)
-                difference = answers.delta_between(sent, now, chosen.version)
-                sent = now
-                if difference is not None:
-                    yield answers.changes(answers.etag(snapshot, chosen), difference)
-                elif quiet:
-                    yield answers.heartbeat(answers.etag(snapshot, chosen))
-                else:
-                    continue  # a change out of scope
-                speak_by = loop.time() + silence_s
-        self._metrics.grpc_requests.labels("WatchDiscovery", "UNAVAILABLE").inc()
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+        with self._counted("WatchDiscovery", context):
+            chosen = await self._choose(context, request)
+            try:
+                silence_s = heartbeat_s(request)
+            except InvalidRequest as error:
+                await _abort_invalid(context, error)
+            with self._watching() as changed:
+                # grpc can lose the cancellation of a handler that is just writing. The stubs want a
+                # callback of a class that does not exist.
+                context.add_done_callback(lambda _: changed.set())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+                await self._follow(request, context, chosen, changed, silence_s)
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
-    @contextmanager
+    async def _follow(
+        self,
+        request: discovery_pb2.WatchDiscoveryRequest,
+        context: _WatchContext,
+        chosen: Selection,
+        changed: asyncio.Event,
+        silence_s: float,
+    ) -> None:
+        """Send what differs now, and every change, until the server stops or the caller goes."""
+        loop = asyncio.get_running_loop()
+        message, sent = self._first(chosen, request.known_groups.hashes)
+        await context.write(message)
+        speak_by = loop.time() + silence_s
+        while not self._stopping and not context.done():
+            quiet = not await _set_by(changed, speak_by)
+            changed.clear()
+            following, sent = self._next(chosen, sent, quiet=quiet)
+            if following is not None:
+                await context.write(following)
+                speak_by = loop.time() + silence_s
+
+    # Both give up their view before anything is awaited: a caller that does not read must not keep
+    # a snapshot alive.
+
+    def _first(
+        self, chosen: Selection, known: Mapping[str, str]
+    ) -> tuple[bytes, Mapping[str, str]]:
+        view = self._views.view(chosen)
+        return answers.changes(view.etag, view.delta(known)), view.hashes
+
+    def _next(
+        self, chosen: Selection, sent: Mapping[str, str], *, quiet: bool
+    ) -> tuple[bytes | None, Mapping[str, str]]:
+        """Return the next message, None if there is nothing to say, and what is sent with it."""
+        view = self._views.view(chosen)
+        delta = view.delta_since(sent)
+        if delta is not None:
+            return answers.changes(view.etag, delta), view.hashes
+        return answers.heartbeat(view.etag) if quiet else None, view.hashes
+
+    @contextlib.contextmanager
+    def _counted(
+        self, method: str, context: grpc.aio.ServicerContext[Any, bytes]
+    ) -> Generator[None]:
+        code = "OK"
+        try:
+            yield
+        except asyncio.CancelledError:
+            code = "CANCELLED"
+            raise
+        except BaseException:
+            # Typed as a StatusCode; before abort has set it, it is a bare 0.
+            code = getattr(context.code(), "name", "UNKNOWN")
+            raise
+        finally:
+            self._metrics.grpc_requests.labels(method, code).inc()
+
+    @contextlib.contextmanager
     def _watching(self) -> Generator[asyncio.Event]:
         changed = asyncio.Event()
         self._changed.add(changed)
+        self._unwatched.clear()
         self._metrics.grpc_watchers.inc()
         try:
             yield changed
         finally:
             self._changed.discard(changed)
+            if not self._changed:
+                self._unwatched.set()
             self._metrics.grpc_watchers.dec()
 
     async def _choose(
         self,
         context: grpc.aio.ServicerContext[Any, bytes],
         request: discovery_pb2.GetDiscoveryRequest | discovery_pb2.WatchDiscoveryRequest,
-        method: str,
     ) -> Selection:
         if not self._ready() or self._stopping:
-            self._metrics.grpc_requests.labels(method, "UNAVAILABLE").inc()
             what = "stopping" if self._stopping else "still reading its sources"
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"the server is {what}")
         try:
             return selection(request.accept_versions, request.scope, self._offered)
         except InvalidRequest as error:
-            await self._abort_invalid(context, error, method)
+            await _abort_invalid(context, error)
         except NoCommonVersion as error:
-            violations = [
-                error_details_pb2.PreconditionFailure.Violation(
-                    type="DOCUMENT_VERSION",
-                    subject="accept_versions",
-                    description=f"{version} is offered",
-                )
-                for version in error.offered
-            ]
-            self._metrics.grpc_requests.labels(method, "FAILED_PRECONDITION").inc()
-            details = error_details_pb2.PreconditionFailure(violations=violations)
-            await _abort(context, code_pb2.FAILED_PRECONDITION, str(error), details)
-
-    async def _abort_invalid(
-        self, context: grpc.aio.ServicerContext[Any, bytes], error: InvalidRequest, method: str
-    ) -> NoReturn:
-        self._metrics.grpc_requests.labels(method, "INVALID_ARGUMENT").inc()
-        violations = [
-            error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.message)
-            for v in error.violations
-        ]
-        details = error_details_pb2.BadRequest(field_violations=violations)
-        await _abort(context, code_pb2.INVALID_ARGUMENT, str(error), details)
+            await _abort_no_version(context, error)
 
 
 def _as_it_is(message: bytes) -> bytes:
@@ -209,6 +234,32 @@ async def _set_by(event: asyncio.Event, deadline: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+async def _abort_invalid(
+    context: grpc.aio.ServicerContext[Any, bytes], error: InvalidRequest
+) -> NoReturn:
+    violations = [
+        error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.message)
+        for v in error.violations
+    ]
+    details = error_details_pb2.BadRequest(field_violations=violations)
+    await _abort(context, code_pb2.INVALID_ARGUMENT, str(error), details)
+
+
+async def _abort_no_version(
+    context: grpc.aio.ServicerContext[Any, bytes], error: NoCommonVersion
+) -> NoReturn:
+    violations = [
+        error_details_pb2.PreconditionFailure.Violation(
+            type="DOCUMENT_VERSION",
+            subject="accept_versions",
+            description=f"{version} is offered",
+        )
+        for version in error.offered
+    ]
+    details = error_details_pb2.PreconditionFailure(violations=violations)
+    await _abort(context, code_pb2.FAILED_PRECONDITION, str(error), details)
 
 
 async def _abort(

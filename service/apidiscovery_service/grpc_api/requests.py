@@ -1,6 +1,6 @@
 """What a discovery request asks for, checked field by field."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apidiscovery.service.v1 import discovery_pb2
@@ -102,8 +102,3 @@ def heartbeat_s(request: discovery_pb2.WatchDiscoveryRequest) -> float:
         message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
         raise InvalidRequest(FieldViolation("heartbeat_interval", message))
     return seconds
-
-
-def known(request_known: discovery_pb2.KnownGroups) -> Mapping[str, str]:
-    """Return the hashes that a caller knows, by group name."""
-    return dict(request_known.hashes)

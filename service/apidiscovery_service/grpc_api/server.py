@@ -58,7 +58,8 @@ class GrpcServer:
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, end the watches, and give the rest of the calls `grace_s` to end."""
         await self._set(health_pb2.HealthCheckResponse.NOT_SERVING)
-        self._discovery.stop_watches()
+        # Before the connections are told to go away, which some clients take for the end at once.
+        await self._discovery.stop_watches()
         await self._server.stop(grace_s)
 
     async def _set(self, status: int) -> None:

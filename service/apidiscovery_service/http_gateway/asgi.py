@@ -42,7 +42,7 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 _log = structlog.get_logger(__name__)
 
-_Key: TypeAlias = tuple[str, str, bytes, bytes | None, bytes, bytes, bytes | None, bool]
+_Key: TypeAlias = tuple[str, str, bytes, bytes | None, bytes, bytes, bytes | None, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Gateway:
         answer.stats.observe(perf_counter() - started)
 
     async def _answer(self, key: _Key, scope: Scope, current: EncodedSnapshot) -> _Ready:
-        request = _request(key, scope)
-        response = self._refusal(scope)
+        request = _request(key)
+        response = self._refusal(scope, too_large=key[-1])
         if response is None:
             try:
                 response = await respond(request, current, self._site, ready=self._ready())
@@ -106,17 +106,17 @@ class Gateway:
         if (
             response.lasting
             and current is self._kept_for
-            and len(self._kept) < _MAX_KEPT
-            and sum(len(part) for part in key[:-1] if part) <= _MAX_KEY_BYTES
+            and sum(len(part) for part in key[:-2] if part) <= _MAX_KEY_BYTES
         ):
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()  # somebody makes up requests; the usual ones are soon back
             self._kept[key] = answer
         return answer
 
     @staticmethod
-    def _refusal(scope: Scope) -> Response | None:
-        size = sum(len(name) + len(value) for name, value in scope["headers"])
-        if size > MAX_HEADER_BYTES:
-            message = f"the header fields take {size} bytes, at most {MAX_HEADER_BYTES} are read"
+    def _refusal(scope: Scope, *, too_large: bool) -> Response | None:
+        if too_large:
+            message = f"the header fields take more than {MAX_HEADER_BYTES} bytes"
             return _status(_TOO_LARGE, "RequestHeaderFieldsTooLarge", message)
         if _BAD_ESCAPE.search(scope.get("raw_path") or b""):
             return _status(400, "BadRequest", "the path has a malformed percent-encoding")
@@ -146,8 +146,10 @@ def _key(scope: Scope) -> _Key:
     """Return everything of a request that its answer depends on."""
     accept = content_type = None
     encoding = none_match = agent = b""
+    size = 0
     headers: Headers = scope["headers"]
     for name, value in headers:
+        size += len(name) + len(value)
         if name == b"accept":
             accept = value if accept is None else accept
         elif name == b"accept-encoding":
@@ -158,24 +160,27 @@ def _key(scope: Scope) -> _Key:
             agent = value
         elif name == b"content-type":
             content_type = value if content_type is None else content_type
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
     return (
         scope["method"],
-        scope["path"],
+        path.removeprefix(prefix) if prefix else path,
         scope["query_string"],
         accept,
         encoding,
         none_match,
         content_type,
         agent.startswith(_HUMAN_AGENTS),
+        size > MAX_HEADER_BYTES,
     )
 
 
-def _request(key: _Key, scope: Scope) -> Request:
-    method, path, query, accept, encoding, none_match, content_type, human = key
+def _request(key: _Key) -> Request:
+    method, path, query, accept, encoding, none_match, content_type, human, _ = key
     # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
     return Request(
         method,
-        path.removeprefix(scope.get("root_path", "")),
+        path,
         query.decode("latin-1"),
         (accept or b"").decode("latin-1"),
         encoding.decode("latin-1"),

@@ -34,13 +34,17 @@ from apidiscovery_service.media_type import (
     route_accepts,
 )
 from apidiscovery_service.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
-from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.metrics import NO_PEER_SUFFIX, Metrics
 from apidiscovery_service.snapshot import Snapshot
 
 _MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
 _NOT_CACHED = (b"cache-control", b"no-cache, private")
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
+
+# The profile of clients that want one server's own view. Source: k8s.io/client-go
+# discovery/discovery_client.go, AcceptV2NoPeer.
+NO_PEER = "nopeer"
 
 # The Kubernetes version whose behaviour and catalogue this server has.
 KUBERNETES_VERSION = ("1", "37")
@@ -130,9 +134,10 @@ async def _aggregated(
     if target.aggregated is None:
         raise AssertionError(target)
     core = target.aggregated.core
-    if representation.profile == "nopeer":
-        site.metrics.nopeer_requests.inc()
-        # There is one document, with or without peers; forgetting the profile keeps it one body.
+    asked_for = representation.content_type
+    if representation.profile == NO_PEER:
+        asked_for += NO_PEER_SUFFIX
+    # There is one document, with or without peers; forgetting the profile keeps it one body.
     representation = replace(representation, profile="")
     etag = f'"{(encoded.snapshot.core if core else encoded.snapshot.named).etag}"'
     headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
@@ -140,7 +145,7 @@ async def _aggregated(
         304,
         headers,
         endpoint=target.endpoint,
-        representation=representation.content_type,
+        representation=asked_for,
         aggregated="api" if core else "apis",
         lasting=True,
     )

@@ -101,6 +101,8 @@ def route(  # noqa: PLR0911 - one for each shape of path
     fixed = _FIXED.get(path)
     if fixed is not None:
         return fixed
+    if not path.startswith("/"):  # `OPTIONS *`, CONNECT, the bare prefix of a mount
+        return MissingRoute()
     _, first, *rest = path.split("/")
     if first in ENDPOINTS:
         return HealthRoute(first, "/".join(rest))
