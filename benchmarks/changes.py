@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import grpc
 from apidiscovery.service.v1 import discovery_pb2
+from children import UNLIMITED
+from plain_http import V2_JSON, Connection
 from processes import Failed, ask, child_command, memory_mb, read_line, running, tell
-from raw_http import V2_JSON, Connection
 from report import Clock, Row
 
 GROUPS = 3000
@@ -28,8 +29,9 @@ def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
     with running(command, piped=True) as child:
         addresses = read_line(child)
         title = f"{GROUPS} groups x {resources}"
+        budget = resources == 1  # as custom resources have it
         published = [_publish_ms(ask(child, "change")) for _ in range(changes)]
-        yield _row(f"{title}: publish", published)
+        yield _row(f"{title}: publish", published, budget=budget)
         for coding in ("identity", "gzip"):
             if clock.out():
                 yield Row("change", f"{title}: {coding}", "", skipped="out of time")
@@ -38,11 +40,11 @@ def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
             found = _times(child, polling.until_changed, changes)
             polling.close()
             name = "JSON" if coding == "identity" else "gzip"
-            yield _row(f"{title}: HTTP {name}, new ETag", found["head"])
+            yield _row(f"{title}: HTTP {name}, new ETag", found["head"], budget=budget)
             yield _row(f"{title}: HTTP {name}, whole body", found["body"], budget=False)
-        with grpc.insecure_channel(str(addresses["grpc"])) as channel:
+        with grpc.insecure_channel(str(addresses["grpc"]), options=UNLIMITED) as channel:
             found = _times(child, _Watching(channel).until_changed, changes)
-            yield _row(f"{title}: gRPC watch", found["message"])
+            yield _row(f"{title}: gRPC watch", found["message"], budget=budget)
         memory = memory_mb(child.pid)
         text = f"RSS {memory['Rss']:.0f} MB, PSS {memory['Pss']:.0f} MB"
         yield Row("memory", f"{title}: after {changes * 4} changes", "", text, numbers=dict(memory))
@@ -113,15 +115,15 @@ class _Watching:
         raise Failed("the watch ended")
 
 
-def _row(name: str, times_ms: list[float], *, budget: bool = True) -> Row:
+def _row(name: str, times_ms: list[float], *, budget: bool) -> Row:
     ordered = sorted(times_ms)
     median, p95 = statistics.median(ordered), ordered[int(len(ordered) * 0.95)]
     return Row(
         "change",
         name,
-        f"<= {BUDGET_MS:.0f} ms" if budget else "",
+        f"p95 <= {BUDGET_MS:.0f} ms" if budget else "",
         f"median {median:.1f}, p95 {p95:.1f}, max {ordered[-1]:.1f} ms",
-        passed=median <= BUDGET_MS if budget else None,
+        passed=p95 <= BUDGET_MS if budget else None,
         series=times_ms,
         numbers={"median_ms": median, "p95_ms": p95, "max_ms": ordered[-1]},
     )

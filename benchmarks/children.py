@@ -22,7 +22,7 @@ import uvloop
 
 METHOD = "/apidiscovery.service.v1.DiscoveryService/GetDiscovery"
 _SETTLE_S = 0.02
-_UNLIMITED = (
+UNLIMITED = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.so_reuseport", 0),
@@ -41,17 +41,19 @@ async def _lines() -> asyncio.StreamReader:
     return reader
 
 
-async def http_empty(file: str) -> None:
-    """Serve the response in a file: a line of JSON with status and headers, then the body."""
+async def http_empty(response: bytes) -> None:
+    """Serve a response: a line of JSON with status and headers, then the body."""
     from apidiscovery_service.http_gateway import Gateway, HttpServer  # noqa: PLC0415
 
-    head, _, body = Path(file).read_bytes().partition(b"\n")
+    head, _, body = response.partition(b"\n")
     described = cast("dict[str, Any]", json.loads(head))
     headers = [(name.encode(), value.encode()) for name, value in described["headers"]]
     start = {"type": "http.response.start", "status": described["status"], "headers": headers}
     end = {"type": "http.response.body", "body": body}
 
-    async def app(_scope: object, _receive: object, send: Callable[[object], Awaitable[None]]) -> None:
+    async def app(
+        _scope: object, _receive: object, send: Callable[[object], Awaitable[None]]
+    ) -> None:
         await send(start)
         await send(end)
 
@@ -63,15 +65,13 @@ async def http_empty(file: str) -> None:
     await serving
 
 
-async def grpc_empty(file: str) -> None:
-    answer = Path(file).read_bytes()
-
-    async def get(_request: bytes, _context: object) -> bytes:  # noqa: RUF029 - gRPC awaits it
+async def grpc_empty(answer: bytes) -> None:
+    async def get(_request: bytes, _context: object) -> bytes:
         return answer
 
-    server = grpc.aio.server(options=_UNLIMITED)
+    server = grpc.aio.server(options=UNLIMITED)
     service, _, method = METHOD.strip("/").partition("/")
-    handler = grpc.unary_unary_rpc_method_handler(get)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(get)
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service, {method: handler}),)
     )
@@ -82,11 +82,10 @@ async def grpc_empty(file: str) -> None:
     await server.stop(1.0)
 
 
-async def grpc_load(address: str, file: str) -> None:
+async def grpc_load(address: str, request: bytes) -> None:
     """Call for so many seconds with so many calls at a time, as each line on stdin says."""
-    request = Path(file).read_bytes()
-    async with grpc.aio.insecure_channel(address, options=_UNLIMITED) as channel:
-        call = channel.unary_unary(METHOD)
+    async with grpc.aio.insecure_channel(address, options=UNLIMITED) as channel:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         await call(request)
         say(ready=True)
         lines = await _lines()
@@ -140,11 +139,11 @@ async def changes(count: int, resources: int) -> None:
 def main() -> None:
     match sys.argv[1:]:
         case ["http-empty", file]:
-            uvloop.run(http_empty(file))
+            uvloop.run(http_empty(Path(file).read_bytes()))
         case ["grpc-empty", file]:
-            uvloop.run(grpc_empty(file))
+            uvloop.run(grpc_empty(Path(file).read_bytes()))
         case ["grpc-load", address, file]:
-            uvloop.run(grpc_load(address, file))
+            uvloop.run(grpc_load(address, Path(file).read_bytes()))
         case ["changes", count, resources]:
             uvloop.run(changes(int(count), int(resources)))
         case _:

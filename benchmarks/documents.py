@@ -1,5 +1,7 @@
 """Synthetic groups that look like those of custom resources; the same ones at every run."""
 
+import hashlib
+
 import orjson
 from apidiscovery_service.group_document import group_value
 from apidiscovery_service.model import (
@@ -16,9 +18,10 @@ from apidiscovery_service.model import (
 
 V2 = "apidiscovery.k8s.io/v2"
 
-_WORDS = (
-    "backup", "bucket", "certificate", "cluster", "database", "gateway", "pipeline", "policy",
-    "queue", "record", "schedule", "secret", "tenant", "topic", "tunnel", "volume", "workflow",
+_SYLLABLES = (
+    "ba", "cer", "clu", "da", "den", "fo", "gate", "har", "in", "jo", "ka", "li", "mes", "no",
+    "op", "pi", "quo", "re", "sche", "ta", "tun", "ul", "vol", "wor", "xa", "yo", "zen", "bor",
+    "dif", "ger", "lo", "pol",
 )  # fmt: skip
 _TEAMS = ("billing", "data", "edge", "identity", "network", "platform", "search", "storage")
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -35,14 +38,21 @@ def groups(count: int, resources: int) -> list[Group]:
 
 def group(number: int, resources: int, revision: int = 0) -> Group:
     """Return one group; another revision differs in a category of its first resource."""
-    word = _WORDS[number % len(_WORDS)]
-    name = f"{word}{number:04d}.{_TEAMS[number % len(_TEAMS)]}.example.com"
-    kinds = [_resource(name, place, word, revision if place == 0 else 0) for place in range(resources)]
+    name = f"{_word(number, 0)}.{_TEAMS[number % len(_TEAMS)]}.example.com"
+    kinds = [
+        _resource(name, _word(number, place + 1), place, revision if place == 0 else 0)
+        for place in range(resources)
+    ]
     return Group(name, (Version("v1", tuple(kinds)),))
 
 
-def _resource(group_name: str, place: int, word: str, revision: int) -> Resource:
-    singular = f"{_WORDS[place % len(_WORDS)]}{word}"
+def _word(*seed: int) -> str:
+    """Return a word that compresses as badly as those that people make up."""
+    digest = hashlib.sha256(repr(seed).encode()).digest()
+    return "".join(_SYLLABLES[byte % len(_SYLLABLES)] for byte in digest[:6])
+
+
+def _resource(group_name: str, singular: str, place: int, revision: int) -> Resource:
     kind = GroupVersionKind(group_name, "v1", singular.capitalize())
     return Resource(
         resource=f"{singular}s",
@@ -50,7 +60,7 @@ def _resource(group_name: str, place: int, word: str, revision: int) -> Resource
         scope=Scope.CLUSTER if place % 4 == 3 else Scope.NAMESPACED,  # noqa: PLR2004
         singular_resource=singular,
         verbs=_VERBS,
-        short_names=(singular[:2] + word[:2],),
+        short_names=(singular[:2] + singular[-2:],),
         categories=("all", f"revision{revision}") if revision else ("all",),
         subresources=(Subresource("status", kind, _STATUS_VERBS),),
     )

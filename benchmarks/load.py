@@ -80,26 +80,31 @@ def _run(tool: str, flags: Sequence[Sequence[str]], pid: int) -> tuple[str, floa
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How one server compares with another, over all rounds; 1 is as good, less is worse.
+    """How a server compares with the empty handler; 1 is as good, less is worse.
 
     Attributes:
+        paired: Median over the rounds of its rate by the mean rate of the two empty handlers.
         best: Best rate by best rate.
-        paired: Median over the rounds of rate by rate.
-        cpu: Computing time for an answer, the other's by this one's: what noise changes least.
+        cpu: Computing time for an answer, the empty handler's by the server's.
+        control: As `paired`, of one empty handler by the other: what a ratio of 1 looks like here.
     """
 
-    best: float
     paired: float
+    best: float
     cpu: float
+    control: float
 
 
-def compare(ours: Sequence[Sample], others: Sequence[Sample]) -> Ratio:
-    """Compare the samples of two servers, round by round."""
-    pairs = list(zip(ours, others, strict=True))
+def compare(samples: Mapping[str, Sequence[Sample]]) -> Ratio:
+    """Compare `ours` with `empty` and `control`, round by round."""
+    ours, empty, control = samples["ours"], samples["empty"], samples["control"]
+    rounds = list(zip(ours, empty, control, strict=True))
+    both = [*empty, *control]
     return Ratio(
-        max(s.rate for s in ours) / max(s.rate for s in others),
-        statistics.median(a.rate / b.rate for a, b in pairs),
-        statistics.median(s.cpu_us for s in others) / statistics.median(s.cpu_us for s in ours),
+        paired=statistics.median(a.rate / ((b.rate + c.rate) / 2) for a, b, c in rounds),
+        best=max(s.rate for s in ours) / max(s.rate for s in both),
+        cpu=statistics.median(s.cpu_us for s in both) / statistics.median(s.cpu_us for s in ours),
+        control=statistics.median(c.rate / b.rate for _, b, c in rounds),
     )
 
 
@@ -111,7 +116,7 @@ def interleaved(
     for number in range(rounds):
         if number and out_of_time():
             break
-        names = list(runs) if number % 2 == 0 else list(reversed(runs))
+        names = list(runs) if number % 2 == 0 else list(runs)[::-1]
         for name in names:
             samples[name].append(runs[name]())
     return samples

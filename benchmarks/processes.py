@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -19,12 +19,14 @@ _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 10.0
 
 
-class Failed(Exception):  # noqa: N818 - it says what, not that it is an error
+class Failed(Exception):
     """A process did not do what it was started for."""
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str | Path], *, piped: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: Sequence[str | Path], *, piped: bool = False
+) -> Generator[subprocess.Popen[bytes]]:
     """Run a command until the block ends."""
     pipe = subprocess.PIPE if piped else subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.PIPE)
@@ -77,11 +79,11 @@ def tell(process: subprocess.Popen[bytes], what: object) -> None:
 def _died(process: subprocess.Popen[bytes]) -> Failed:
     process.kill()
     _, errors = process.communicate()
-    return Failed(f"{process.args} ended: {errors.decode(errors='replace').strip()[-2000:]}")
+    return Failed(f"{process.args!r} ended: {errors.decode(errors='replace').strip()[-2000:]}")
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *flags: str | Path) -> Iterator["Served"]:
+def serving(folder: Path, *flags: str | Path) -> Generator["Served"]:
     """Run `apidiscovery serve` on free ports until the block ends."""
     ready = folder / f"ready-{time.monotonic_ns()}.json"
     command: list[str | Path] = [SERVER, "serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]

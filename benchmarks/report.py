@@ -32,6 +32,7 @@ class Row:
         section: What it belongs to: warm, nginx, grpc, change, start or memory.
         budget: What is wanted; empty for a number that only informs.
         passed: None without a budget.
+        unclear: The budget is missed, but the machine was too noisy to say so.
         skipped: Why it was not measured.
         ratio: What the plot shows as a bar.
         series: Times in milliseconds that the plot shows as a distribution.
@@ -44,9 +45,14 @@ class Row:
     measured: str = ""
     passed: bool | None = None
     skipped: str = ""
+    unclear: bool = False
     ratio: float | None = None
     series: Sequence[float] = ()
     numbers: dict[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def failed(self) -> bool:
+        return self.passed is False and not self.unclear
 
     @property
     def verdict(self) -> str:
@@ -54,6 +60,8 @@ class Row:
             return f"skipped: {self.skipped}"
         if self.passed is None:
             return ""
+        if self.unclear:
+            return "unclear"
         return "pass" if self.passed else "FAIL"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 from apidiscovery.service.v1 import discovery_pb2
-from children import METHOD
+from children import METHOD, UNLIMITED
 from documents import groups, manifest
 from load import Sample, interleaved
 from processes import ask, child_command, cpu_s, read_line, running, serving
@@ -16,7 +16,6 @@ from report import Clock, Row
 from warm import GROUPS, RESOURCES, ratio_row
 
 _CALLS_AT_A_TIME = 16
-_UNLIMITED = (("grpc.max_receive_message_length", -1),)
 
 
 def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[Row]:
@@ -42,11 +41,11 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
                     for key, (client, pid) in clients.items()
                 }
                 samples = interleaved(runs, rounds, clock.out)
-            yield ratio_row("grpc", f"gRPC {name}", samples, len(answer))
+            yield ratio_row("grpc", f"gRPC {name}", samples, len(answer), by_cpu=True)
 
 
 def _call(address: str, request: bytes) -> bytes:
-    with grpc.insecure_channel(address, options=_UNLIMITED) as channel:
+    with grpc.insecure_channel(address, options=UNLIMITED) as channel:
         call = channel.unary_unary(METHOD, _same, _same)
         return call(request)
 
@@ -80,4 +79,3 @@ def _run(client: subprocess.Popen[bytes], pid: int, seconds: int) -> Sample:
     told = ask(client, [seconds, _CALLS_AT_A_TIME])
     requests = float(str(told["requests"]))
     return Sample(requests / float(str(told["seconds"])), (cpu_s(pid) - before) / requests * 1e6)
-

@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import changes
+import grpc
 import rpc
 import startup
 import warm
+from page import page
 from processes import Failed
 from report import Clock, Row, machine, table
 
@@ -30,7 +33,7 @@ _SECTIONS = ("warm", "grpc", "change", "start")
 def main() -> int:
     """Measure and report; return the exit code."""
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    signal.signal(signal.SIGTERM, _end)
     rows = list(_measure(options))
     text = table(rows)
     print(f"\n{machine()}\n\n{text}")
@@ -42,11 +45,14 @@ def main() -> int:
 
         draw(rows, options.plot)
     if options.markdown:
-        from markdown import page  # noqa: PLC0415
-
         options.markdown.write_text(page(rows, options.plot), encoding="utf-8")
-    failed = any(row.passed is False for row in rows)
+    failed = any(row.failed for row in rows)
     return 1 if failed and options.check else 0
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    """Leave by an exception, so that what was started is ended."""
+    sys.exit(1)
 
 
 def _options() -> argparse.Namespace:
@@ -54,12 +60,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", choices=_SECTIONS, action="append", help="measure this section alone; repeatable"
     )
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of each comparison (%(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=6, help="rounds of each comparison (%(default)s)"
+    )
     parser.add_argument("--seconds", type=int, default=1, help="length of one run (%(default)s)")
-    parser.add_argument("--changes", type=int, default=60, help="changes of each kind (%(default)s)")
+    parser.add_argument(
+        "--changes", type=int, default=60, help="changes of each kind (%(default)s)"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 if a budget is not kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw numbers")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a page with the results")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="write a page with the results"
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results (.png or .svg)")
     return parser.parse_args()
 
@@ -88,7 +100,7 @@ def _safely(section: str, measure: Callable[[], Iterator[Row]]) -> Iterator[Row]
         for row in measure():
             print(f"{row.name}: {row.measured} {row.verdict}", file=sys.stderr, flush=True)
             yield row
-    except (Failed, OSError) as error:
+    except (Failed, OSError, grpc.RpcError) as error:
         print(f"{section}: {error}", file=sys.stderr)
         yield Row(section, section, "", skipped=f"broken: {error}".splitlines()[0][:200])
     print(f"({section}: {time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)

@@ -8,10 +8,10 @@ import grpc
 import orjson
 import yaml
 from apidiscovery.service.v1 import discovery_pb2
-from children import METHOD
+from children import METHOD, UNLIMITED
 from documents import groups, manifest
+from plain_http import V2_JSON, Connection
 from processes import Served, memory_mb, serving
-from raw_http import V2_JSON, Connection
 from report import Clock, Row
 
 GROUPS = 3000
@@ -29,11 +29,12 @@ def measure(folder: Path, repeats: int, clock: Clock) -> Iterator[Row]:
     document = orjson.loads(json_file.read_bytes())
     yaml_file.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), encoding="utf-8")
     title = f"start to ready, {GROUPS} groups x 1"
-    for name, flags in (
+    starts: tuple[tuple[str, list[str | Path]], ...] = (
         (f"{title}, one JSON file", ["--manifests", json_file]),
         (f"{title}, one YAML file", ["--manifests", yaml_file]),
         ("start to ready, catalogue alone", ["--catalog", "kubernetes"]),
-    ):
+    )
+    for name, flags in starts:
         if clock.out():
             yield Row("start", name, "", skipped="out of time")
             continue
@@ -82,9 +83,7 @@ def _read_each_representation(served: Served) -> None:
                 connection.get("/apis", {"accept": accept, "accept-encoding": coding})
         connection.get("/apis?pretty=1", {"accept": V2_JSON, "accept-encoding": coding})
     connection.close()
-    with grpc.insecure_channel(
-        served.grpc, options=(("grpc.max_receive_message_length", -1),)
-    ) as channel:
+    with grpc.insecure_channel(served.grpc, options=UNLIMITED) as channel:
         call = channel.unary_unary(
             METHOD,
             discovery_pb2.GetDiscoveryRequest.SerializeToString,

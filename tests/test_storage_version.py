@@ -127,7 +127,9 @@ def test_hash_of_a_storage_version(stored: str, expected: str) -> None:
 
 
 def test_computed_hashes_are_the_published_ones(storage_versions: dict[Key, str]) -> None:
-    published = {key: hash_ for key, hash_ in published_hashes().items() if key not in NOT_IN_CATALOG}
+    published = {
+        key: hash_ for key, hash_ in published_hashes().items() if key not in NOT_IN_CATALOG
+    }
     stored = {key: STORED_THEN.get(key, storage_versions.get(key)) for key in published}
 
     assert published == {key: hashed(gvk) if gvk else "" for key, gvk in stored.items()}

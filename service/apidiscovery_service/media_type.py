@@ -67,6 +67,10 @@ class Representation:
     profile: str = ""
 
     @property
+    def is_compact_json(self) -> bool:
+        return self.serializer is JSON and not self.pretty
+
+    @property
     def content_type(self) -> str:
         """The value of Content-Type: parameters in the order g, v, as, and never a charset.
 

@@ -8,6 +8,7 @@ result depends on which contributions there are, never on the order in which the
 Only `_publish` assigns the snapshot.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 
@@ -21,6 +22,11 @@ Listener = Callable[[Snapshot], None]
 # What the aggregator lists first whatever its priority.
 # Source: k8s.io/kube-aggregator pkg/apiserver/handler_apis.go:apisHandler.ServeHTTP.
 _LISTED_FIRST = "apiregistration.k8s.io"
+
+_KEY = attrgetter("key")
+
+# Above so many changed groups it is quicker to sort them all.
+_MANY = 64
 
 _Candidates = dict[str, tuple[Contribution, dict[str, Offer]]]
 
@@ -67,21 +73,28 @@ class Registry:
         Raises:
             InvalidContribution: One offers a group-version twice; then none is taken.
         """
+        return self.update(contributions, ())
+
+    def withdraw(self, *sources: str) -> Snapshot:
+        """Drop what these sources contributed; unknown ones are passed over."""
+        return self.update((), sources)
+
+    def update(self, contributions: Iterable[Contribution], withdrawn: Iterable[str]) -> Snapshot:
+        """Withdraw and publish in one step, with one snapshot; what is published stays.
+
+        Raises:
+            InvalidContribution: As `publish`; then nothing is withdrawn either.
+        """
         indexed = [(contribution, _by_group(contribution)) for contribution in contributions]
         touched: set[str] = set()
+        for source in withdrawn:
+            touched |= self._forget(source, None, {})
         for contribution, groups in indexed:
             touched |= self._forget(contribution.source, contribution, groups)
             self._contributions[contribution.source] = contribution
             for group, versions in groups.items():
                 candidates = self._offered.setdefault(group, {})
                 candidates[contribution.source] = (contribution, versions)
-        return self._publish(touched)
-
-    def withdraw(self, *sources: str) -> Snapshot:
-        """Drop what these sources contributed; unknown ones are passed over."""
-        touched: set[str] = set()
-        for source in sources:
-            touched |= self._forget(source, None, {})
         return self._publish(touched)
 
     def _forget(
@@ -141,10 +154,16 @@ class Registry:
 def _ordered(
     before: tuple[PublishedGroup, ...], fresh: list[PublishedGroup], gone: set[PublishedGroup]
 ) -> tuple[PublishedGroup, ...]:
-    groups = [group for group in before if group not in gone]
-    if fresh:
-        groups += fresh
-        groups.sort(key=attrgetter("key"))  # nearly sorted, so about one comparison a group
+    if len(fresh) + len(gone) > _MANY:
+        groups = [group for group in before if group not in gone]
+        return tuple(sorted([*groups, *fresh], key=_KEY))
+    groups = list(before)
+    for group in gone:
+        place = bisect_left(groups, group.key, key=_KEY)
+        if place < len(groups) and groups[place] is group:  # else it is of the other document
+            del groups[place]
+    for group in fresh:
+        insort(groups, group, key=_KEY)
     return tuple(groups)
 
 

@@ -175,7 +175,10 @@ def test_check_09(port: int, aggregated: RawResponse) -> None:
     assert envelope.raw.startswith(bytes.fromhex("0a060a0012001a00"))
     document = discovery_pb2.APIGroupDiscoveryList.FromString(envelope.raw)
     seen = [
-        (item.metadata.name, [(v.version, [r.resource for r in v.resources]) for v in item.versions])
+        (
+            item.metadata.name,
+            [(v.version, [r.resource for r in v.resources]) for v in item.versions],
+        )
         for item in document.items
     ]
     assert seen == [

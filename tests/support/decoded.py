@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 from apidiscovery.meta.v1 import meta_pb2
@@ -14,13 +14,6 @@ from apidiscovery_service.model import Group, GroupVersionKind, Resource, Subres
 JSONObject = dict[str, Any]
 
 _HTML = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
-
-
-class _HasKind(Protocol):
-    def HasField(self, field_name: str) -> bool: ...  # noqa: N802 - protobuf's name
-
-    @property
-    def response_kind(self) -> meta_pb2.GroupVersionKind: ...
 
 
 def go_text(value: object) -> bytes:
@@ -118,7 +111,9 @@ def _kind(message: meta_pb2.GroupVersionKind) -> GroupVersionKind:
     return GroupVersionKind(message.group, message.version, message.kind)
 
 
-def _response_kind(message: _HasKind) -> GroupVersionKind | None:
+def _response_kind(
+    message: discovery_pb2.APIResourceDiscovery | discovery_pb2.APISubresourceDiscovery,
+) -> GroupVersionKind | None:
     return _kind(message.response_kind) if message.HasField("response_kind") else None
 
 

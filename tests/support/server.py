@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -117,7 +117,7 @@ def serving(
     *flags: str,
     env: Mapping[str, str] | None = None,
     addresses: bool = True,
-) -> Iterator[Server]:
+) -> Generator[Server]:
     """Run `apidiscovery serve FLAGS`.
 
     Args:

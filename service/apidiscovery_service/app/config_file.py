@@ -8,6 +8,8 @@ from typing import cast
 import click
 import yaml
 
+from apidiscovery_service.sources import yaml_text
+
 # What Kubernetes-style files carry; accepted so that such a file can be kept with others.
 _API_VERSION = "apidiscovery/v1"
 _KIND = "ServerConfiguration"
@@ -35,6 +37,8 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
             raise click.UsageError(f"{place}: unknown key{_suggestion(name, parameters)}")
         if name in values:
             raise click.UsageError(f"{place}: the key is there twice")
+        if value is None:
+            raise click.UsageError(f"{place}: want a value, got none")
         value_text = _as_flag(value)
         try:
             parameters[name].type_cast_value(context, value_text)
@@ -48,21 +52,25 @@ def _entries(path: Path) -> list[tuple[str, int, object]]:
     """Return key, line and value of each entry."""
     try:
         text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, yaml.CSafeLoader)
-        value = cast("object", yaml.load(text, yaml.CSafeLoader))
+        value = yaml_text.load(text)
     except OSError as error:
         raise click.UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise click.UsageError(f"{path}: not UTF-8") from None
-    except yaml.YAMLError as error:
-        raise click.UsageError(f"{path}: no YAML: {error}") from None
-    if node is None:
+    except yaml_text.Unparsable as error:
+        raise click.UsageError(f"{path}:{error.line + 1}: {error}") from None
+    if value is None:
         return []
+    node = yaml.compose(text, yaml.CSafeLoader)
     if not isinstance(node, yaml.MappingNode) or not isinstance(value, dict):
         raise click.UsageError(f"{path}:1: want keys and values, got {type(value).__name__}")
-    mapping = cast("dict[object, object]", value)
     keys = cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value)
-    return [(str(k.value), k.start_mark.line + 1, mapping.get(k.value)) for k, _ in keys]
+    values = cast("dict[object, object]", value).values()
+    # Not a merge key, which would make more values than keys: it is unknown here anyway.
+    return [
+        (str(key.value), key.start_mark.line + 1, value)
+        for (key, _), value in zip(keys, values, strict=False)
+    ]
 
 
 def _as_flag(value: object) -> object:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -131,9 +132,10 @@ class _Process:
         return True
 
     async def _read_sources(self) -> None:
-        await self._manifests.load()
-        if self._settings.catalog == "kubernetes":
-            self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
+        with _no_collections():
+            await self._manifests.load()
+            if self._settings.catalog == "kubernetes":
+                self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
 
     async def _drain(self, http: HttpServer | None, grpc: GrpcServer | None) -> None:
         """Stop both servers side by side."""
@@ -165,6 +167,21 @@ class _Process:
                 lambda: self._ready,
             )
         )
+
+
+@contextlib.contextmanager
+def _no_collections() -> Generator[None]:
+    """Load without garbage collections, then keep what is there out of later ones.
+
+    What is loaded stays; going through it took 20 ms a time with 3 000 groups.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 class _Observer:

@@ -31,10 +31,9 @@ class Address:
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if not colon or not bare or (":" in bare) != (bare != host):
             raise InvalidConfiguration(f"want HOST:PORT or [IPV6]:PORT, got {text!r}")
-        if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
-            raise InvalidConfiguration(
-                f"want a port from 0 to {_MAX_PORT}, got {port!r} in {text!r}"
-            )
+        digits = port.isascii() and port.isdigit() and len(port) <= len(str(_MAX_PORT))
+        if not digits or int(port) > _MAX_PORT:
+            raise InvalidConfiguration(f"want a port from 0 to {_MAX_PORT}, got {port[-100:]!r}")
         return cls(bare, int(port))
 
     @property

@@ -82,22 +82,40 @@ class EncodedSnapshot:
         found = self.group(group)
         return next((v for v in found.versions if v.version == version), None) if found else None
 
-    async def body(
-        self, target: Target, representation: Representation, coding: Coding = "identity"
-    ) -> bytes:
+    async def body(self, target: Target, representation: Representation) -> bytes:
         """Return a body, from the cache or made in a worker thread; callers share one making.
 
         Raises:
             KeyError: The snapshot does not serve the target; ask `serves` first.
         """
-        if coding != "identity":
-            content = await self.body(target, representation)
-            return await self._once(
-                (target, representation, coding), lambda: compression.compress(content, coding)
-            )
         return await self._once(
             (target, representation), lambda: self._encode(target, representation)
         )
+
+    async def coded_body(
+        self, target: Target, representation: Representation, coding: Coding
+    ) -> tuple[bytes, Coding]:
+        """Return a body in a content coding, and the coding: none for a body that is small.
+
+        Raises:
+            KeyError: As `body`.
+        """
+        if coding == "gzip" and isinstance(target, Aggregated) and representation.is_compact_json:
+            document = self._document(core=target.core)
+            if document.json_bytes >= compression.MIN_COMPRESSED_BYTES:
+                # Made from compressed runs; the document as it is need not be there for it.
+                gzipped = await self._once(
+                    (target, representation, coding),
+                    lambda: aggregated.encode_gzip(document, representation),
+                )
+                return gzipped, coding
+        content = await self.body(target, representation)
+        if coding == "identity" or len(content) < compression.MIN_COMPRESSED_BYTES:
+            return content, "identity"
+        compressed = await self._once(
+            (target, representation, coding), lambda: compression.compress(content, coding)
+        )
+        return compressed, coding
 
     async def list_message(self, *, core: bool) -> bytes:
         """Return the encoded `APIGroupDiscoveryList` message, of v2 and v2beta1 alike."""

@@ -153,10 +153,8 @@ async def _aggregated(
         # No Content-Type: httpcache copies it onto the stored body, and client-go would then take
         # an aggregated document for a plain one.
         return described
-    body = await encoded.body(target.aggregated, representation)
-    coding = _coding(request, body, site.gates)
-    if coding != "identity":
-        body = await encoded.body(target.aggregated, representation, coding)
+    coding = _coding(request, site.gates)
+    body, coding = await encoded.coded_body(target.aggregated, representation, coding)
     site.metrics.document_bytes.labels(
         described.aggregated, representation.content_type, coding
     ).set(len(body))
@@ -173,10 +171,8 @@ async def _plain(
 ) -> Response:
     document = target.plain or APIVersions(site.server_address)
     representation = replace(representation, profile="")
-    body = await encoded.body(document, representation)
-    coding = _coding(request, body, site.gates)
-    if coding != "identity":
-        body = await encoded.body(document, representation, coding)
+    coding = _coding(request, site.gates)
+    body, coding = await encoded.coded_body(document, representation, coding)
     return Response(
         200,
         [_NOT_CACHED, *_content_headers(representation, coding)],
@@ -188,10 +184,11 @@ async def _plain(
     )
 
 
-def _coding(request: Request, body: bytes, gates: FeatureGates) -> compression.Coding:
-    if len(body) < compression.MIN_COMPRESSED_BYTES or not gates[RESPONSE_COMPRESSION]:
-        return "identity"
-    return compression.choose(request.accept_encoding)
+def _coding(request: Request, gates: FeatureGates) -> compression.Coding:
+    """Return the coding for a body that is large enough."""
+    return (
+        compression.choose(request.accept_encoding) if gates[RESPONSE_COMPRESSION] else "identity"
+    )
 
 
 def _content_headers(representation: Representation, coding: compression.Coding) -> Headers:

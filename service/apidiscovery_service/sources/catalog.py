@@ -9,7 +9,7 @@ from typing import cast
 
 import orjson
 
-from apidiscovery_service.model import Contribution, Precedence, Version
+from apidiscovery_service.model import Contribution, Offer, Precedence, Version
 from apidiscovery_service.sources.discovery_list import Node, read_list
 from apidiscovery_service.sources.priorities import ordered_offers
 from apidiscovery_service.storage_version import storage_version_hash
@@ -22,11 +22,14 @@ _DATA = files("apidiscovery_service.sources") / "catalog_data"
 def kubernetes_catalog() -> Contribution:
     """Return every built-in group-version of Kubernetes with its resources and priorities."""
     storage = cast("dict[str, dict[str, str]]", _load("storage_versions.json"))
-    groups: list[tuple[str, tuple[Version, ...]]] = []
+    offers: list[Offer] = []
     for name in ("api.json", "apis.json"):
-        for group, versions in read_list(Node(_load(name))):
-            groups.append((group, tuple(_with_hashes(group, v, storage) for v in versions)))
-    return Contribution(SOURCE, Precedence.CATALOG, tuple(ordered_offers(groups)))
+        groups = [
+            (group, tuple(_with_hashes(group, version, storage) for version in versions))
+            for group, versions in read_list(Node(_load(name)))
+        ]
+        offers += ordered_offers(groups)
+    return Contribution(SOURCE, Precedence.CATALOG, tuple(offers))
 
 
 def _load(name: str) -> object:

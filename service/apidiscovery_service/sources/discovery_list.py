@@ -21,6 +21,9 @@ from apidiscovery_service.model import (
 API_VERSIONS = ("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1")
 KIND = "APIGroupDiscoveryList"
 
+# Longer integers are not shown; Python refuses to write those of some thousand digits at all.
+_MAX_SHOWN_BITS = 64
+
 Path: TypeAlias = tuple[str | int, ...]
 T = TypeVar("T")
 
@@ -105,7 +108,11 @@ class Node:
         for kind, name in ((dict, "an object"), (list, "a list"), (str, "a string")):
             if isinstance(self.value, kind):
                 return name
-        return "null" if self.value is None else f"{type(self.value).__name__} {self.value!r}"
+        if self.value is None:
+            return "null"
+        if isinstance(self.value, int) and self.value.bit_length() > _MAX_SHOWN_BITS:
+            return f"int of {self.value.bit_length()} bits"
+        return f"{type(self.value).__name__} {self.value!r}"
 
 
 def _required(node: Node, fields: Mapping[str, Node], name: str) -> Node:

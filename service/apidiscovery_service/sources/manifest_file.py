@@ -5,6 +5,8 @@ is JSON if it begins like JSON, else YAML. Reading keeps no positions: only when
 is the document read again, to find its line.
 """
 
+import contextlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ import yaml
 
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer, Version
+from apidiscovery_service.sources import yaml_text
 from apidiscovery_service.sources.discovery_list import (
     API_VERSIONS,
     KIND,
@@ -26,13 +29,15 @@ from apidiscovery_service.sources.discovery_list import (
     read_list,
 )
 from apidiscovery_service.sources.priorities import ordered_offers
+from apidiscovery_service.sources.yaml_text import Unparsable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 # A discovery list with its path in the document.
 _PlacedList: TypeAlias = tuple[Path, list[tuple[str, tuple[Version, ...]]]]
 
-_SEPARATOR = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
+# What follows on the line belongs to the document.
+_SEPARATOR = re.compile(r"^---(?=[ \t\r]|$)", re.MULTILINE)
 _UNDERSTOOD = f"{KIND} of {' or '.join(API_VERSIONS)}, or a v1 List of such"
 
 
@@ -66,21 +71,13 @@ def read_manifest(path: FilePath) -> tuple[Offer, ...]:
             _claim(groups, document.number, owners)
         except InvalidField as error:
             raise _placed(error, path, document) from None
-        except _Unparsable as error:
+        except Unparsable as error:
             line = document.first_line + min(error.line, document.text.rstrip().count("\n"))
             raise _invalid(path, str(error), document.number, line) from None
         for _, listed in groups:
             offers += ordered_offers(listed, rank)
             rank += len(listed)
     return tuple(offers)
-
-
-class _Unparsable(Exception):
-    """A document is neither YAML nor JSON; `line` counts from 0 within it."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 def _invalid(path: FilePath, message: str, document: int = 0, line: int = 0) -> InvalidDocument:
@@ -113,42 +110,63 @@ def _documents(text: str) -> Iterator[_Document]:
 
 
 def _parse(document: _Document) -> object:
-    if document.text.lstrip()[:1] in ("{", "["):
-        return _parse_json(document.text)
+    if document.text.lstrip()[:1] not in ("{", "["):
+        return yaml_text.load(document.text)
     try:
-        return cast("object", yaml.load(document.text, yaml.CSafeLoader))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise _Unparsable(f"no YAML: {error.problem}", mark.line if mark else 0) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise _Unparsable(f"no YAML: {error}", 0) from None
-    except RecursionError:
-        raise _Unparsable("nested too deeply", 0) from None
-
-
-def _parse_json(text: str) -> object:
-    try:
-        return cast("object", orjson.loads(text))
+        value = cast("object", orjson.loads(document.text))
     except orjson.JSONDecodeError as error:
-        raise _Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
+        try:  # YAML in flow style begins like JSON
+            return yaml_text.load(document.text)
+        except Unparsable:
+            raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
+    _check_json(document.text)
+    return value
 
 
-def _groups(value: object, path: Path = ()) -> Iterator[_PlacedList]:
+def _check_json(text: str) -> None:
+    """See that no object has a key twice: orjson keeps the last one without a word."""
+    try:
+        json.loads(text, object_pairs_hook=_without_duplicates)
+    except Unparsable:
+        with contextlib.suppress(yaml.YAMLError):
+            yaml_text.check(text)  # JSON is YAML, and that knows the line
+        raise
+    except RecursionError:
+        raise Unparsable("nested too deeply") from None
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> None:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise Unparsable(f"the key {twice[:100]!r} is there twice")
+
+
+def _groups(value: object) -> Iterator[_PlacedList]:
     """Yield each discovery list in a document with its path."""
-    node = Node(value, path)
+    node = Node(value)
+    if _type_of(node) != ("List", "v1"):
+        yield node.path, _read(node)
+        return
+    fields = node.mapping("kind", "apiVersion", "metadata", "items")
+    for item in fields["items"].items(lambda item: item) if "items" in fields else ():
+        yield item.path, _read(item)
+
+
+def _type_of(node: Node) -> tuple[str, str]:
     fields = node.mapping()
     kind = fields["kind"].text() if "kind" in fields else ""
-    api_version = fields["apiVersion"].text() if "apiVersion" in fields else ""
-    if (kind, api_version) == ("List", "v1"):
-        items = fields["items"].items(lambda item: item) if "items" in fields else ()
-        for item in items:
-            yield from _groups(item.value, item.path)
-    elif kind == KIND and api_version in API_VERSIONS:
-        yield path, read_list(node)
-    elif kind not in (KIND, "List"):
-        raise InvalidField((*path, "kind"), f"want {_UNDERSTOOD}, got {kind!r}")
-    else:
-        raise InvalidField((*path, "apiVersion"), f"want {_UNDERSTOOD}, got {api_version!r}")
+    return kind, fields["apiVersion"].text() if "apiVersion" in fields else ""
+
+
+def _read(node: Node) -> list[tuple[str, tuple[Version, ...]]]:
+    kind, api_version = _type_of(node)
+    if kind not in (KIND, "List"):
+        raise InvalidField((*node.path, "kind"), f"want {_UNDERSTOOD}, got {kind[:100]!r}")
+    if kind == "List" or api_version not in API_VERSIONS:
+        seen = f"{api_version[:100]!r} of {kind}"
+        raise InvalidField((*node.path, "apiVersion"), f"want {_UNDERSTOOD}, got {seen}")
+    return read_list(node)
 
 
 def _claim(lists: list[_PlacedList], document: int, owners: dict[tuple[str, str], int]) -> None:
@@ -178,8 +196,9 @@ def _placed(error: InvalidField, path: FilePath, document: _Document) -> Invalid
 def _line(text: str, path: Path) -> int:
     """Return the line within a document, from 0, of a field or of the closest that is there."""
     try:
+        yaml_text.check(text)
         node = yaml.compose(text, yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (Unparsable, yaml.YAMLError, ValueError):
         return 0  # JSON that is no YAML, such as one with a surrogate pair escaped
     line = 0
     for step in path:

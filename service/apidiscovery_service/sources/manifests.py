@@ -28,6 +28,10 @@ SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 _DEBOUNCE_MS = 150
 _STEP_MS = 25
 
+# How often the files are looked at though nothing was announced: network file systems announce
+# nothing, a link into another directory is not watched, a directory may go and come back.
+_LOOK_EVERY_MS = 500
+
 # Modification time in ns, size and inode: what changes when a file does.
 _Signature: TypeAlias = tuple[int, int, int]
 _ABSENT: _Signature = (0, 0, 0)
@@ -100,12 +104,15 @@ class Manifests:
     def _changes(self) -> AsyncIterator[set[tuple[watchfiles.Change, str]]]:
         # A file is watched through its directory: editors and ConfigMap mounts replace it.
         directories = {path if path.is_dir() else path.parent for path in self._paths}
+        directories |= {path.parent for path in self._paths if path.is_symlink()}
         return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType] - trio is not there
             *directories,
             watch_filter=None,
             debounce=_DEBOUNCE_MS,
             step=_STEP_MS,
             recursive=False,
+            rust_timeout=_LOOK_EVERY_MS,
+            yield_on_timeout=True,
         )
 
     def _look(self) -> _Outcome:
@@ -122,6 +129,12 @@ class Manifests:
                 offers = read_manifest(path)
             except InvalidDocument as error:
                 outcome.bad[path] = error
+            except Exception as error:  # noqa: BLE001 - one file must not end the watch of all
+                _log.exception("manifest reader failed", file=str(path))
+                message = f"the reader failed: {type(error).__name__}"
+                outcome.bad[path] = InvalidDocument(
+                    message, file=str(path), document=0, line=0, field=""
+                )
             else:
                 name = f"manifests:{path}"
                 outcome.good[path] = Contribution(name, Precedence.BUILTIN, offers)
@@ -149,8 +162,8 @@ class Manifests:
             del self._signatures[path]
             self._mend(path)
             _log.info("manifest gone", file=str(path))
-        self._registry.withdraw(*(f"manifests:{path}" for path in outcome.gone))
-        self._registry.publish(*outcome.good.values())
+        withdrawn = [f"manifests:{path}" for path in outcome.gone]
+        self._registry.update(outcome.good.values(), withdrawn)
 
     def _break(self, path: Path, error: InvalidDocument) -> None:
         self._problems[path] = error

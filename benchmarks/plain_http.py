@@ -1,4 +1,4 @@
-"""An HTTP/1.1 client of a few lines: one kept-alive connection, nothing between it and the clock."""
+"""An HTTP/1.1 client of a few lines, so that nothing stands between the socket and the clock."""
 
 import socket
 import time

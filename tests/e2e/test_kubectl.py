@@ -1,0 +1,186 @@
+"""kubectl, as it is, takes this server for a Kubernetes API server.
+
+On a server of another minor version kubectl says so on standard error, and some builds of it ask
+`/version` first to choose a binary; neither is looked at here.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from catalogue import Entry, api_versions, entries
+from command_line import Outcome
+from metrics_text import requests
+from raw_http import get
+from server import Server, environment
+
+from tools import find_tool
+
+Kubectl = Callable[..., Outcome]
+
+PREFERRED = sorted(
+    (entry for entry in entries() if entry.preferred), key=lambda entry: (entry.group, entry.name)
+)
+AGGREGATED = ("/api", "/apis")
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path) -> Kubectl:
+    """Return what runs kubectl with a cache that no other test shares."""
+    program = find_tool("kubectl")
+
+    def run(server: Server, *args: str, cache: str = "cache") -> Outcome:
+        done = subprocess.run(  # noqa: S603
+            [program, "--server", server.url, "--cache-dir", str(tmp_path / cache), *args],
+            check=False,
+            capture_output=True,
+            env=environment(tmp_path),
+            timeout=30,
+        )
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """Return the rows of a table by the names of its columns."""
+    header, *lines = text.splitlines()
+    names = header.split()
+    starts = [header.index(name) for name in names]
+    ends = [*starts[1:], None]
+    return [
+        {
+            name: line[start:end].strip()
+            for name, start, end in zip(names, starts, ends, strict=True)
+        }
+        for line in lines
+    ]
+
+
+def row(entry: Entry, *, wide: bool = False) -> dict[str, str]:
+    columns = {
+        "NAME": entry.name,
+        "SHORTNAMES": ",".join(entry.short_names),
+        "APIVERSION": entry.api_version,
+        "NAMESPACED": str(entry.namespaced).lower(),
+        "KIND": entry.kind,
+    }
+    if wide:
+        columns["VERBS"] = ",".join(sorted(entry.verbs))
+        columns["CATEGORIES"] = ",".join(entry.categories)
+    return columns
+
+
+@pytest.fixture(params=["server", "no_beta_server", "old_server"])
+def any_server(request: pytest.FixtureRequest) -> Server:
+    """Return each kind of server: with v2beta1, without, and without aggregated discovery."""
+    chosen = request.getfixturevalue(str(request.param))
+    assert isinstance(chosen, Server)
+    return chosen
+
+
+def test_the_catalogue_is_worth_testing() -> None:
+    assert len(PREFERRED) > 60
+    assert {"v1", "apps/v1", "autoscaling/v2"} <= set(api_versions())
+
+
+def test_api_resources(any_server: Server, kubectl: Kubectl) -> None:
+    """Every resource of the catalogue is listed, in its preferred version."""
+    done = kubectl(any_server, "api-resources")
+    assert done.exit_code == 0, done.stderr
+    assert table(done.stdout) == [row(entry) for entry in PREFERRED]
+
+
+def test_api_resources_wide(any_server: Server, kubectl: Kubectl) -> None:
+    done = kubectl(any_server, "api-resources", "-o", "wide")
+    assert done.exit_code == 0, done.stderr
+    assert table(done.stdout) == [row(entry, wide=True) for entry in PREFERRED]
+
+
+def test_api_resources_names(server: Server, kubectl: Kubectl) -> None:
+    done = kubectl(server, "api-resources", "-o", "name")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{entry.name}.{entry.group}".rstrip(".") for entry in PREFERRED
+    ]
+
+
+def test_api_versions(any_server: Server, kubectl: Kubectl) -> None:
+    done = kubectl(any_server, "api-versions")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines() == api_versions()
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps/v1", "/version"])
+def test_get_raw(any_server: Server, kubectl: Kubectl, path: str) -> None:
+    done = kubectl(any_server, "get", "--raw", path)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.encode() == get(any_server.http_port, path).body
+
+
+def test_the_second_call_is_answered_with_304_alone(server: Server, kubectl: Kubectl) -> None:
+    """api-resources forgets the discovery cache (6 h), but revalidates the HTTP cache below it."""
+
+    def answered(code: str) -> list[float]:
+        return [requests(server.http_port, endpoint=path, code=code) for path in AGGREGATED]
+
+    empty = [answered("200"), answered("304")]
+    first = kubectl(server, "api-resources")
+    assert [answered("200"), answered("304")] == [[n + 1 for n in empty[0]], empty[1]]
+    second = kubectl(server, "api-resources")
+    third = kubectl(server, "api-versions")
+    assert [answered("200"), answered("304")] == [
+        [n + 1 for n in empty[0]],
+        [n + 2 for n in empty[1]],
+    ]
+    assert first.stdout == second.stdout
+    assert third.stdout.splitlines() == api_versions()
+
+
+def test_a_fresh_cache_is_filled_with_two_requests(server: Server, kubectl: Kubectl) -> None:
+    """Nothing is asked of the group-versions, in contrast to a server of before."""
+    log = kubectl(server, "api-resources", "-v=8", cache="fresh").stderr
+    asked = [line.split("GET ", 1)[1] for line in log.splitlines() if "] GET " in line]
+    asked = [url for url in asked if "/version" not in url]
+    assert asked == [f"{server.url}{path}?timeout=32s" for path in AGGREGATED]
+
+
+def test_without_aggregated_discovery_each_group_version_is_asked(
+    old_server: Server, kubectl: Kubectl
+) -> None:
+    log = kubectl(old_server, "api-resources", "-v=8").stderr
+    asked = {line.split("GET ", 1)[1] for line in log.splitlines() if "] GET " in line}
+    paths = {f"/apis/{name}" if "/" in name else f"/api/{name}" for name in api_versions()}
+    assert {f"{old_server.url}{path}?timeout=32s" for path in paths} <= asked
+
+
+def test_a_change_of_sources_is_seen_through_the_cache(
+    server: Server, old_server: Server, kubectl: Kubectl
+) -> None:
+    """The same cache folder for two servers: each is cached for itself."""
+    for one in (server, old_server, server):
+        assert table(kubectl(one, "api-resources").stdout) == [row(entry) for entry in PREFERRED]
+
+
+def test_version(any_server: Server, kubectl: Kubectl) -> None:
+    done = kubectl(any_server, "version", "-o", "json")
+    assert done.exit_code == 0, done.stderr
+    served = get(any_server.http_port, "/version").json()
+    assert json.loads(done.stdout)["serverVersion"] == served
+
+
+@pytest.mark.parametrize("resource", ["pods", "deploy", "statefulset.apps", "hpa", "all"])
+def test_objects_are_not_found_and_said_so(server: Server, kubectl: Kubectl, resource: str) -> None:
+    """The name is resolved by discovery; that nothing is behind it is an error of its own."""
+    done = kubectl(server, "get", resource)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "Error from server (NotFound)" in done.stderr
+    assert "the server could not find the requested resource" in done.stderr
+
+
+def test_a_resource_that_is_unknown_is_named(server: Server, kubectl: Kubectl) -> None:
+    done = kubectl(server, "get", "nopes")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert 'the server doesn\'t have a resource type "nopes"' in done.stderr

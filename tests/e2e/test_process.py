@@ -1,0 +1,360 @@
+"""`apidiscovery serve` as an operator sees it: starting, changing, stopping, refusing."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import textwrap
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+
+import grpc
+import grpc.aio
+import httpx2
+import pytest
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
+from metrics_text import total
+from raw_http import AGG, get
+from server import Serve, Server, eventually, refused
+
+DRAIN_S = 5.0
+SIGNALS = pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
+H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+
+
+def manifest(*groups: str, extra: str = "") -> str:
+    """Return a discovery list of these groups, each with one resource."""
+    items = "".join(
+        f"""
+        - metadata: {{name: {group}}}
+          versions:
+          - version: v1
+            freshness: Current
+            resources:
+            - resource: things
+              responseKind: {{group: "", version: "", kind: Thing}}
+              scope: Cluster
+              singularResource: thing
+              verbs: [get]{extra}"""
+        for group in groups
+    )
+    head = "kind: APIGroupDiscoveryList\napiVersion: apidiscovery.k8s.io/v2\nitems:"
+    return head + textwrap.dedent(items) + "\n"
+
+
+def groups(server: Server) -> list[str]:
+    """Return the names of the groups that are served, in order."""
+    listed = cast("list[dict[str, str]]", get(server.http_port, "/apis").json()["groups"])
+    return [group["name"] for group in listed]
+
+
+def write(path: Path, text: str) -> None:
+    """Write as an editor does: another file, renamed."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+# Stopping.
+
+
+@SIGNALS
+async def test_a_watch_ends_with_unavailable(serve: Serve, by: signal.Signals) -> None:
+    """Its caller then goes on at another replica."""
+    server = serve()
+    async with grpc.aio.insecure_channel(server.grpc) as channel:
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        watch = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
+        first = await anext(aiter(watch))
+        assert first.changes.etag
+        stopping = asyncio.create_task(asyncio.to_thread(server.stop, by))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await anext(aiter(watch))
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert caught.value.details() == "the server is stopping"
+        assert await stopping < DRAIN_S
+
+
+@SIGNALS
+def test_idle_connections_do_not_delay_the_end(serve: Serve, by: signal.Signals) -> None:
+    server = serve()
+    with ExitStack() as stack:
+        for _ in range(3):
+            client = stack.enter_context(httpx2.Client(base_url=server.url, trust_env=False))
+            assert client.get("/livez").text == "ok"
+        assert server.stop(by) < DRAIN_S - 1
+
+
+def test_clients_that_never_read_are_cut_off(serve: Serve) -> None:
+    """They hold up the end for as long as requests are given, and no longer."""
+    server = serve()
+    address = ("127.0.0.1", server.http_port)
+    with ExitStack() as stack:
+        idle = stack.enter_context(
+            httpx2.Client(base_url=server.url, http1=False, http2=True, trust_env=False)
+        )
+        assert idle.get("/livez").http_version == "HTTP/2"
+        for sent in (b"", b"GET /api", H2_PREFACE, H2_PREFACE[:10]):
+            stuck = stack.enter_context(socket.create_connection(address, 5))
+            stuck.sendall(sent)
+        assert server.stop(within_s=DRAIN_S + 9) < DRAIN_S + 4
+
+
+def test_after_the_end_nothing_is_left(serve: Serve) -> None:
+    server = serve()
+    assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": server.grpc}
+    assert server.ready_file.read_bytes().endswith(b"\n")
+    server.stop()
+    assert not server.ready_file.exists()
+    assert [path.name for path in server.ready_file.parent.iterdir()] == ["stderr"]
+    with (
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection(("127.0.0.1", server.http_port)),
+    ):
+        pass
+
+
+# Starting.
+
+
+async def test_the_addresses_are_those_that_answer(server: Server) -> None:
+    assert get(server.http_port, "/readyz").status == 200
+    async with grpc.aio.insecure_channel(server.grpc) as channel:
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS)
+        answer = await stub.GetDiscovery(request)
+    assert f'"{answer.etag}"' == get(server.http_port, "/apis", AGG).etag
+
+
+async def test_http_can_be_off(serve: Serve) -> None:
+    server = serve("--http", "off")
+    assert json.loads(server.ready_file.read_bytes()) == {"http": None, "grpc": server.grpc}
+    async with grpc.aio.insecure_channel(server.grpc) as channel:
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        assert (await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest())).etag
+
+
+def test_grpc_can_be_off(serve: Serve) -> None:
+    server = serve("--grpc", "off")
+    assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": None}
+    assert get(server.http_port, "/readyz").body == b"ok"
+
+
+def test_file_variables_and_flags_are_put_together(serve: Serve, tmp_path: Path) -> None:
+    """A flag wins over its variable, and that over the file."""
+    (tmp_path / "one.yaml").write_text(manifest("one.example.com"))
+    (tmp_path / "two.yaml").write_text(manifest("two.example.com"))
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: apidiscovery/v1\n"
+        "kind: ServerConfiguration\n"
+        "http: off\n"
+        "grpc: off\n"
+        "catalog: kubernetes\n"
+        f"manifests: [{tmp_path}/one.yaml, {tmp_path}/two.yaml]\n"
+        "feature-gates: {AggregatedDiscoveryRemoveBetaType: true}\n"
+        "log-format: json\n"
+    )
+    variables = {"APIDISCOVERY_HTTP": "127.0.0.1:0", "APIDISCOVERY_CATALOG": "kubernetes"}
+    flags = ("--config", str(config), "--catalog", "none")
+    server = serve(*flags, env=variables, addresses=False)
+    assert server.grpc == ""
+    assert groups(server) == ["one.example.com", "two.example.com"]
+    assert get(server.http_port, "/apis", AGG.replace("v=v2", "v=v2beta1")).status == 406
+    assert [json.loads(line)["event"] for line in server.log().splitlines()][-1] == "serving"
+
+
+def test_variables_alone_are_enough(serve: Serve, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(manifest(f"{name}.example.com"))
+    paths = (str(tmp_path / "one.yaml"), str(tmp_path / "two.yaml"))
+    variables = {
+        "APIDISCOVERY_HTTP": "127.0.0.1:0",
+        "APIDISCOVERY_GRPC": "off",
+        "APIDISCOVERY_MANIFESTS": os.pathsep.join(paths),
+        "APIDISCOVERY_FEATURE_GATES": "AggregatedDiscoveryEndpoint=false",
+    }
+    server = serve(env=variables, addresses=False)
+    assert groups(server) == ["one.example.com", "two.example.com"]
+    assert get(server.http_port, "/apis", AGG).status == 406
+
+
+# Refusing to start.
+
+
+@contextmanager
+def taken_port() -> Generator[int]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("flag", "other", "what"), [("http", "grpc", "HTTP"), ("grpc", "http", "gRPC")]
+)
+def test_a_port_that_is_taken(tmp_path: Path, flag: str, other: str, what: str) -> None:
+    with taken_port() as port:
+        code, log = refused(tmp_path, f"--{flag}", f"127.0.0.1:{port}", f"--{other}", "127.0.0.1:0")
+    errors = [line for line in log.splitlines() if line.startswith("error: ")]
+    assert code == 1, log
+    assert len(errors) == 1, log
+    assert errors[0].startswith(f"error: cannot listen on 127.0.0.1:{port} for {what}: ")
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        pytest.param(
+            manifest("a.example.com")
+            + "---\n"
+            + manifest("b.example.com", extra="\n              oops: 1"),
+            r":28, document 2, items\[0\]\.versions\[0\]\.resources\[0\]\.oops: unknown field",
+            id="unknown field",
+        ),
+        pytest.param(
+            "---\n" + manifest("a.example.com").replace("Cluster", "Galaxy"),
+            r":12, document 1, items\[0\]\.versions\[0\]\.resources\[0\]\.scope: want Cluster or",
+            id="wrong value",
+        ),
+        pytest.param(
+            manifest("a.example.com") + "---\nkind: ConfigMap\napiVersion: v1\n",
+            r":15, document 2, kind: want APIGroupDiscoveryList",
+            id="another kind",
+        ),
+        pytest.param("kind: [\n", r":[12], document 1: no YAML: ", id="no YAML"),
+    ],
+)
+def test_a_bad_manifest_is_named_with_document_line_and_field(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    code, log = refused(tmp_path, *free, "--manifests", str(path))
+    assert code == 2, log
+    assert re.search(rf"^error: {re.escape(str(path))}{place}", log, re.MULTILINE), log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param(("--http", "0.0.0.0:0"), "reachable from other machines", id="http any"),
+        pytest.param(("--grpc", "[::]:0"), "reachable from other machines", id="grpc any"),
+        pytest.param(("--http", "example.com:80"), "--insecure-bind", id="name"),
+        pytest.param(("--http", "off", "--grpc", "off"), "nothing would be served", id="both off"),
+        pytest.param(("--http", "127.0.0.1"), "want HOST:PORT", id="no port"),
+        pytest.param(("--http", "127.0.0.1:65536"), "want a port from 0 to 65535", id="port"),
+        pytest.param(("--feature-gates", "Nope=true"), "unknown feature gate 'Nope'", id="gate"),
+        pytest.param(("--catalog", "other"), "'other' is not one of", id="catalog"),
+        pytest.param(("--manifests", "missing.yaml"), "missing.yaml: cannot be read", id="missing"),
+        pytest.param(("--nope",), "no such option", id="flag"),
+        pytest.param(("--config", "missing.yaml"), "missing.yaml: cannot be read", id="no config"),
+    ],
+)
+def test_bad_usage(tmp_path: Path, flags: tuple[str, ...], said: str) -> None:
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    code, log = refused(tmp_path, *free, *flags)
+    assert code == 2, log
+    assert said in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("http: off\ncatalogue: none\n", ":2, catalogue: unknown key", id="unknown"),
+        pytest.param("catalog: some\n", ":1, catalog: 'some' is not one of", id="value"),
+        pytest.param("http: off\nhttp: off\n", ":2: the key 'http' is there twice", id="twice"),
+        pytest.param("- http\n", ":1: want keys and values, got list", id="list"),
+        pytest.param("a: [\n", ":2: no YAML: ", id="no YAML"),
+    ],
+)
+def test_a_bad_configuration_is_named_with_line_and_key(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    code, log = refused(tmp_path, "--config", str(config))
+    assert code == 2, log
+    assert f"{config}{said}" in log
+    assert "Traceback" not in log
+
+
+def test_a_ready_file_that_cannot_be_written(tmp_path: Path) -> None:
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    code, log = refused(tmp_path, *free, "--ready-file", str(tmp_path / "missing" / "ready"))
+    assert code == 1, log
+    assert "error: " in log
+    assert str(tmp_path / "missing") in log
+    assert "Traceback" not in log
+
+
+# Following manifests.
+
+
+@pytest.fixture
+def watched(serve: Serve, tmp_path: Path) -> tuple[Server, Path]:
+    """Return a server of a directory with one manifest, and the manifest."""
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    path = folder / "one.yaml"
+    path.write_text(manifest("one.example.com"))
+    return serve("--manifests", str(folder)), path
+
+
+def test_an_edit_shows_within_a_second(watched: tuple[Server, Path]) -> None:
+    server, path = watched
+    assert groups(server) == ["one.example.com"]
+    two, three, more = (manifest(f"{name}.example.com") for name in ("two", "three", "more"))
+    steps: list[tuple[Callable[[], object], list[str]]] = [
+        (lambda: write(path, two), ["two.example.com"]),
+        (lambda: path.write_text(three), ["three.example.com"]),
+        (
+            lambda: write(path.with_name("more.yml"), more),
+            ["more.example.com", "three.example.com"],
+        ),
+        (path.unlink, ["more.example.com"]),
+    ]
+    for edit, want in steps:
+        edit()
+        _serves(server, want)
+
+
+def _serves(server: Server, want: list[str]) -> None:
+    eventually(lambda: sorted(groups(server)) == want, 1.0, f"{want} are served")
+
+
+def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Path]) -> None:
+    server, path = watched
+    port = server.http_port
+    good = get(port, "/apis", AGG)
+    labels = {"file": str(path)}
+
+    def warning() -> str:
+        lines = get(port, "/readyz?verbose").body.decode().splitlines()
+        return next((line for line in lines if line.startswith("warn: manifests: ")), "")
+
+    assert warning() == ""
+    write(path, manifest("one.example.com").replace("Cluster", "Galaxy"))
+    shown = eventually(warning, 3.0, "the problem is shown")
+    assert shown.startswith(f"warn: manifests: {path}:11, document 1, items[0]")
+    assert get(port, "/readyz").status == 200
+    assert total(port, "apidiscovery_manifest_file_error", **labels) == 1
+    assert total(port, "apidiscovery_manifest_loads_total", result="error") == 1
+    assert get(port, "/apis", AGG).body == good.body
+
+    write(path, manifest("one.example.com", "two.example.com"))
+    eventually(lambda: not warning(), 3.0, "the problem is gone")
+    assert groups(server) == ["one.example.com", "two.example.com"]
+    assert total(port, "apidiscovery_manifest_file_error", **labels) == 0
+
+    write(path, manifest("one.example.com"))
+    eventually(lambda: len(groups(server)) == 1, 3.0, "the first content is back")
+    assert get(port, "/apis", AGG).etag == good.etag

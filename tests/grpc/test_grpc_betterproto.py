@@ -1,0 +1,184 @@
+"""The same service through betterproto's stubs, over grpclib: another codec and another HTTP/2."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import cast
+
+import betterproto
+import grpclib
+import pytest
+from apidiscovery.service.v1 import discovery_pb2
+from apidiscovery_betterproto.apidiscovery.service import v1
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    error_details_pb2,
+)
+from grpc_contributions import APPS, CORE, EXAMPLES, large, one_group, resource
+from grpc_holding import Holding
+from grpc_server import DEADLINE_S, Served, betterproto_stub_of, channel_to, raw_get, serving, until
+from grpclib.exceptions import GRPCError
+
+SCOPES = tuple(v1.Scope)
+VERSIONS = (v1.DocumentVersion(1), v1.DocumentVersion(2))
+
+
+@pytest.fixture(name="builtin")
+async def fixture_builtin() -> AsyncGenerator[Served]:
+    async with serving(kubernetes_catalog()) as served:
+        yield served
+
+
+async def get(served: Served, request: v1.GetDiscoveryRequest) -> v1.GetDiscoveryResponse:
+    async with betterproto_stub_of(served) as stub:
+        return await stub.get_discovery(request, timeout=DEADLINE_S)
+
+
+@asynccontextmanager
+async def watching(
+    served: Served, request: v1.WatchDiscoveryRequest
+) -> AsyncGenerator[AsyncIterator[v1.WatchDiscoveryResponse]]:
+    async with betterproto_stub_of(served) as stub:
+        stream = cast("AsyncGenerator[v1.WatchDiscoveryResponse]", stub.watch_discovery(request))
+        try:
+            yield stream
+        finally:
+            await stream.aclose()
+
+
+async def next_changes(stream: AsyncIterator[v1.WatchDiscoveryResponse]) -> v1.Changes:
+    async with asyncio.timeout(DEADLINE_S):
+        message = await anext(stream)
+    kind, changes = betterproto.which_one_of(message, "event")
+    assert kind == "changes"
+    assert isinstance(changes, v1.Changes)
+    return changes
+
+
+def result_of(response: v1.GetDiscoveryResponse) -> str:
+    return betterproto.which_one_of(response, "result")[0]
+
+
+def apply(held: Holding, delta: v1.Delta) -> None:
+    held.apply(discovery_pb2.Delta.FromString(bytes(delta)))
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+async def test_document_is_what_the_other_stub_reads(
+    builtin: Served, scope: v1.Scope, version: v1.DocumentVersion
+) -> None:
+    request = v1.GetDiscoveryRequest(scope=scope, accept_versions=[version])
+    response = await get(builtin, request)
+    assert result_of(response) == {1: "v2", 2: "v2_beta1"}[int(version)]
+    async with channel_to(builtin) as channel:
+        raw = await raw_get(channel, discovery_pb2.GetDiscoveryRequest.FromString(bytes(request)))
+    assert bytes(response) == raw
+    held = Holding.of(discovery_pb2.GetDiscoveryResponse.FromString(bytes(response)))
+    scope_number = discovery_pb2.Scope.Value(f"SCOPE_{scope.name}")
+    assert held.etag(scope_number) == response.etag
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
+@pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
+async def test_current_etag_is_answered_with_not_modified_and_the_hashes(
+    builtin: Served, scope: v1.Scope, quote: str
+) -> None:
+    full = await get(builtin, v1.GetDiscoveryRequest(scope=scope))
+    request = v1.GetDiscoveryRequest(scope=scope, if_none_match=f"{quote}{full.etag}{quote}")
+    response = await get(builtin, request)
+    assert result_of(response) == "not_modified"
+    assert response.etag == full.etag
+    assert response.group_hashes == full.group_hashes
+
+
+async def test_delta_leads_from_what_is_known_to_what_is_served() -> None:
+    held = Holding()
+    async with serving(CORE, APPS, *EXAMPLES) as served:
+        # `hashes={}` is what makes it be sent: a message without any argument is left out.
+        everything = v1.GetDiscoveryRequest(known_groups=v1.KnownGroups(hashes={}))
+        apply(held, (await get(served, everything)).delta)
+
+        served.registry.withdraw(APPS.source)
+        served.registry.publish(one_group("c.example.com", resource("jobs"), priority=2000))
+        request = v1.GetDiscoveryRequest(known_groups=v1.KnownGroups(hashes=held.hashes))
+        response = await get(served, request)
+        assert [(c.name, c.position) for c in response.delta.changed] == [("c.example.com", 0)]
+        assert response.delta.removed == ["apps"]
+        apply(held, response.delta)
+        assert held.etag(discovery_pb2.SCOPE_ALL) == response.etag
+
+
+async def test_no_common_version_fails_and_names_those_offered() -> None:
+    async with serving(CORE, gates="AggregatedDiscoveryRemoveBetaType=true") as served:
+        with pytest.raises(GRPCError) as caught:
+            await get(served, v1.GetDiscoveryRequest(accept_versions=[VERSIONS[1]]))
+    assert caught.value.status == grpclib.const.Status.FAILED_PRECONDITION
+    (details,) = cast("list[object]", caught.value.details)
+    assert isinstance(details, error_details_pb2.PreconditionFailure)
+    assert [v.description for v in details.violations] == ["v2 is offered"]
+
+
+async def test_a_bad_field_is_named() -> None:
+    request = v1.WatchDiscoveryRequest(heartbeat_interval=timedelta(milliseconds=10))
+    async with serving(CORE) as served, watching(served, request) as stream:
+        with pytest.raises(GRPCError) as caught:
+            await anext(stream)
+    assert caught.value.status == grpclib.const.Status.INVALID_ARGUMENT
+    (details,) = cast("list[object]", caught.value.details)
+    assert isinstance(details, error_details_pb2.BadRequest)
+    assert [v.field for v in details.field_violations] == ["heartbeat_interval"]
+
+
+async def test_watch_tells_changes_heartbeats_and_is_forgotten_when_left() -> None:
+    held = Holding()
+    request = v1.WatchDiscoveryRequest(heartbeat_interval=timedelta(seconds=1))
+    async with serving(CORE, APPS) as served:
+        async with watching(served, request) as stream:
+            first = await next_changes(stream)
+            apply(held, first.delta)
+            assert held.etag(discovery_pb2.SCOPE_ALL) == first.etag
+            served.registry.publish(*EXAMPLES)
+            served.registry.withdraw(CORE.source)
+            second = await next_changes(stream)
+            apply(held, second.delta)
+            assert second.delta.removed == [""]
+            assert held.etag(discovery_pb2.SCOPE_ALL) == second.etag
+            async with asyncio.timeout(DEADLINE_S):
+                message = await anext(stream)
+            assert betterproto.which_one_of(message, "event")[0] == "heartbeat"
+            assert message.heartbeat.etag == second.etag
+            assert served.watchers == 1
+        await until(lambda: served.watchers == 0, 2)
+
+
+async def test_watch_goes_on_at_another_server() -> None:
+    held = Holding()
+    async with serving(CORE, APPS, *EXAMPLES) as one:
+        async with watching(one, v1.WatchDiscoveryRequest()) as stream:
+            first = await next_changes(stream)
+            apply(held, first.delta)
+            reading = asyncio.create_task(cast("Coroutine[None, None, object]", anext(stream)))
+            await asyncio.sleep(0)
+            await one.server.stop(DEADLINE_S)
+            with pytest.raises(GRPCError) as caught:
+                await reading
+        assert caught.value.status == grpclib.const.Status.UNAVAILABLE
+    known = v1.WatchDiscoveryRequest(known_groups=v1.KnownGroups(hashes=held.hashes))
+    async with serving(*EXAMPLES[::-1], APPS, CORE) as same, watching(same, known) as stream:
+        again = await next_changes(stream)
+        assert bytes(again.delta) == b""
+        assert again.etag == first.etag
+    async with serving(*EXAMPLES[1:], APPS) as less, watching(less, known) as stream:
+        assert (await next_changes(stream)).delta.removed == ["", "a.example.com"]
+
+
+async def test_a_document_of_20_mb_passes() -> None:
+    size = 20 * 1024 * 1024
+    async with asyncio.timeout(DEADLINE_S), serving(large(size, 20, 10)) as served:
+        response = await get(served, v1.GetDiscoveryRequest(scope=SCOPES[2]))
+        message = await served.encoding.current.list_message(core=False)
+        assert len(message) > size
+        assert len(response.v2.groups.items) == 20
+        assert bytes(response.v2.groups) == message

@@ -1,0 +1,361 @@
+"""WatchDiscovery: what is sent, when, and that nothing is sent or kept beyond it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import grpc
+import grpc.aio
+import pytest
+from apidiscovery.service.v1 import discovery_pb2
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from google.protobuf.duration_pb2 import Duration
+from grpc_contributions import APPS, CORE, EXAMPLES, one_group, resource
+from grpc_holding import Holding
+from grpc_server import (
+    DEADLINE_S,
+    Served,
+    WatchCall,
+    next_changes,
+    next_message,
+    serving,
+    stub_of,
+    until,
+)
+
+SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
+    discovery_pb2.SCOPE_CORE,
+    discovery_pb2.SCOPE_GROUPS,
+    discovery_pb2.SCOPE_ALL,
+)
+each_scope = pytest.mark.parametrize(
+    "scope", [SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL], ids=["core", "groups", "all"]
+)
+# How much later than asked for a heartbeat may come on a busy machine.
+LATE_S = 0.7
+
+
+@asynccontextmanager
+async def watching(
+    served: Served,
+    known: Holding | None = None,
+    scope: discovery_pb2.Scope.ValueType = SCOPE_ALL,
+    heartbeat_s: int | None = None,
+) -> AsyncGenerator[WatchCall]:
+    """Watch from what is known, cancelling in the end."""
+    request = discovery_pb2.WatchDiscoveryRequest(
+        scope=scope,
+        known_groups=known.known if known else None,
+        heartbeat_interval=Duration(seconds=heartbeat_s) if heartbeat_s else None,
+    )
+    async with stub_of(served) as stub:
+        call = stub.WatchDiscovery(request)
+        try:
+            yield call
+        finally:
+            call.cancel()
+
+
+async def held_by(served: Served, scope: discovery_pb2.Scope.ValueType = SCOPE_ALL) -> Holding:
+    """Return what is served, as a client holds it."""
+    async with stub_of(served) as stub:
+        request = discovery_pb2.GetDiscoveryRequest(scope=scope)
+        return Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
+
+
+async def round_trips(served: Served, count: int = 3) -> None:
+    """Let the server do what it has to: each of its watches runs many times over meanwhile."""
+    async with stub_of(served) as stub:
+        for _ in range(count):
+            await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
+
+
+@each_scope
+async def test_first_message_brings_everything_to_a_caller_that_knows_nothing(
+    scope: discovery_pb2.Scope.ValueType,
+) -> None:
+    async with serving(kubernetes_catalog()) as served:
+        async with watching(served, scope=scope) as call:
+            changes = await next_changes(call)
+        held = Holding()
+        held.apply(changes.delta)
+        assert held == await held_by(served, scope)
+        assert held.etag(scope) == changes.etag
+
+
+@each_scope
+async def test_first_message_comes_even_when_nothing_differs(
+    scope: discovery_pb2.Scope.ValueType,
+) -> None:
+    async with serving(CORE, APPS) as served:
+        held = await held_by(served, scope)
+        async with watching(served, held, scope) as call:
+            changes = await next_changes(call)
+    assert changes.HasField("delta")
+    assert changes.delta.ByteSize() == 0
+    assert changes.etag == held.etag(scope)
+
+
+async def test_first_message_of_an_empty_server_has_the_etag_of_nothing() -> None:
+    async with serving() as served, watching(served) as call:
+        assert (await next_changes(call)).etag == Holding().etag(SCOPE_ALL)
+
+
+async def test_each_change_is_one_message_with_what_differs_alone() -> None:
+    async with serving(CORE, APPS) as served, watching(served) as call:
+        held = Holding()
+        held.apply((await next_changes(call)).delta)
+
+        served.registry.publish(EXAMPLES[0])
+        added = await next_changes(call)
+        held.apply(added.delta)
+        assert [(c.name, c.position) for c in added.delta.changed] == [("a.example.com", 1)]
+        assert added.etag == held.etag(SCOPE_ALL)
+
+        served.registry.publish(one_group("", resource("nodes"), priority=18000))
+        changed = await next_changes(call)
+        held.apply(changed.delta)
+        assert [(c.name, c.position) for c in changed.delta.changed] == [("", 0)]
+        assert changed.etag == held.etag(SCOPE_ALL)
+
+        served.registry.publish(one_group("a.example.com", priority=20000))
+        moved = await next_changes(call)
+        held.apply(moved.delta)
+        assert [(c.name, c.position) for c in moved.delta.changed] == [("a.example.com", 0)]
+        assert moved.etag == held.etag(SCOPE_ALL)
+
+        served.registry.withdraw(APPS.source, CORE.source)
+        removed = await next_changes(call)
+        held.apply(removed.delta)
+        assert not removed.delta.changed
+        assert list(removed.delta.removed) == ["", "apps"]
+        assert removed.etag == held.etag(SCOPE_ALL)
+
+
+async def test_version_asked_for_is_the_one_sent() -> None:
+    async with serving(CORE, APPS) as served, stub_of(served) as stub:
+        request = discovery_pb2.WatchDiscoveryRequest(
+            accept_versions=[discovery_pb2.DOCUMENT_VERSION_V2BETA1]
+        )
+        call = stub.WatchDiscovery(request)
+        first = await next_changes(call)
+        served.registry.publish(EXAMPLES[0])
+        second = await next_changes(call)
+        call.cancel()
+    for changed in (*first.delta.changed, *second.delta.changed):
+        assert changed.WhichOneof("group") == "v2beta1"
+
+
+@pytest.mark.parametrize(
+    ("scope", "inside", "outside"),
+    [
+        pytest.param(SCOPE_CORE, "", "apps", id="core"),
+        pytest.param(SCOPE_GROUPS, "apps", "", id="groups"),
+    ],
+)
+async def test_changes_out_of_scope_are_not_heard_of(
+    scope: discovery_pb2.Scope.ValueType, inside: str, outside: str
+) -> None:
+    async with serving(CORE, APPS) as served, watching(served, scope=scope) as call:
+        first = await next_changes(call)
+        assert [group.name for group in first.delta.changed] == [inside]
+        for number in range(10):
+            served.registry.publish(one_group(outside, resource(f"r{number}")))
+            await round_trips(served)
+        served.registry.withdraw(f"source of {outside}")
+        await round_trips(served)
+        served.registry.publish(one_group(inside, resource("last")))
+        second = await next_changes(call)
+        assert [group.name for group in second.delta.changed] == [inside]
+        assert not second.delta.removed
+
+
+async def test_what_changes_nothing_that_is_served_is_not_heard_of() -> None:
+    async with serving(CORE, APPS) as served, watching(served) as call:
+        await next_changes(call)
+        served.registry.publish(APPS)
+        await round_trips(served)
+        served.registry.publish(EXAMPLES[0])
+        served.registry.withdraw(EXAMPLES[0].source)
+        await round_trips(served)
+        served.registry.publish(EXAMPLES[1])
+        assert [c.name for c in (await next_changes(call)).delta.changed] == ["b.example.com"]
+
+
+async def test_changes_at_one_moment_arrive_as_one() -> None:
+    async with serving(CORE) as served, watching(served) as call:
+        await next_changes(call)
+        for example in EXAMPLES:
+            served.registry.publish(example)
+        served.registry.withdraw(EXAMPLES[0].source)
+        changes = await next_changes(call)
+    names = [f"{letter}.example.com" for letter in "bcde"]
+    assert [changed.name for changed in changes.delta.changed] == names
+    assert not changes.delta.removed
+
+
+@each_scope
+async def test_resuming_at_another_server_with_the_same_content_says_nothing_new(
+    scope: discovery_pb2.Scope.ValueType,
+) -> None:
+    async with serving(CORE, APPS, *EXAMPLES) as one, watching(one, scope=scope) as call:
+        held = Holding()
+        first = await next_changes(call)
+        held.apply(first.delta)
+    # Fed in another order, and not without detours.
+    async with serving(*EXAMPLES[::-1], one_group("apps"), APPS, CORE) as other:
+        other.registry.publish(one_group("gone.example.com"))
+        other.registry.withdraw("source of gone.example.com")
+        async with watching(other, held, scope) as call:
+            again = await next_changes(call)
+    assert again.delta.ByteSize() == 0
+    assert again.etag == first.etag
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same-server", "other-server"])
+async def test_resuming_tells_what_was_removed_meanwhile(
+    elsewhere: bool,  # noqa: FBT001
+) -> None:
+    """`removed = known - current`, on every first message (istio#41494, kmesh#415)."""
+    async with serving(CORE, APPS, *EXAMPLES) as one:
+        async with watching(one) as call:
+            held = Holding()
+            held.apply((await next_changes(call)).delta)
+        one.registry.withdraw(CORE.source, EXAMPLES[2].source)
+        async with (
+            serving(*EXAMPLES[3:], APPS, *EXAMPLES[:2]) as other,
+            watching(other if elsewhere else one, held) as call,
+        ):
+            changes = await next_changes(call)
+    assert not changes.delta.changed
+    assert list(changes.delta.removed) == ["", "c.example.com"]
+    held.apply(changes.delta)
+    assert held.etag(SCOPE_ALL) == changes.etag
+
+
+@pytest.mark.parametrize(
+    ("scope", "removed"),
+    [
+        pytest.param(SCOPE_CORE, [""], id="core"),
+        pytest.param(SCOPE_GROUPS, ["apps", "b.example.com"], id="groups"),
+        pytest.param(SCOPE_ALL, ["", "apps", "b.example.com"], id="all"),
+    ],
+)
+async def test_resuming_with_another_scope_removes_nothing_outside_of_it(
+    scope: discovery_pb2.Scope.ValueType, removed: list[str]
+) -> None:
+    async with serving(CORE, APPS, *EXAMPLES[:2]) as served:
+        held = await held_by(served)
+        served.registry.withdraw(CORE.source, APPS.source, EXAMPLES[1].source)
+        async with watching(served, held, scope) as call:
+            first = await next_changes(call)
+            assert list(first.delta.removed) == removed
+            assert not first.delta.changed
+            # Nor are they later: what was known once is not watched for that.
+            served.registry.publish(CORE, APPS)
+            second = await next_changes(call)
+    expected = {SCOPE_CORE: [""], SCOPE_GROUPS: ["apps"]}.get(scope, ["", "apps"])
+    assert [changed.name for changed in second.delta.changed] == expected
+    assert not second.delta.removed
+
+
+async def test_heartbeats_come_within_the_interval() -> None:
+    async with serving(CORE, APPS) as served:
+        await asyncio.gather(
+            *(assert_heartbeat(served, scope) for scope in (SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL))
+        )
+
+
+async def assert_heartbeat(served: Served, scope: discovery_pb2.Scope.ValueType) -> None:
+    """Check that a watch of nothing new hears after a second that it is up to date."""
+    loop = asyncio.get_running_loop()
+    async with watching(served, scope=scope, heartbeat_s=1) as call:
+        tag = (await next_changes(call)).etag
+        since = loop.time()
+        message = await next_message(call)
+        assert message.WhichOneof("event") == "heartbeat"
+        assert message.heartbeat.etag == tag
+        assert 0.9 < loop.time() - since < 1 + LATE_S
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.02], ids=["restless", "busy"])
+async def test_heartbeats_come_though_there_are_changes_out_of_scope_all_the_time(
+    pause_s: float,
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(CORE, APPS) as served:
+
+        async def publish_for_ever() -> None:
+            number = 0
+            while True:
+                number += 1
+                served.registry.publish(one_group("apps", resource(f"r{number}")))
+                await asyncio.sleep(pause_s)
+
+        async with watching(served, scope=SCOPE_CORE, heartbeat_s=1) as call:
+            tag = (await next_changes(call)).etag
+            since = loop.time()
+            publishing = asyncio.create_task(publish_for_ever())
+            for _ in range(2):
+                message = await next_message(call)
+                assert message.WhichOneof("event") == "heartbeat"
+                assert message.heartbeat.etag == tag
+                assert loop.time() - since < 1 + LATE_S
+                since = loop.time()
+            publishing.cancel()
+
+
+async def test_a_change_is_as_good_as_a_heartbeat() -> None:
+    """The interval begins anew with every message, whatever it says."""
+    loop = asyncio.get_running_loop()
+    async with serving(CORE) as served, watching(served, heartbeat_s=1) as call:
+        await next_changes(call)
+        half = loop.time() + 0.5
+        await until(lambda: loop.time() > half)
+        served.registry.publish(APPS)
+        changes = await next_changes(call)
+        since = loop.time()
+        message = await next_message(call)
+        assert message.heartbeat.etag == changes.etag
+        assert 0.9 < loop.time() - since < 1 + LATE_S
+
+
+async def test_a_watch_that_is_cancelled_is_forgotten() -> None:
+    async with serving(CORE) as served:
+        async with watching(served) as call:
+            await next_changes(call)
+            assert served.watchers == 1
+            call.cancel()
+            await until(lambda: served.watchers == 0, 2)
+        # And what comes later does not bring it back.
+        served.registry.publish(APPS)
+        await round_trips(served)
+        assert served.watchers == 0
+
+
+async def test_a_watch_whose_connection_is_closed_is_forgotten() -> None:
+    async with serving(CORE) as served:
+        async with stub_of(served) as stub:
+            calls = [stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest()) for _ in range(5)]
+            for call in calls:
+                await next_changes(call)
+            assert served.watchers == 5
+        await until(lambda: served.watchers == 0, 2)
+
+
+async def test_a_watch_past_its_deadline_is_forgotten() -> None:
+    async with serving(CORE) as served, stub_of(served) as stub:
+        call = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest(), timeout=0.3)
+        await next_changes(call)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await until(lambda: served.watchers == 0, 2)
+
+
+async def test_a_watch_that_is_refused_was_never_there() -> None:
+    async with serving(CORE) as served, stub_of(served) as stub:
+        request = discovery_pb2.WatchDiscoveryRequest(heartbeat_interval=Duration())
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub.WatchDiscovery(request, timeout=DEADLINE_S).read()
+        assert served.watchers == 0

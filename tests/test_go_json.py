@@ -1,0 +1,100 @@
+"""JSON as Go writes it."""
+
+import json
+
+import pytest
+from apidiscovery_service.go_json import JSONValue, dumps, dumps_pretty, indent
+from decoded import go_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("<", r"\u003c", id="less"),
+        pytest.param(">", r"\u003e", id="greater"),
+        pytest.param("&", r"\u0026", id="ampersand"),
+        pytest.param("\u2028", r"\u2028", id="line-separator"),
+        pytest.param("\u2029", r"\u2029", id="paragraph-separator"),
+        pytest.param("\u2027\u202a", "\u2027\u202a", id="neighbours-of-the-separators"),
+        pytest.param('"', r"\"", id="quote"),
+        pytest.param("\\", r"\\", id="backslash"),
+        pytest.param("\\u003c", r"\\u003c", id="what-looks-like-an-escape"),
+        pytest.param("/", "/", id="slash"),
+        pytest.param("'", "'", id="apostrophe"),
+        pytest.param("\n\r\t\b\f", r"\n\r\t\b\f", id="short-forms"),
+        pytest.param("\x00\x01\x0b\x1f", r"\u0000\u0001\u000b\u001f", id="other-controls"),
+        pytest.param("\x7f\x80\x85", "\x7f\x80\x85", id="delete-and-c1-are-raw"),
+        pytest.param("é漢😀\ufffd\ufeff", "é漢😀\ufffd\ufeff", id="other-characters-are-raw"),
+    ],
+)
+def test_a_string_is_escaped_as_in_go(text: str, wanted: str) -> None:
+    assert dumps({text: text}).decode() == f'{{"{wanted}":"{wanted}"}}'
+    assert dumps_pretty([text]).decode() == f'[\n  "{wanted}"\n]'
+
+
+@pytest.mark.parametrize(
+    ("value", "compact", "pretty"),
+    [
+        pytest.param({}, "{}", "{}", id="empty-object"),
+        pytest.param([], "[]", "[]", id="empty-list"),
+        pytest.param((), "[]", "[]", id="empty-tuple"),
+        pytest.param(None, "null", "null", id="null"),
+        pytest.param([True, False, 7], "[true,false,7]", "[\n  true,\n  false,\n  7\n]", id="list"),
+        pytest.param(
+            {"b": {"a": []}, "a": {}},
+            '{"b":{"a":[]},"a":{}}',
+            '{\n  "b": {\n    "a": []\n  },\n  "a": {}\n}',
+            id="keys-keep-their-order",
+        ),
+    ],
+)
+def test_a_value_is_written_as_in_go(value: JSONValue, compact: str, pretty: str) -> None:
+    assert dumps(value).decode() == compact
+    assert dumps_pretty(value).decode() == pretty
+    assert indent(compact.encode()).decode() == pretty
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("\ud800", id="lone-surrogate"),
+        pytest.param({"\udfff": 1}, id="lone-surrogate-in-a-key"),
+        pytest.param(2**64, id="more-than-64-bits"),
+    ],
+)
+def test_what_go_cannot_hold_is_refused(value: JSONValue) -> None:
+    with pytest.raises(TypeError):
+        dumps(value)
+
+
+TEXTS = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from('<>&\u2028\u2029\\"u03c\x00\x1f')
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_another_reader_gets_the_value_back(value: JSONValue) -> None:
+    assert json.loads(dumps(value)) == value
+    assert json.loads(dumps_pretty(value)) == value
+
+
+@given(VALUES)
+def test_another_writer_gives_the_same_text(value: JSONValue) -> None:
+    assert dumps(value) == go_text(value)
+
+
+@given(VALUES)
+def test_indented_text_is_the_pretty_text(value: JSONValue) -> None:
+    assert indent(dumps(value)) == dumps_pretty(value)
+
+
+@given(VALUES)
+def test_no_character_that_html_or_javascript_minds_is_left(value: JSONValue) -> None:
+    assert not set(dumps(value).decode()) & set("<>&\u2028\u2029")

@@ -1,0 +1,269 @@
+"""Manifest files: what is read, and where an error is said to be."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.errors import InvalidDocument
+from apidiscovery_service.model import Offer
+from apidiscovery_service.sources.manifest_file import MAX_FILE_BYTES, read_manifest
+
+HEAD = "apiVersion: apidiscovery.k8s.io/v2\nkind: APIGroupDiscoveryList\n"
+A = HEAD + "items:\n- metadata: {name: a.example}\n  versions:\n  - version: v1\n"
+B = A.replace("a.example", "b.example")
+WRONG_SCOPE = (
+    HEAD
+    + """items:
+- metadata: {name: b.example}
+  versions:
+  - version: v1
+    resources:
+    - resource: widgets
+      scope: Everywhere
+"""
+)
+
+
+def read(folder: Path, content: str | bytes, name: str = "m.yaml") -> tuple[Offer, ...]:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_manifest(path)
+
+
+def names(offers: tuple[Offer, ...]) -> list[str]:
+    return [f"{offer.group}/{offer.version.version}" for offer in offers]
+
+
+def as_json(text: str = "a.example") -> str:
+    item = {"metadata": {"name": text}, "versions": [{"version": "v1"}]}
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2beta1"}
+    return json.dumps({**head, "items": [item]}, indent=1)
+
+
+def listed(*documents: str) -> str:
+    items = ",\n".join(documents)
+    return f'{{"kind": "List", "apiVersion": "v1", "metadata": {{}}, "items": [\n{items}]}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        pytest.param("", [], id="empty"),
+        pytest.param("\n  \n# only\n  # comments\n", [], id="comments"),
+        pytest.param("---\n---\n# c\n---\n", [], id="empty-documents"),
+        pytest.param(A, ["a.example/v1"], id="one"),
+        pytest.param(f"---\n{A}---\n", ["a.example/v1"], id="between-separators"),
+        pytest.param(f"{A}---\n{B}", ["a.example/v1", "b.example/v1"], id="two"),
+        pytest.param(f"{B}--- # next\n{A}", ["b.example/v1", "a.example/v1"], id="comment-at-line"),
+        pytest.param(f"{A}...\n---\n{B}", ["a.example/v1", "b.example/v1"], id="end-marker"),
+        pytest.param("\ufeff" + A, ["a.example/v1"], id="BOM"),
+        pytest.param(
+            f"{A}---\n{B}".replace("\n", "\r\n"), ["a.example/v1", "b.example/v1"], id="CRLF"
+        ),
+        pytest.param(as_json(), ["a.example/v1"], id="JSON"),
+        pytest.param(f"\n\n{as_json()}\n---\n{B}", ["a.example/v1", "b.example/v1"], id="both"),
+        pytest.param(f"# c\n---\n{as_json()}", ["a.example/v1"], id="JSON-after-a-comment"),
+        pytest.param(listed(), [], id="empty-List"),
+        pytest.param(
+            listed(as_json(), as_json("b.example")), ["a.example/v1", "b.example/v1"], id="List"
+        ),
+        pytest.param("{kind: List, apiVersion: v1}", [], id="flow-style-YAML"),
+    ],
+)
+def test_a_file_offers_what_stands_in_it_in_its_order(
+    content: str, wanted: list[str], tmp_path: Path
+) -> None:
+    assert names(read(tmp_path, content)) == wanted
+
+
+def test_ranks_go_on_from_document_to_document(tmp_path: Path) -> None:
+    content = f"{A}---\n{listed(as_json('z.example'), as_json('c.example'))}\n---\n{B}"
+    offers = read(tmp_path, content)
+    assert [(o.group, o.group_rank) for o in offers] == [
+        ("a.example", 0),
+        ("z.example", 1),
+        ("c.example", 2),
+        ("b.example", 3),
+    ]
+
+
+def test_json_may_escape_surrogate_pairs(tmp_path: Path) -> None:
+    resource = {"resource": "r", "scope": "Cluster", "shortNames": ["\U0001f600"]}
+    version = {"version": "v1", "resources": [resource]}
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
+    content = json.dumps({**head, "items": [{"versions": [version]}]})
+    assert r"\ud83d\ude00" in content
+    (offer,) = read(tmp_path, content)
+    assert offer.version.resources[0].short_names == ("\U0001f600",)
+
+
+# --------------------------------------------------------------------------------------------------
+# Errors: document, line, field, text.
+
+ERRORS = [
+    pytest.param(
+        WRONG_SCOPE, 1, 9, "items[0].versions[0].resources[0].scope", "want Cluster or", id="field"
+    ),
+    pytest.param(
+        f"{A}---\n# c\n{WRONG_SCOPE}",
+        2,
+        17,
+        "items[0].versions[0].resources[0].scope",
+        "want Cluster or Namespaced, got 'Everywhere'",
+        id="field-of-the-second-document",
+    ),
+    pytest.param(
+        f"---\n---\n{WRONG_SCOPE}",
+        2,
+        11,
+        "items[0].versions[0].resources[0].scope",
+        "want",
+        id="empty-documents-count",
+    ),
+    pytest.param(
+        "# c\n---\n" + WRONG_SCOPE,
+        1,
+        11,
+        "items[0].versions[0].resources[0].scope",
+        "want",
+        id="comments-before-the-first-separator-do-not",
+    ),
+    pytest.param(
+        WRONG_SCOPE.replace("\n", "\r\n"),
+        1,
+        9,
+        "items[0].versions[0].resources[0].scope",
+        "want",
+        id="CRLF",
+    ),
+    pytest.param(
+        as_json("A").replace("\n", "\n\n"), 1, 13, "items[0].metadata.name", "want a DNS", id="JSON"
+    ),
+    pytest.param(
+        listed(as_json(), as_json("A")), 1, 24, "items[1].items[0].metadata.name", "want", id="List"
+    ),
+    pytest.param(HEAD + "\n\nitem: []\n", 1, 5, "item", "unknown field", id="unknown-field"),
+    pytest.param(HEAD, 1, 1, "items", "required", id="missing-field"),
+    pytest.param(A + "  - {}\n", 1, 7, "items[0].versions[1].version", "required", id="closest"),
+    pytest.param("kind: Pod\n", 1, 1, "kind", "want APIGroupDiscoveryList", id="other-kind"),
+    pytest.param("# c\na: 1\n", 1, 1, "kind", "want APIGroupDiscoveryList", id="no-kind"),
+    pytest.param(
+        A.replace("/v2", "/v3"), 1, 1, "apiVersion", "want APIGroupDiscoveryList of", id="version"
+    ),
+    pytest.param("kind: List\n", 1, 1, "apiVersion", "want", id="List-without-version"),
+    pytest.param("kind: 1\n", 1, 1, "kind", "want a string, got int 1", id="kind-int"),
+    pytest.param("- a\n", 1, 1, "", "want an object, got a list", id="list"),
+    pytest.param("[]", 1, 1, "", "want an object, got a list", id="JSON-list"),
+    pytest.param("text\n", 1, 1, "", "want an object, got a string", id="text"),
+    pytest.param(f"{A}---\na: [\n", 2, 8, "", "no YAML: ", id="not-YAML"),
+    pytest.param("a: 1\n b: 2\n", 1, 2, "", "no YAML: mapping values", id="bad-indent"),
+    pytest.param("a: \x01\n", 1, 1, "", "no YAML: ", id="control-character"),
+    pytest.param("a: !!python/object:x {}\n", 1, 1, "", "no YAML: ", id="tag"),
+    pytest.param("a: 2020-13-45\n", 1, 1, "", "no YAML: ", id="no-date"),
+    pytest.param("kind: !!bool maybe\n", 1, 1, "", "no YAML: ", id="no-boolean"),
+    pytest.param("kind: !!int ''\n", 1, 1, "", "no YAML: ", id="no-integer"),
+    pytest.param("kind: !!timestamp x\n", 1, 1, "", "no YAML: ", id="no-timestamp"),
+    pytest.param('{\n"a": 1,\n"b" 2}', 1, 3, "", "no JSON: ", id="not-JSON"),
+    pytest.param('{"a": "\\ud800"}', 1, 1, "", "no JSON: ", id="JSON-lone-surrogate"),
+    pytest.param('a: "\\ud800"\n', 1, 1, "", "no YAML: ", id="YAML-lone-surrogate"),
+    pytest.param(
+        f"{A}---\n{A}", 2, 13, "items[0].versions[0].version", "a.example/v1 is", id="twice"
+    ),
+    pytest.param(
+        listed(as_json(), as_json()),
+        1,
+        *(28, "items[1].items[0].versions[0].version", "a.example/v1 is already in document 1"),
+        id="twice-in-a-List",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "document", "line", "field", "message"), ERRORS)
+def test_an_error_says_where_it_is(  # noqa: PLR0913 - one argument a column
+    *, content: str, document: int, line: int, field: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read(tmp_path, content)
+    error = caught.value
+    assert (error.document, error.line, error.field) == (document, line, field)
+    assert str(error.args[0]).startswith(message)
+    place = f"{tmp_path / 'm.yaml'}:{line}, document {document}"
+    assert str(error) == f"{place}{', ' * bool(field)}{field}: {error.args[0]}"
+
+
+def test_a_field_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+    """A reader that takes the last one would let the first vanish without a word."""
+    with pytest.raises(InvalidDocument):
+        read(tmp_path, A + "items: []\n")
+
+
+def test_what_is_not_utf_8_is_an_error_of_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read(tmp_path, A.encode() + b"# caf\xe9\n")
+    assert (caught.value.document, caught.value.line) == (0, 7)
+    assert str(caught.value.args[0]).startswith("not UTF-8: ")
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read_manifest(tmp_path / "none.yaml")
+    assert (
+        str(caught.value) == f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"
+    )
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument, match="cannot be read: Is a directory"):
+        read_manifest(tmp_path)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.yaml"
+    with path.open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with pytest.raises(InvalidDocument, match="larger than 64 MiB"):
+        read_manifest(path)
+
+
+# --------------------------------------------------------------------------------------------------
+# Hostile files: an error like any other, never the end of the process.
+
+READ_IN_A_PROCESS = """
+import sys
+from pathlib import Path
+from apidiscovery_service.errors import InvalidDocument
+from apidiscovery_service.sources.manifest_file import read_manifest
+try:
+    read_manifest(Path(sys.argv[1]))
+except InvalidDocument as error:
+    print(error.args[0])
+"""
+
+LIST_OF = '{"kind": "List", "apiVersion": "v1", "items": ['
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("[" * 100_000, id="JSON-nested-deeply"),
+        pytest.param('{"a":' * 100_000, id="JSON-objects-nested-deeply"),
+        pytest.param(LIST_OF * 500 + "]}" * 500, id="Lists-nested-deeply"),
+        pytest.param("a: " + "[" * 2_000 + "]" * 2_000, id="YAML-nested"),
+        pytest.param("a: " + "[" * 100_000 + "]" * 100_000, id="YAML-nested-deeply"),
+        pytest.param("a: " + "{b: " * 100_000, id="YAML-mappings-nested-deeply"),
+        pytest.param("- " * 100_000, id="YAML-block-nested-deeply"),
+        pytest.param("a: " + LIST_OF * 300 + "]}" * 300, id="YAML-Lists-nested"),
+        pytest.param("&a\nkind: List\napiVersion: v1\nitems: [*a]\n", id="List-within-itself"),
+        pytest.param("kind: 0x" + "f" * 5000 + "\n", id="integer-of-many-digits"),
+    ],
+)
+def test_a_hostile_file_is_an_error_and_not_the_end_of_the_process(
+    content: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "hostile.yaml"
+    path.write_text(content, encoding="utf-8")
+    command = [sys.executable, "-c", READ_IN_A_PROCESS, str(path)]
+    ended = subprocess.run(command, capture_output=True, timeout=30, check=False)  # noqa: S603
+    assert (ended.returncode, ended.stderr) == (0, b"")

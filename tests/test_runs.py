@@ -1,0 +1,89 @@
+"""Runs of groups: what is kept from one document to the next never shows in the bytes."""
+
+import gzip
+import random
+
+import pytest
+from apidiscovery_service import go_json
+from apidiscovery_service.encoding import aggregated, deflate
+from apidiscovery_service.media_type import JSON, Representation
+from apidiscovery_service.model import Contribution, Group
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.snapshot import Document
+from groups import GROUPS, contribution, document_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+V2 = Representation(JSON, "v2")
+PRETTY = Representation(JSON, "v2", pretty=True)
+NAMES = [f"{name}.example.com" for name in range(400)]
+
+
+def of(name: str, version: int) -> Contribution:
+    return contribution(name, f"{name}/v{version}")
+
+
+def after_many_changes(rng: random.Random) -> tuple[Registry, dict[str, int]]:
+    """Return a registry that was changed, one to forty groups at a time, and what it holds."""
+    registry, held = Registry(), dict[str, int]()
+    for _ in range(60):
+        chosen = rng.sample(NAMES, rng.choice((1, 1, 2, 40)))
+        gone = [name for name in chosen if name in held and rng.random() < 0.3]
+        kept = {name: rng.randrange(1, 4) for name in chosen if name not in gone}
+        for name in gone:
+            del held[name]
+        held.update(kept)
+        registry.update([of(name, version) for name, version in kept.items()], gone)
+        # Encoded in between, so that there is something to take over.
+        aggregated.encode_gzip(registry.snapshot.named, V2)
+    return registry, held
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_changed_document_is_the_same_as_one_made_anew(seed: int) -> None:
+    changed, held = after_many_changes(random.Random(seed))  # noqa: S311 - seeded on purpose
+    anew = Registry()
+    anew.publish(*(of(name, version) for name, version in held.items()))
+    one, other = changed.snapshot.named, anew.snapshot.named
+    assert len(one.runs) > 2
+    assert one.etag == other.etag
+    assert [len(run.groups) for run in one.runs] == [len(run.groups) for run in other.runs]
+    assert aggregated.encode(one, V2) == aggregated.encode(other, V2)
+    assert aggregated.encode_gzip(one, V2) == aggregated.encode_gzip(other, V2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_gzipped_in_parts_is_the_plain_body(seed: int) -> None:
+    document = after_many_changes(random.Random(seed))[0].snapshot.named  # noqa: S311 - as above
+    assert gzip.decompress(aggregated.encode_gzip(document, V2)) == aggregated.encode(document, V2)
+
+
+def test_a_change_of_one_group_keeps_every_other_run() -> None:
+    registry = Registry()
+    registry.publish(*(of(name, 1) for name in NAMES))
+    before = registry.snapshot.named.runs
+    registry.publish(of(NAMES[200], 2))
+    after = registry.snapshot.named.runs
+    assert len(before) == len(after) > 2
+    assert sum(one is not other for one, other in zip(before, after, strict=True)) == 1
+
+
+@given(st.lists(GROUPS, max_size=4, unique_by=lambda group: group.name))
+def test_pretty_json_is_the_compact_one_indented(groups: list[Group]) -> None:
+    document = document_of(*groups)
+    assert aggregated.encode(document, PRETTY) == go_json.indent(aggregated.encode(document, V2))
+    assert gzip.decompress(aggregated.encode_gzip(document, V2)) == aggregated.encode(document, V2)
+
+
+def test_no_group_makes_no_run() -> None:
+    empty = Document(())
+    assert empty.runs == ()
+    assert gzip.decompress(aggregated.encode_gzip(empty, V2)) == aggregated.encode(empty, V2)
+    assert aggregated.encode(empty, PRETTY).endswith(b'"items": []\n}')
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1), st.binary(max_size=9))
+def test_blocks_make_one_gzip_member_of_any_content(parts: list[bytes], last: bytes) -> None:
+    blocks = [*map(deflate.block, parts), deflate.last_block(last)]
+    member = deflate.gzip_member(blocks, [*parts, last])
+    assert gzip.decompress(member) == b"".join((*parts, last))

@@ -1,0 +1,152 @@
+"""The hash of a document, against CONTRACT 1.9 and against hashing it from scratch."""
+
+import hashlib
+
+import pytest
+from apidiscovery_service.encoding import aggregated
+from apidiscovery_service.media_type import JSON, Representation
+from apidiscovery_service.model import LAST_RANK, Freshness, Group, Resource, Version
+from apidiscovery_service.snapshot import Document, PublishedGroup, Snapshot
+from decoded import go_text, groups_of_value, json_object
+from groups import GROUPS, resource, widget_group, without_hashes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+EMPTY_ETAG = (
+    "E31D92F2F415F58D79E51A08706C00FE868ED961736AD66A944AC75AA3682B33"
+    "24F1787C9AF1250F28E111EEF86B2C3CD65FC48D3A283E0598FFA800177D68C1"
+)
+WIDGET_ETAG = (
+    "49BD9075367D62C24F2649686C5A4CBBC1C9052139446893D776B7730BEEE294"
+    "E70C8C1FC8206D3BF418F9DFFF4F7B4E60865FFB3DA1EBE1114204DC2BC2A5E0"
+)
+
+
+def published(group: Group, priority: int = 1000) -> PublishedGroup:
+    key = (-priority, LAST_RANK, group.name)
+    return PublishedGroup(group, key, key)
+
+
+def etag_of_body(document: Document) -> str:
+    """Return the upper-case SHA-512 of the v2 answer without kind and apiVersion, as in 1.9."""
+    body = json_object(aggregated.encode(document, Representation(JSON, "v2")))
+    del body["kind"], body["apiVersion"]
+    return hashlib.sha512(go_text(body)).hexdigest().upper()
+
+
+@pytest.mark.parametrize(
+    ("groups", "etag"),
+    [
+        pytest.param((), EMPTY_ETAG, id="empty"),
+        pytest.param((published(widget_group()),), WIDGET_ETAG, id="one-CRD"),
+    ],
+)
+def test_etag_is_the_one_that_kubernetes_computes(
+    groups: tuple[PublishedGroup, ...], etag: str
+) -> None:
+    assert Document(groups).etag == etag
+    snapshot = Snapshot(named=groups)
+    assert (snapshot.named.etag, snapshot.core.etag) == (etag, EMPTY_ETAG)
+
+
+@given(st.lists(GROUPS, max_size=4))
+def test_etag_is_the_hash_of_the_v2_json_without_kind_and_version(groups: list[Group]) -> None:
+    document = Document(tuple(map(published, groups)))
+    assert document.etag == etag_of_body(document)
+    body = json_object(aggregated.encode(document, Representation(JSON, "v2beta1")))
+    assert groups_of_value(body) == list(map(without_hashes, groups))
+
+
+# --------------------------------------------------------------------------------------------------
+# Incremental hashing.
+
+POOL = [published(widget_group(f"g{i:03}.example")) for i in range(260)]
+CHANGED = [published(widget_group(f"g{i:03}.example", "v2")) for i in range(260)]
+
+# Around the places where a state of the hash is kept, and anywhere.
+PLACES = st.sampled_from([0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 259]) | (
+    st.integers(0, 259)
+)
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> list[tuple[PublishedGroup, ...]]:
+    """Return documents that follow one another, mostly of more than 200 groups."""
+    document = POOL[: draw(PLACES)] if draw(st.booleans()) else list(POOL)
+    documents = [tuple(document)]
+    for _ in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from(["replace", "insert", "remove", "cut", "grow", "swap"]))
+        place, other = draw(PLACES), draw(PLACES)
+        document = list(documents[-1])
+        if kind == "replace" and place < len(document):
+            document[place] = CHANGED[place]
+        elif kind == "insert":
+            document.insert(place, CHANGED[other])
+        elif kind == "remove":
+            del document[place : place + 1]
+        elif kind == "cut":
+            del document[place:]
+        elif kind == "grow":
+            document += POOL[len(document) :]
+        elif max(place, other) < len(document):
+            document[place], document[other] = document[other], document[place]
+        documents.append(tuple(document))
+    return documents
+
+
+@given(edits())
+@settings(max_examples=150)
+def test_a_change_gives_the_etag_that_hashing_from_scratch_gives(
+    documents: list[tuple[PublishedGroup, ...]],
+) -> None:
+    snapshot = Snapshot()
+    for groups in documents:
+        snapshot = Snapshot(named=groups, previous=snapshot)
+        assert snapshot.named.groups == groups
+        assert snapshot.named.etag == Document(groups).etag
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 129, 200, 260])
+def test_from_scratch_is_the_hash_of_the_whole_text(count: int) -> None:
+    document = Document(tuple(POOL[:count]))
+    assert document.etag == etag_of_body(document)
+
+
+def test_a_document_that_did_not_change_is_the_same_object() -> None:
+    core = published(Group("", (Version("v1", (resource(),)),)))
+    before = Snapshot((core,), tuple(POOL))
+    after = Snapshot((core,), tuple(POOL[1:]), before)
+    assert after.core is before.core
+    assert after.named is not before.named
+
+
+# --------------------------------------------------------------------------------------------------
+# Published groups.
+
+
+@given(GROUPS, GROUPS)
+def test_groups_have_the_same_hash_only_if_they_are_written_alike(a: Group, b: Group) -> None:
+    same = without_hashes(a) == without_hashes(b)
+    assert (published(a).hash == published(b).hash) == same
+
+
+def test_the_hash_of_a_group_covers_its_place() -> None:
+    assert published(widget_group(), 1).hash != published(widget_group(), 2).hash
+
+
+def test_groups_are_found_by_name() -> None:
+    named = Snapshot(named=tuple(POOL)).named
+    assert named.by_name["g123.example"] is POOL[123]
+    assert len(named.by_name) == len(POOL)
+
+
+def test_repr_tells_what_is_in_a_snapshot() -> None:
+    assert repr(Snapshot(named=tuple(POOL[:2]))).startswith("<Snapshot 2 groups, /apis ")
+
+
+def test_absent_and_empty_verbs_are_different_documents() -> None:
+    def verbs(value: tuple[str, ...] | None) -> PublishedGroup:
+        made = Resource("x", None, "Cluster", "", value)
+        return published(Group("g", (Version("v1", (made,), Freshness.STALE),)))
+
+    assert Document((verbs(None),)).etag != Document((verbs(()),)).etag
