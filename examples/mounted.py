@@ -46,11 +46,15 @@ def application() -> Starlette:
     """Return the API, and everything about its discovery below it."""
     registry = Registry()
     registry.publish(
-        Contribution("widgets", Precedence.BUILTIN, (Offer(GROUP, Version("v1", (WIDGETS,)), 1000, 15),))
+        Contribution(
+            "widgets", Precedence.BUILTIN, (Offer(GROUP, Version("v1", (WIDGETS,)), 1000, 15),)
+        )
     )
     checks = Checks()
     checks.add("ping", lambda: None)
-    gateway = Gateway(CurrentEncoding(registry), Site(checks, Metrics(), server_address="127.0.0.1:8082"))
+    gateway = Gateway(
+        CurrentEncoding(registry), Site(checks, Metrics(), server_address="127.0.0.1:8082")
+    )
     return Starlette(routes=[Route(f"/apis/{GROUP}/v1/widgets", list_widgets), Mount("/", gateway)])
 
 

@@ -55,7 +55,9 @@ def install(directory: Path, wheel: Path, *extras: str) -> Path:
     name = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
     python = directory / "bin" / "python"
     constraints = directory / "constraints.txt"
-    constraints.write_text(run(uv, "pip", "freeze", "--python", sys.executable, "--exclude-editable"))
+    constraints.write_text(
+        run(uv, "pip", "freeze", "--python", sys.executable, "--exclude-editable")
+    )
     run(uv, "pip", "install", "--quiet", "--python", python, "--constraint", constraints, name)
     return directory / "bin"
 

@@ -6,7 +6,6 @@ carries over with it, and that is what makes a change of one group cost one grou
 """
 
 import hashlib
-import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, takewhile
@@ -23,7 +22,7 @@ GroupKey: TypeAlias = tuple[int, int, str]
 _HEAD = b'{"metadata":{},"items":['
 _TAIL = b"]}"
 
-# Of so many groups one ends a run.
+# Of so many groups about one ends a run; a divisor of 256.
 _RUN_GROUPS = 64
 
 
@@ -52,7 +51,7 @@ class PublishedGroup:
         digest = hashlib.sha256(self.json)
         digest.update(repr(self.key).encode())
         self.hash = digest.hexdigest()[:32]
-        self.ends_run = zlib.crc32(self.name.encode()) % _RUN_GROUPS == 0
+        self.ends_run = hashlib.blake2s(self.name.encode()).digest()[0] % _RUN_GROUPS == 0
 
 
 class _HashState(Protocol):

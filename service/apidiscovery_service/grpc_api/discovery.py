@@ -110,7 +110,8 @@ class DiscoveryService:
             if request.if_none_match.strip('"') == view.etag:
                 result = answers.not_modified()
             elif request.HasField("known_groups"):
-                result = answers.with_delta(view.delta(request.known_groups.hashes))
+                delta = await asyncio.to_thread(view.delta, request.known_groups.hashes)
+                result = answers.with_delta(delta)
             else:
                 result = await view.document()
             return view.head + result
@@ -146,7 +147,8 @@ class DiscoveryService:
     ) -> None:
         """Send what differs now, and every change, until the server stops or the caller goes."""
         loop = asyncio.get_running_loop()
-        message, sent = self._first(chosen, request.known_groups.hashes)
+        # In a thread, since it may be all there is.
+        message, sent = await asyncio.to_thread(self._first, chosen, request.known_groups.hashes)
         await context.write(message)
         speak_by = loop.time() + silence_s
         while not self._stopping and not context.done():

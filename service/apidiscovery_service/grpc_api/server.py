@@ -1,5 +1,7 @@
 """The gRPC server: DiscoveryService, standard health and reflection on one address."""
 
+import asyncio
+
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -59,8 +61,10 @@ class GrpcServer:
         """Take no more calls, end the watches, and give the rest of the calls `grace_s` to end."""
         await self._set(health_pb2.HealthCheckResponse.NOT_SERVING)
         # Before the connections are told to go away, which some clients take for the end at once.
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace_s
         await self._discovery.stop_watches()
-        await self._server.stop(grace_s)
+        await self._server.stop(max(0.0, end - loop.time()))
 
     async def _set(self, status: int) -> None:
         for service in ("", SERVICE):

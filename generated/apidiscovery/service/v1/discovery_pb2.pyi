@@ -232,7 +232,7 @@ class GroupHash(_message.Message):
     name: _builtins.str
     """The group's name, empty for the core group."""
     hash: _builtins.str
-    """Opaque; it changes with the group's content and with its place in the order."""
+    """Opaque; it changes with the group's content and with the priorities that decide its place."""
     def __init__(
         self,
         *,

@@ -30,8 +30,11 @@ class DiscoveryServiceStub:
     when the caller is up to date.
 
     Versions of a group are opaque hashes and never ordered: discovery has no order that could be
-    replayed across servers (KEP-3352). The same content has the same ETag and the same hashes on
-    every replica, so a caller may go on at another replica with what the first one told it.
+    replayed across servers (KEP-3352). Replicas with the same sources have the same ETags and the
+    same hashes, so a caller may go on at another replica with what the first one told it.
+
+    Answers can be larger than the 4 MB that gRPC clients take by default: raise that limit
+    (`grpc.max_receive_message_length`).
     """
 
     def __init__(self, channel):
@@ -57,8 +60,11 @@ class DiscoveryServiceServicer:
     when the caller is up to date.
 
     Versions of a group are opaque hashes and never ordered: discovery has no order that could be
-    replayed across servers (KEP-3352). The same content has the same ETag and the same hashes on
-    every replica, so a caller may go on at another replica with what the first one told it.
+    replayed across servers (KEP-3352). Replicas with the same sources have the same ETags and the
+    same hashes, so a caller may go on at another replica with what the first one told it.
+
+    Answers can be larger than the 4 MB that gRPC clients take by default: raise that limit
+    (`grpc.max_receive_message_length`).
     """
 
     def GetDiscovery(self, request, context):
@@ -110,8 +116,11 @@ class DiscoveryService:
     when the caller is up to date.
 
     Versions of a group are opaque hashes and never ordered: discovery has no order that could be
-    replayed across servers (KEP-3352). The same content has the same ETag and the same hashes on
-    every replica, so a caller may go on at another replica with what the first one told it.
+    replayed across servers (KEP-3352). Replicas with the same sources have the same ETags and the
+    same hashes, so a caller may go on at another replica with what the first one told it.
+
+    Answers can be larger than the 4 MB that gRPC clients take by default: raise that limit
+    (`grpc.max_receive_message_length`).
     """
 
     @staticmethod

@@ -128,7 +128,7 @@ class GroupHash(betterproto.Message):
 
     hash: str = betterproto.string_field(2)
     """
-    Opaque; it changes with the group's content and with its place in the order.
+    Opaque; it changes with the group's content and with the priorities that decide its place.
     """
 
 
