@@ -23,7 +23,7 @@ async def main(host: str = "127.0.0.1", port: int = 50051) -> None:
         again = await stub.get_discovery(v1.GetDiscoveryRequest(if_none_match=first.etag))
         print(betterproto.which_one_of(again, "result")[0])
 
-        # For a delta from nothing write `KnownGroups(hashes={})`; betterproto drops `KnownGroups()`.
+        # For a delta from nothing: `KnownGroups(hashes={})`; betterproto drops `KnownGroups()`.
         known = {group.name: group.hash for group in first.group_hashes if group.name != "apps"}
         request = v1.GetDiscoveryRequest(known_groups=v1.KnownGroups(hashes=known))
         delta = (await stub.get_discovery(request)).delta

@@ -45,11 +45,8 @@ async def list_widgets(_request: Request) -> JSONResponse:
 def application() -> Starlette:
     """Return the API, and everything about its discovery below it."""
     registry = Registry()
-    registry.publish(
-        Contribution(
-            "widgets", Precedence.BUILTIN, (Offer(GROUP, Version("v1", (WIDGETS,)), 1000, 15),)
-        )
-    )
+    offer = Offer(GROUP, Version("v1", (WIDGETS,)), group_priority=1000, version_priority=15)
+    registry.publish(Contribution("widgets", Precedence.BUILTIN, (offer,)))
     checks = Checks()
     checks.add("ping", lambda: None)
     gateway = Gateway(

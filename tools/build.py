@@ -65,8 +65,8 @@ def install(directory: Path, wheel: Path, *extras: str) -> Path:
 def try_server(bin_directory: Path, scratch: Path) -> None:
     """Serve the catalogue, list it with the wheel's own client, and stop."""
     ready = scratch / "ready.json"
-    command = [bin_directory / "apidiscovery", "serve", "--http=127.0.0.1:0", "--grpc=127.0.0.1:0"]
-    server = subprocess.Popen([*command, f"--ready-file={ready}"])
+    command = [str(bin_directory / "apidiscovery"), "serve", f"--ready-file={ready}"]
+    server = subprocess.Popen([*command, "--http=127.0.0.1:0", "--grpc=127.0.0.1:0"])
     try:
         deadline = time.monotonic() + START_S
         while not ready.exists():
