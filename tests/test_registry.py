@@ -19,7 +19,8 @@ from apidiscovery_service.model import (
     Version,
 )
 from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import PublishedGroup, Snapshot
+from apidiscovery_service.runs import PublishedGroup
+from apidiscovery_service.snapshot import Snapshot
 from decoded import go_text, groups_of_value, json_object
 from groups import SOURCES, contribution, contributions, offer, resource, without_hashes
 from hypothesis import given, settings

@@ -76,7 +76,7 @@ def test_pretty_json_is_the_compact_one_indented(groups: list[Group]) -> None:
 
 
 def test_no_group_makes_no_run() -> None:
-    empty = Document(())
+    empty = Document.of(())
     assert empty.runs == ()
     assert gzip.decompress(aggregated.encode_gzip(empty, V2)) == aggregated.encode(empty, V2)
     assert aggregated.encode(empty, PRETTY).endswith(b'"items": []\n}')

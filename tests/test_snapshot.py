@@ -6,7 +6,8 @@ import pytest
 from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import LAST_RANK, Freshness, Group, Resource, Version
-from apidiscovery_service.snapshot import Document, PublishedGroup, Snapshot
+from apidiscovery_service.runs import PublishedGroup, cut
+from apidiscovery_service.snapshot import Document, Snapshot
 from decoded import go_text, groups_of_value, json_object
 from groups import GROUPS, resource, widget_group, without_hashes
 from hypothesis import given, settings
@@ -44,14 +45,14 @@ def etag_of_body(document: Document) -> str:
 def test_etag_is_the_one_that_kubernetes_computes(
     groups: tuple[PublishedGroup, ...], etag: str
 ) -> None:
-    assert Document(groups).etag == etag
-    snapshot = Snapshot(named=groups)
+    assert Document.of(groups).etag == etag
+    snapshot = Snapshot(named=Document.of(groups))
     assert (snapshot.named.etag, snapshot.core.etag) == (etag, EMPTY_ETAG)
 
 
 @given(st.lists(GROUPS, max_size=4))
 def test_etag_is_the_hash_of_the_v2_json_without_kind_and_version(groups: list[Group]) -> None:
-    document = Document(tuple(map(published, groups)))
+    document = Document.of(tuple(map(published, groups)))
     assert document.etag == etag_of_body(document)
     body = json_object(aggregated.encode(document, Representation(JSON, "v2beta1")))
     assert groups_of_value(body) == list(map(without_hashes, groups))
@@ -99,23 +100,23 @@ def edits(draw: st.DrawFn) -> list[tuple[PublishedGroup, ...]]:
 def test_a_change_gives_the_etag_that_hashing_from_scratch_gives(
     documents: list[tuple[PublishedGroup, ...]],
 ) -> None:
-    snapshot = Snapshot()
+    document = Document()
     for groups in documents:
-        snapshot = Snapshot(named=groups, previous=snapshot)
-        assert snapshot.named.groups == groups
-        assert snapshot.named.etag == Document(groups).etag
+        document = Document(cut(groups, document.runs), document)
+        assert document.groups == groups
+        assert document.etag == Document.of(groups).etag
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 129, 200, 260])
 def test_from_scratch_is_the_hash_of_the_whole_text(count: int) -> None:
-    document = Document(tuple(POOL[:count]))
+    document = Document.of(tuple(POOL[:count]))
     assert document.etag == etag_of_body(document)
 
 
 def test_a_document_that_did_not_change_is_the_same_object() -> None:
     core = published(Group("", (Version("v1", (resource(),)),)))
-    before = Snapshot((core,), tuple(POOL))
-    after = Snapshot((core,), tuple(POOL[1:]), before)
+    before = Snapshot(Document.of([core]), Document.of(POOL))
+    after = before.changed((), POOL[:1])
     assert after.core is before.core
     assert after.named is not before.named
 
@@ -135,13 +136,13 @@ def test_the_hash_of_a_group_covers_its_place() -> None:
 
 
 def test_groups_are_found_by_name() -> None:
-    named = Snapshot(named=tuple(POOL)).named
+    named = Document.of(POOL)
     assert named.by_name["g123.example"] is POOL[123]
     assert len(named.by_name) == len(POOL)
 
 
 def test_repr_tells_what_is_in_a_snapshot() -> None:
-    assert repr(Snapshot(named=tuple(POOL[:2]))).startswith("<Snapshot 2 groups, /apis ")
+    assert repr(Snapshot(named=Document.of(POOL[:2]))).startswith("<Snapshot 2 groups, /apis ")
 
 
 def test_absent_and_empty_verbs_are_different_documents() -> None:
@@ -149,4 +150,4 @@ def test_absent_and_empty_verbs_are_different_documents() -> None:
         made = Resource("x", None, "Cluster", "", value)
         return published(Group("g", (Version("v1", (made,), Freshness.STALE),)))
 
-    assert Document((verbs(None),)).etag != Document((verbs(()),)).etag
+    assert Document.of([verbs(None)]).etag != Document.of([verbs(())]).etag

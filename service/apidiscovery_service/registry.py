@@ -8,13 +8,12 @@ result depends on which contributions there are, never on the order in which the
 Only `_publish` assigns the snapshot.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 
 from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.model import CORE_GROUP, Contribution, Group, Offer
-from apidiscovery_service.snapshot import GroupKey, PublishedGroup, Snapshot
+from apidiscovery_service.runs import GroupKey, PublishedGroup
+from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.version_priority import kube_aware_key
 
 Listener = Callable[[Snapshot], None]
@@ -22,11 +21,6 @@ Listener = Callable[[Snapshot], None]
 # What the aggregator lists first whatever its priority.
 # Source: k8s.io/kube-aggregator pkg/apiserver/handler_apis.go:apisHandler.ServeHTTP.
 _LISTED_FIRST = "apiregistration.k8s.io"
-
-_KEY = attrgetter("key")
-
-# Above so many changed groups it is quicker to sort them all.
-_MANY = 64
 
 _Candidates = dict[str, tuple[Contribution, dict[str, Offer]]]
 
@@ -123,48 +117,22 @@ class Registry:
 
     def _publish(self, touched: Iterable[str]) -> Snapshot:
         fresh: list[PublishedGroup] = []
-        gone: set[PublishedGroup] = set()
+        gone: list[PublishedGroup] = []
         for name in touched:
             before = self._published.get(name)
             after = _merge(name, self._offered[name], before) if name in self._offered else None
             if after is before:
                 continue
             if before is not None:
-                gone.add(self._published.pop(name))
+                gone.append(self._published.pop(name))
             if after is not None:
                 fresh.append(after)
                 self._published[name] = after
         if fresh or gone:
-            self._assign(fresh, gone)
+            self._snapshot = self._snapshot.changed(fresh, gone)
+            for listener in tuple(self._listeners):
+                listener(self._snapshot)
         return self._snapshot
-
-    def _assign(self, fresh: list[PublishedGroup], gone: set[PublishedGroup]) -> None:
-        core = [group for group in fresh if group.name == CORE_GROUP]
-        named = [group for group in fresh if group.name != CORE_GROUP]
-        before = self._snapshot
-        self._snapshot = Snapshot(
-            _ordered(before.core.groups, core, gone),
-            _ordered(before.named.groups, named, gone),
-            before,
-        )
-        for listener in tuple(self._listeners):
-            listener(self._snapshot)
-
-
-def _ordered(
-    before: tuple[PublishedGroup, ...], fresh: list[PublishedGroup], gone: set[PublishedGroup]
-) -> tuple[PublishedGroup, ...]:
-    if len(fresh) + len(gone) > _MANY:
-        groups = [group for group in before if group not in gone]
-        return tuple(sorted([*groups, *fresh], key=_KEY))
-    groups = list(before)
-    for group in gone:
-        place = bisect_left(groups, group.key, key=_KEY)
-        if place < len(groups) and groups[place] is group:  # else it is of the other document
-            del groups[place]
-    for group in fresh:
-        insort(groups, group, key=_KEY)
-    return tuple(groups)
 
 
 def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:

@@ -16,7 +16,8 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.snapshot import Document, PublishedGroup
+from apidiscovery_service.runs import PublishedGroup
+from apidiscovery_service.snapshot import Document
 from hypothesis import strategies as st
 
 CRD_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -38,7 +39,7 @@ def widget_group(name: str = "example.com", version: str = "v1") -> Group:
 def document_of(*groups: Group) -> Document:
     """Return the aggregated document of these groups, in this order."""
     keyed = [(group, (-1000, place, group.name)) for place, group in enumerate(groups)]
-    return Document(tuple(PublishedGroup(group, key, key) for group, key in keyed))
+    return Document.of(tuple(PublishedGroup(group, key, key) for group, key in keyed))
 
 
 def resource(name: str = "widgets", *, kind: str = "Widget") -> Resource:

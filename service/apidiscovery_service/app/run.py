@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -83,6 +84,8 @@ class _Process:
     async def serve(self) -> None:
         """Listen, read the sources, say so, and serve until told to stop."""
         loop = asyncio.get_running_loop()
+        # Bodies are made in threads; more of them would only wait for each other.
+        loop.set_default_executor(ThreadPoolExecutor(2))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         http, grpc = self._http(), self._grpc()
@@ -111,7 +114,7 @@ class _Process:
             "http": _actual(self._settings.http, http.port if http else 0),
             "grpc": _actual(self._settings.grpc, grpc_port),
         }
-        _log.info("serving", **addresses, groups=len(self._registry.snapshot.named.groups))
+        _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
         with _announced(self._settings.ready_file, addresses):
             watching = tasks.create_task(self._manifests.watch())
             await self._stopping.wait()
@@ -199,7 +202,7 @@ class _Observer:
             if now is not before:
                 self._metrics.aggregations.inc()
         self._before = snapshot
-        self._metrics.groups.set(len(snapshot.core.groups) + len(snapshot.named.groups))
+        self._metrics.groups.set(snapshot.core.size + snapshot.named.size)
 
 
 def _actual(address: Address | None, port: int) -> str | None:

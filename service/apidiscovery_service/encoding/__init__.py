@@ -60,6 +60,7 @@ class EncodedSnapshot:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._made: dict[object, asyncio.Task[bytes]] = {}
+        self._joined: dict[tuple[Aggregated, Representation], bytes] = {}
 
     def serves(self, target: Target) -> bool:
         """Tell whether there is such a document in this snapshot."""
@@ -83,11 +84,14 @@ class EncodedSnapshot:
         return next((v for v in found.versions if v.version == version), None) if found else None
 
     async def body(self, target: Target, representation: Representation) -> bytes:
-        """Return a body, from the cache or made in a worker thread; callers share one making.
+        """Return a body, made once; callers share one making, in a worker thread if it takes long.
 
         Raises:
             KeyError: The snapshot does not serve the target; ask `serves` first.
         """
+        if isinstance(target, Aggregated) and representation.is_compact_json:
+            # One join of what is there already: sooner done than handed to a thread.
+            return self._at_once((target, representation))
         return await self._once(
             (target, representation), lambda: self._encode(target, representation)
         )
@@ -121,6 +125,12 @@ class EncodedSnapshot:
         """Return the encoded `APIGroupDiscoveryList` message, of v2 and v2beta1 alike."""
         document = self._document(core=core)
         return await self._once(document, lambda: aggregated.list_message(document))
+
+    def _at_once(self, key: tuple[Aggregated, Representation]) -> bytes:
+        body = self._joined.get(key)
+        if body is None:
+            body = self._joined[key] = self._encode(*key)
+        return body
 
     async def _once(self, key: object, make: Callable[[], bytes]) -> bytes:
         task = self._made.get(key)

@@ -19,7 +19,8 @@ from apidiscovery_service.media_type import (
     Representation,
 )
 from apidiscovery_service.model import Group, GroupVersionKind, Resource, Subresource, Version
-from apidiscovery_service.snapshot import Document, PublishedGroup, Run
+from apidiscovery_service.runs import PublishedGroup, Run
+from apidiscovery_service.snapshot import Document
 
 _ITEMS_FIELD = 2
 

@@ -9,13 +9,14 @@ renumbering cannot be missed.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.message import Message
 
 from apidiscovery_service.encoding import EncodedSnapshot, aggregated, wire
 from apidiscovery_service.grpc_api.requests import Selection
-from apidiscovery_service.snapshot import PublishedGroup
+from apidiscovery_service.runs import PublishedGroup, Run
 
 
 def _number(message: type[Message], field: str) -> int:
@@ -35,6 +36,11 @@ _CHANGES = _number(discovery_pb2.WatchDiscoveryResponse, "changes")
 _CHANGES_DELTA = _number(discovery_pb2.Changes, "delta")
 
 
+# Name and hash of each group, run by run: all that a watch keeps of what it has sent. It holds no
+# group, so a reader that is slow keeps nothing alive that was replaced.
+State: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
+
+
 class View:
     """What a selection covers of one snapshot, and the parts of answers that its callers share.
 
@@ -46,9 +52,10 @@ class View:
     def __init__(self, encoded: EncodedSnapshot, selection: Selection) -> None:
         self.encoded = encoded
         self.selection = selection
-        # For each mapping of known hashes that a watch sent before: the mapping itself, so that
-        # its id stays its own, and the delta from it.
-        self._deltas: dict[int, tuple[Mapping[str, str], bytes | None]] = {}
+        # For each state that a watch had before: the state itself, so that its id stays its own,
+        # and the delta from it.
+        self._deltas: dict[int, tuple[State, bytes | None]] = {}
+        self._whole: bytes | None = None
 
     @cached_property
     def etag(self) -> str:
@@ -65,38 +72,53 @@ class View:
     def head(self) -> bytes:
         """What every answer of GetDiscovery begins with: ETag and hashes."""
         parts = [wire.delimited(_ETAG, self.etag.encode())]
-        parts += [_group_hash(group) for _, group in self._placed()]
+        parts += [_group_hash(group) for _, run in self._placed() for group in run.groups]
         return b"".join(parts)
 
     @cached_property
-    def hashes(self) -> Mapping[str, str]:
-        """The hash of each group by name: all that a watch keeps of what it has sent.
+    def not_modified(self) -> bytes:
+        """The answer to a caller that is up to date."""
+        return self.head + wire.delimited(_NOT_MODIFIED, b"")
 
-        It holds no group, so a reader that is slow keeps nothing alive that was replaced.
-        """
-        return {group.name: group.hash for _, group in self._placed()}
+    @cached_property
+    def state(self) -> State:
+        """What a watch that has sent all this keeps of it."""
+        return tuple([run.hashes for _, run in self._placed()])
 
     def delta(self, known: Mapping[str, str]) -> bytes:
         """Return the encoded Delta from what a caller says it knows.
 
         Known groups out of scope are left alone: they are not removed, only not looked at.
         """
-        changed, removed = self._difference(known)
-        return self._encode(changed, removed)
+        changed = list(_changed(self._placed(), known))
+        present = {name for hashes in self.state for name, _ in hashes}
+        removed = [name for name in known if name not in present and self._covers(name)]
+        return self._encode(changed, sorted(removed))
 
-    def delta_since(self, sent: Mapping[str, str]) -> bytes | None:
-        """Return the encoded Delta from the `hashes` of an earlier view, None if there is none.
+    def delta_since(self, sent: State) -> bytes | None:
+        """Return the encoded Delta from the `state` of an earlier view, None if there is none.
 
-        Watches that are at the same point share one encoding of it.
+        Runs that are in both are not looked into. Watches that are at the same point share one
+        encoding of the difference.
         """
         if id(sent) not in self._deltas:
-            changed, removed = self._difference(sent)
+            here, there = set(map(id, self.state)), set(map(id, sent))
+            before = {n: h for hashes in sent if id(hashes) not in here for n, h in hashes}
+            runs = [(at, run) for at, run in self._placed() if id(run.hashes) not in there]
+            changed = list(_changed(runs, before))
+            present = {group.name for _, run in runs for group in run.groups}
+            removed = sorted(before.keys() - present)
             delta = self._encode(changed, removed) if changed or removed else None
             self._deltas[id(sent)] = (sent, delta)
         return self._deltas[id(sent)][1]
 
-    async def document(self) -> bytes:
-        """Return what follows the head when the whole document is sent."""
+    async def whole(self) -> bytes:
+        """Return the answer with the whole document; made once."""
+        if self._whole is None:
+            self._whole = self.head + await self._document()
+        return self._whole
+
+    async def _document(self) -> bytes:
         parts: list[bytes] = []
         if self.selection.core:
             parts.append(wire.delimited(_CORE, await self.encoded.list_message(core=True)))
@@ -104,20 +126,18 @@ class View:
             parts.append(wire.delimited(_GROUPS, await self.encoded.list_message(core=False)))
         return wire.delimited(_DOCUMENTS[self.selection.version], b"".join(parts))
 
-    def _placed(self) -> Iterator[tuple[int, PublishedGroup]]:
-        """Yield each group with its place in its document, the core group first."""
+    def _placed(self) -> Iterator[tuple[int, Run]]:
+        """Yield each run with the place of its first group in its document."""
         snapshot = self.encoded.snapshot
-        if self.selection.core:
-            yield from enumerate(snapshot.core.groups)
-        if self.selection.named:
-            yield from enumerate(snapshot.named.groups)
-
-    def _difference(
-        self, known: Mapping[str, str]
-    ) -> tuple[list[tuple[int, PublishedGroup]], list[str]]:
-        changed = [(place, g) for place, g in self._placed() if known.get(g.name) != g.hash]
-        removed = [name for name in known if name not in self.hashes and self._covers(name)]
-        return changed, sorted(removed)
+        documents = (
+            *([snapshot.core] if self.selection.core else ()),
+            *([snapshot.named] if self.selection.named else ()),
+        )
+        for document in documents:
+            place = 0
+            for run in document.runs:
+                yield place, run
+                place += len(run.groups)
 
     def _covers(self, name: str) -> bool:
         return self.selection.named if name else self.selection.core
@@ -160,9 +180,14 @@ def _group_hash(group: PublishedGroup) -> bytes:
     return field
 
 
-def not_modified() -> bytes:
-    """Return what follows the head when the caller is up to date."""
-    return wire.delimited(_NOT_MODIFIED, b"")
+def _changed(
+    runs: Iterable[tuple[int, Run]], known: Mapping[str, str]
+) -> Iterator[tuple[int, PublishedGroup]]:
+    """Yield each group that is not as it is known, with its place."""
+    for start, run in runs:
+        for place, group in enumerate(run.groups, start):
+            if known.get(group.name) != group.hash:
+                yield place, group
 
 
 def with_delta(delta: bytes) -> bytes:

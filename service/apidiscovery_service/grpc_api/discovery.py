@@ -108,13 +108,11 @@ class DiscoveryService:
         with self._counted("GetDiscovery", context):
             view = self._views.view(await self._choose(context, request))
             if request.if_none_match.strip('"') == view.etag:
-                result = answers.not_modified()
-            elif request.HasField("known_groups"):
+                return view.not_modified
+            if request.HasField("known_groups"):
                 delta = await asyncio.to_thread(view.delta, request.known_groups.hashes)
-                result = answers.with_delta(delta)
-            else:
-                result = await view.document()
-            return view.head + result
+                return view.head + answers.with_delta(delta)
+            return await view.whole()
 
     async def watch(
         self, request: discovery_pb2.WatchDiscoveryRequest, context: _WatchContext
@@ -162,21 +160,19 @@ class DiscoveryService:
     # Both give up their view before anything is awaited: a caller that does not read must not keep
     # a snapshot alive.
 
-    def _first(
-        self, chosen: Selection, known: Mapping[str, str]
-    ) -> tuple[bytes, Mapping[str, str]]:
+    def _first(self, chosen: Selection, known: Mapping[str, str]) -> tuple[bytes, answers.State]:
         view = self._views.view(chosen)
-        return answers.changes(view.etag, view.delta(known)), view.hashes
+        return answers.changes(view.etag, view.delta(known)), view.state
 
     def _next(
-        self, chosen: Selection, sent: Mapping[str, str], *, quiet: bool
-    ) -> tuple[bytes | None, Mapping[str, str]]:
+        self, chosen: Selection, sent: answers.State, *, quiet: bool
+    ) -> tuple[bytes | None, answers.State]:
         """Return the next message, None if there is nothing to say, and what is sent with it."""
         view = self._views.view(chosen)
         delta = view.delta_since(sent)
         if delta is not None:
-            return answers.changes(view.etag, delta), view.hashes
-        return answers.heartbeat(view.etag) if quiet else None, view.hashes
+            return answers.changes(view.etag, delta), view.state
+        return answers.heartbeat(view.etag) if quiet else None, view.state
 
     @contextlib.contextmanager
     def _counted(
