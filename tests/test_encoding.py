@@ -1,4 +1,4 @@
-"""Bodies, against Kubernetes' own and the bytes that CONTRACT 1.8, 1.9, 2.9 and 3 give."""
+"""Bodies, against Kubernetes' own and bytes taken down from its source."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Health reports: the texts of CONTRACT 9.2."""
+"""Health reports: kube-apiserver's texts."""
 
 import pytest
 from apidiscovery_service.health import ENDPOINTS, Checks, Endpoint

@@ -1,4 +1,4 @@
-"""Negotiation: each row of CONTRACT 1.3 to 1.5, and what holds for any Accept header."""
+"""Negotiation: kube-apiserver's choices, row by row, and what holds for any Accept header."""
 
 import math
 import time
@@ -46,7 +46,7 @@ def negotiated(accept: str, aggregated: tuple[str, ...] = V2) -> Representation 
 
 
 # --------------------------------------------------------------------------------------------------
-# CONTRACT 1.4, the worked examples.
+# What kube-apiserver answers to real and to odd headers.
 
 EXAMPLES = [
     pytest.param("", PLAIN_JSON, id="absent"),
@@ -92,7 +92,7 @@ EXAMPLES = [
     pytest.param("garbage", REFUSED, id="garbage"),
 ]
 
-# CONTRACT 1.4, the parameters and the precedence of aggregated over plain.
+# The parameters and the precedence of aggregated over plain.
 CHOICES = [
     pytest.param(f"application/json, {AGG};q=0.1", AGGREGATED_JSON, id="aggregated-beats-plain"),
     pytest.param(f"*/*, application/yaml;q=0.1;{PARAMETERS}", Representation(YAML, "v2"), id="q"),
@@ -119,7 +119,7 @@ CHOICES = [
     pytest.param("Application/JSON", REFUSED, id="case-sensitive"),
 ]
 
-# CONTRACT 1.3, by rule.
+# How a header is taken apart, by rule of goautoneg `ParseAccept`.
 PARSING = [
     pytest.param(" application/yaml ", Representation(YAML), id="3-spaces-are-stripped"),
     pytest.param("\tapplication/json", REFUSED, id="3-tabs-are-kept"),
@@ -230,7 +230,7 @@ def test_what_is_not_acceptable_names_what_is() -> None:
     )
 
 
-# CONTRACT 1.5: go-restful, before a route.
+# What go-restful lets through to a route.
 ROUTES = [
     pytest.param("", True, id="absent"),
     pytest.param("*/*", True, id="anything"),

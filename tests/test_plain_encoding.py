@@ -1,4 +1,4 @@
-"""Unaggregated documents and Status, against Kubernetes' own and CONTRACT 2.9 and 3."""
+"""Unaggregated documents and Status, against Kubernetes' own and bytes from its source."""
 
 import json
 from dataclasses import replace

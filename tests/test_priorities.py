@@ -11,7 +11,7 @@ from groups import contributions
 from hypothesis import given
 from hypothesis import strategies as st
 
-# CONTRACT 4.4. Where it has no value, that which keeps Kubernetes' own order of versions: of
+# kube-apiserver's table. Where it has no value, that which keeps Kubernetes' own order of versions: of
 # resource.k8s.io v1, which stands first there.
 TABLE: dict[str, tuple[int, dict[str, int]]] = {
     "apiregistration.k8s.io": (20001, {"v1": 0}),

@@ -1,4 +1,4 @@
-"""The merge of contributions: the same whatever the order, and that of CONTRACT 4.1 and 4.3."""
+"""The merge of contributions: the same whatever the order, and kube-apiserver's."""
 
 import hashlib
 from functools import cmp_to_key
@@ -65,7 +65,7 @@ def seen(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 class Oracle:
-    """CONTRACT 4.1 and 4.3 over the latest contributions, with nothing kept between calls."""
+    """kube-apiserver's rules over the latest contributions, with nothing kept between calls."""
 
     def __init__(self, latest: dict[str, Contribution]) -> None:
         self.winners: dict[str, list[Offer]] = {}

@@ -49,7 +49,7 @@ def test_a_list_is_in_the_order_of_kubernetes_modulo_ties(
     [
         pytest.param(
             ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2"],
-            id="CONTRACT-4.2",
+            id="documented",
         ),
         pytest.param(["v1alpha1", "foo1", "foo10", "foo2"], id="the-rest-is-alphabetical"),
         pytest.param(["v1beta2", "v1beta1", "v1alpha9"], id="beta-before-alpha"),

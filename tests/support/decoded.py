@@ -17,7 +17,7 @@ _HTML = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\
 
 
 def go_text(value: object) -> bytes:
-    """Return JSON as Go writes it, by the standard library and CONTRACT's list of escapes."""
+    """Return JSON as Go writes it, by the standard library and Go's list of escapes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub("[<>&\u2028\u2029]", lambda match: _HTML[match[0]], text).encode()
 

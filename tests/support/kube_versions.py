@@ -1,4 +1,4 @@
-"""The order of versions as CONTRACT 4.2 says it, written apart from the service."""
+"""Kubernetes' order of versions, written apart from the service."""
 
 import re
 
