@@ -11,8 +11,8 @@ from groups import contributions
 from hypothesis import given
 from hypothesis import strategies as st
 
-# kube-apiserver's table. Where it has no value, that which keeps Kubernetes' own order of versions: of
-# resource.k8s.io v1, which stands first there.
+# kube-apiserver's table. Where it has no value, that which keeps Kubernetes' own order of versions:
+# of resource.k8s.io v1, which stands first there.
 TABLE: dict[str, tuple[int, dict[str, int]]] = {
     "apiregistration.k8s.io": (20001, {"v1": 0}),
     "": (18000, {"v1": 1}),

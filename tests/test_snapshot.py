@@ -29,7 +29,7 @@ def published(group: Group, priority: int = 1000) -> PublishedGroup:
 
 
 def etag_of_body(document: Document) -> str:
-    """Return the upper-case SHA-512 of the v2 answer without kind and apiVersion, as kube-apiserver hashes it."""
+    """Return the upper-case SHA-512 of the v2 answer without kind and apiVersion."""
     body = json_object(aggregated.encode(document, Representation(JSON, "v2")))
     del body["kind"], body["apiVersion"]
     return hashlib.sha512(go_text(body)).hexdigest().upper()
