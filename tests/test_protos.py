@@ -6,12 +6,8 @@ import importlib.util
 import inspect
 import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -26,8 +22,6 @@ from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1_pb2
 from apidiscovery_betterproto.apidiscovery.runtime import v1 as betterproto_runtime
-from apidiscovery_client import protos
-from apidiscovery_client.protos import protos_path
 from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import Message
@@ -445,154 +439,3 @@ def test_no_betterproto_field_hides_a_method(name: str) -> None:
     names = set(inspect.get_annotations(betterproto_class(name)))
     assert names.isdisjoint(dir(betterproto.Message))
     assert len(names) == len(ALL[name].fields)
-
-
-# -- the tools ----------------------------------------------------------------------------------
-
-
-def run(tool: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(tool), *args]
-    return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - ours
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """Return a project with the tools, one proto and what is generated from it."""
-    (tmp_path / "tools").mkdir()
-    for name in ("generate.py", "breaking.py"):
-        shutil.copy(REPO / "tools" / name, tmp_path / "tools" / name)
-    shutil.copy(REPO / "buf.yaml", tmp_path / "buf.yaml")
-    source = Path("protos/apidiscovery/runtime/v1/runtime.proto")
-    (tmp_path / source).parent.mkdir(parents=True)
-    shutil.copy(REPO / source, tmp_path / source)
-    result = run(tmp_path / "tools/generate.py")
-    assert result.returncode == 0, result.stderr
-    return tmp_path
-
-
-def test_check_is_content_with_what_generate_wrote(small: Path) -> None:
-    result = run(small / "tools/generate.py", "--check")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-
-
-def test_generate_writes_what_is_committed(small: Path) -> None:
-    for name in ("runtime_pb2.py", "runtime_pb2.pyi", "__init__.py"):
-        path = Path("generated/apidiscovery/runtime/v1", name)
-        assert (small / path).read_bytes() == (REPO / path).read_bytes()
-
-
-def test_check_names_every_changed_missing_and_extra_file(small: Path) -> None:
-    package = small / "generated/apidiscovery/runtime/v1"
-    (package / "runtime_pb2.py").write_text("changed\n")
-    (package / "runtime_pb2.pyi").unlink()
-    (package / "runtime_pb2_grpc.py").touch()
-
-    result = run(small / "tools/generate.py", "--check")
-    assert result.returncode == 1
-    assert result.stderr.splitlines() == [
-        "different: generated/apidiscovery/runtime/v1/runtime_pb2.py",
-        "missing: generated/apidiscovery/runtime/v1/runtime_pb2.pyi",
-        "extra: generated/apidiscovery/runtime/v1/runtime_pb2_grpc.py",
-        "generated/ is stale; run `make generate`",
-    ]
-
-
-def test_a_proto_that_is_wrong_is_reported_and_nothing_is_replaced(small: Path) -> None:
-    (small / "protos/apidiscovery/runtime/v1/wrong.proto").write_text("not a proto")
-    result = run(small / "tools/generate.py")
-    assert result.returncode == 1
-    assert "wrong.proto:1:1" in result.stderr
-    assert (small / "generated/apidiscovery/runtime/v1/runtime_pb2.py").exists()
-
-
-def git(directory: Path, *args: str) -> None:
-    program = shutil.which("git")
-    if program is None:
-        pytest.skip("git is not installed")
-    author = chain.from_iterable(("-c", f"user.{k}=x") for k in ("name", "email"))
-    command = [program, "-C", str(directory), *author, "-c", "commit.gpgsign=false", *args]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - git
-
-
-def edit(project: Path, old: str, new: str) -> None:
-    path = project / "protos/apidiscovery/runtime/v1/runtime.proto"
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-
-@pytest.fixture
-def repository(small: Path) -> Path:
-    """Return the small project as a git repository, its state committed to main."""
-    git(small, "init", "--quiet", "--initial-branch=main")
-    git(small, "add", ".")
-    git(small, "commit", "--quiet", "--message=all")
-    return small
-
-
-def test_first_protos_break_nobody(repository: Path) -> None:
-    result = run(repository / "tools/breaking.py")
-    assert result.returncode == 0, result.stderr
-    assert "nothing to compare with" in result.stdout
-
-
-def test_a_new_field_breaks_nobody(repository: Path) -> None:
-    edit(repository, "string kind = 2;", "string kind = 2;\n  optional string more = 3;")
-    result = run(repository / "tools/breaking.py")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "uncommitted changes" in result.stdout
-
-
-@pytest.mark.parametrize("committed", ["no", "main", "branch"])
-def test_a_renumbered_field_is_found(repository: Path, committed: str) -> None:
-    if committed == "branch":
-        git(repository, "checkout", "--quiet", "-b", "feature")
-    edit(repository, "string kind = 2;", "string kind = 3;")
-    if committed != "no":
-        git(repository, "commit", "--quiet", "--all", "--message=break")
-    result = run(repository / "tools/breaking.py")
-    assert result.returncode != 0
-    assert 'field "2" with name "kind"' in result.stdout
-
-
-def test_without_main_the_check_fails(repository: Path) -> None:
-    git(repository, "branch", "--move", "feature")
-    result = run(repository / "tools/breaking.py")
-    assert result.returncode == 1
-    assert "fetch main" in result.stderr
-
-
-def test_a_source_tree_that_is_no_checkout_is_skipped(small: Path) -> None:
-    result = run(small / "tools/breaking.py")
-    assert (result.returncode, result.stdout) == (0, "breaking: skipped, this is no git checkout\n")
-
-
-# -- protos_path --------------------------------------------------------------------------------
-
-
-def test_protos_path_of_a_checkout_is_its_protos() -> None:
-    if not Path(protos.__file__).is_relative_to(REPO / "clients"):
-        pytest.skip("an installed wheel is under test")
-    assert protos_path() == REPO / "protos"
-
-
-def test_protos_path_has_every_proto_at_its_import_path() -> None:
-    found = {p.relative_to(protos_path()) for p in protos_path().rglob("*.proto")}
-    assert found == {p.relative_to(REPO / "protos") for p in (REPO / "protos").rglob("*.proto")}
-
-
-def test_protos_path_of_a_wheel_is_beside_the_client(tmp_path: Path) -> None:
-    """The layout is that of pyproject.toml's force-include."""
-    module = tmp_path / "apidiscovery_client/protos.py"
-    module.parent.mkdir()
-    shutil.copy(protos.__file__, module)
-    spec = importlib.util.spec_from_file_location("protos_of_a_wheel", module)
-    assert spec is not None
-    assert spec.loader is not None
-    installed = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(installed)
-    with pytest.raises(FileNotFoundError, match="install apidiscovery again"):
-        installed.protos_path()
-
-    shutil.copytree(REPO / "protos/apidiscovery", tmp_path / "apidiscovery/protos/apidiscovery")
-    assert installed.protos_path() == tmp_path.resolve() / "apidiscovery/protos"

@@ -7,8 +7,9 @@ What they are compared with, the first of these that applies:
 3. main before its last commit that touches protos: a clean checkout of main, as in CI. A break that
    was merged on purpose fails there until protos/ changes again.
 
-A reference that cannot be had is a failure, such as in a shallow clone. Nothing to compare with is
-none: protos that main does not have yet, and a source tree that is no git checkout.
+Without any main, as where CI checks out one commit by its id, HEAD stands for it. A comparison that
+git cannot make is a failure. Nothing to compare with is none, and said: protos that main does not
+have yet, a shallow clone whose history does not reach back to others, a source tree without git.
 
 Usage:  python tools/breaking.py
 """
@@ -60,7 +61,7 @@ def reference() -> tuple[str, str]:
     if name is None:
         if not head and not git("rev-list", "--all", "--max-count=1"):
             raise NothingToCompareError("the repository has no commit yet")
-        sys.exit(f"breaking: there is neither {' nor '.join(MAIN)}; fetch main with its history")
+        name = "HEAD"
     if not head:
         return commit(name), f"{name}, HEAD having no commit yet"
     base = git("merge-base", "HEAD", name, missing_ok=True)
@@ -81,7 +82,9 @@ def before_last_change(head: str) -> str:
     if parent := commit(f"{last}^"):
         return parent
     if git("rev-parse", "--is-shallow-repository") == "true":
-        sys.exit("breaking: this is a shallow clone; fetch the whole history")
+        raise NothingToCompareError(
+            "the clone is shallow and has no earlier protos; fetch them all"
+        )
     raise NothingToCompareError(f"{last[:12]} is the first commit and the only one with protos")
 
 
