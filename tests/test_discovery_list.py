@@ -256,3 +256,26 @@ def test_what_the_service_writes_can_be_read() -> None:
     group = widget_group()
     body = aggregated.encode(document_of(group), Representation(JSON, "v2"))
     assert read(json_object(body)) == [group]
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "message"),
+    [
+        pytest.param(
+            [RESOURCE, RESOURCE], ("resources", 1, "resource"), "'widgets'", id="resource"
+        ),
+        pytest.param(
+            [{**RESOURCE, "subresources": [SUBRESOURCE, SUBRESOURCE]}],
+            ("resources", 0, "subresources", 1, "subresource"),
+            "'scale'",
+            id="subresource",
+        ),
+    ],
+)
+def test_a_resource_that_is_there_twice_is_an_error(
+    resource: list[object], path: tuple[str | int, ...], message: str
+) -> None:
+    item = {**ITEM, "versions": [{**VERSION, "resources": resource}]}
+    with pytest.raises(InvalidField, match=f"{message} is there twice") as caught:
+        read_list(Node({"items": [item]}))
+    assert caught.value.path == ("items", 0, "versions", 0, *path)

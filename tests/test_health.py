@@ -113,3 +113,11 @@ def test_a_check_is_run_each_time() -> None:
     made = Checks()
     made.add("changing", lambda: answers.pop(0))
     assert [made.report("livez").passed, made.report("livez").passed] == [True, False]
+
+
+def test_a_name_to_exclude_cannot_make_lines() -> None:
+    report = Checks().report("readyz", ['a"b\n[-]c'])
+    assert report.text.splitlines() == [
+        r'warn: some health checks cannot be excluded: no matches for "a\"b\n[-]c"',
+        "readyz check passed",
+    ]

@@ -2,7 +2,6 @@
 
 import base64
 import importlib
-import importlib.util
 import inspect
 import json
 import re

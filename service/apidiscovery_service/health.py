@@ -4,6 +4,7 @@
 The format of a report is that of k8s.io/apiserver pkg/server/healthz/healthz.go.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -72,7 +73,8 @@ class Checks:
                 passed = False
                 lines.append(f"[-]{check.name} failed: reason withheld")
         if unmatched:
-            names = ",".join(f'"{name}"' for name in sorted(unmatched))
+            # Quoted, for they are the caller's: a line feed in a name must not make a line.
+            names = ",".join(json.dumps(name, ensure_ascii=False) for name in sorted(unmatched))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         if endpoint == "readyz":
             lines += [f"warn: {text}" for warnings in self._warnings for text in warnings()]

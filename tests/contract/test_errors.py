@@ -140,7 +140,6 @@ def test_go_restful_looks_at_content_type(port: int, path: str) -> None:
         ("x", 'time: invalid duration "x"'),
         ("32", 'time: missing unit in duration "32"'),
         ("3y", 'time: unknown unit "y" in duration "3y"'),
-        ("%zz", 'time: invalid duration "%zz"'),
         ("99999999999999999999s", 'time: invalid duration "99999999999999999999s"'),
     ],
 )
@@ -162,7 +161,9 @@ def test_a_timeout_that_is_no_duration_is_refused_and_logged(
     assert "path=/apis" in own_server.log()[before:]
 
 
-@pytest.mark.parametrize("timeout", ["32s", "0", "1m30s", "-1.5h", "", "100ms&x=%zz", "1%C2%B5s"])
+@pytest.mark.parametrize(
+    "timeout", ["32s", "0", "1m30s", "-1.5h", "", "100ms&x=%zz", "1%C2%B5s", "%zz"]
+)
 def test_a_timeout_that_is_a_duration_changes_nothing(port: int, timeout: str) -> None:
     assert get(port, f"/apis?timeout={timeout}", AGG).status == 200
 

@@ -22,7 +22,7 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
         click.UsageError: The file cannot be read, a key is unknown or there twice, or a value is
             not what the flag takes; the message names file, line and key.
     """
-    parameters = {
+    parameters: dict[str, click.Parameter] = {
         str(parameter.name): parameter
         for parameter in context.command.params
         if parameter.name not in ("config", "help", None)
@@ -40,6 +40,8 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
         if value is None:
             raise click.UsageError(f"{place}: want a value, got none")
         value_text = _as_flag(value)
+        if parameters[name].multiple and isinstance(value_text, str):
+            value_text = [value_text]
         try:
             parameters[name].type_cast_value(context, value_text)
         except click.BadParameter as error:

@@ -114,8 +114,8 @@ class _Process:
             "http": _actual(self._settings.http, http.port if http else 0),
             "grpc": _actual(self._settings.grpc, grpc_port),
         }
-        _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
         with _announced(self._settings.ready_file, addresses):
+            _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
             watching = tasks.create_task(self._manifests.watch())
             await self._stopping.wait()
             watching.cancel()
@@ -216,8 +216,11 @@ def _announced(path: Path | None, addresses: dict[str, str | None]) -> Generator
         yield
         return
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    try:
+        unfinished.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise OSError(f"--ready-file {path}: cannot be written: {error.strerror}") from error
     try:
         yield
     finally:

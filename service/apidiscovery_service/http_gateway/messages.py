@@ -1,7 +1,10 @@
 """A request and a response, apart from ASGI."""
 
+import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs
+from urllib.parse import unquote_plus
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -31,8 +34,17 @@ class Request:
     human: bool = False
 
     def parameters(self) -> dict[str, list[str]]:
-        """Return the parameters of the query by name; malformed ones are passed over."""
-        return parse_qs(self.query, keep_blank_values=True, separator="&")
+        """Return the parameters of the query by name.
+
+        Those with a malformed escape or a semicolon are passed over, as by Go's url.ParseQuery.
+        """
+        parameters: dict[str, list[str]] = {}
+        for piece in self.query.split("&") if self.query else ():
+            if ";" in piece or _BAD_ESCAPE.search(piece):
+                continue
+            name, _, value = piece.partition("=")
+            parameters.setdefault(unquote_plus(name), []).append(unquote_plus(value))
+        return parameters
 
     def parameter(self, name: str) -> str:
         """Return a parameter's first value; empty when there is none."""

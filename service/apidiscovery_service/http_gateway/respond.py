@@ -265,7 +265,7 @@ def _invalid_timeout(request: Request) -> PlainDocument | None:
 
     Source: k8s.io/apiserver pkg/endpoints/filters/request_deadline.go:parseTimeout.
     """
-    if "timeout" not in request.query:
+    if not request.query:
         return None
     timeout = request.parameter("timeout")
     wrong = duration_error(timeout) if timeout else None

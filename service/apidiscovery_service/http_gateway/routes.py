@@ -94,9 +94,7 @@ _FIXED: dict[str, Route] = {
 }
 
 
-def route(  # noqa: PLR0911 - one for each shape of path
-    path: str, *, storage_version_hashes: bool = True
-) -> Route:
+def route(path: str, *, storage_version_hashes: bool = True) -> Route:
     """Return what a path serves; whether the group or version exists is not looked at."""
     fixed = _FIXED.get(path)
     if fixed is not None:
@@ -104,19 +102,25 @@ def route(  # noqa: PLR0911 - one for each shape of path
     if not path.startswith("/"):  # `OPTIONS *`, CONNECT, the bare prefix of a mount
         return MissingRoute()
     _, first, *rest = path.split("/")
-    if first in ENDPOINTS:
+    if first in ENDPOINTS and rest != [""]:
         return HealthRoute(first, "/".join(rest))
     if len(rest) > 1 and rest[-1] == "":
         rest.pop()
+    return _discovery(first, rest, hashes=storage_version_hashes)
+
+
+def _discovery(  # noqa: PLR0911 - one for each shape of path
+    first: str, rest: list[str], *, hashes: bool
+) -> Route:
     match first, rest:
+        case "apis", ["", *_]:  # the core group is not below /apis
+            return MissingRoute()
         case "api", [version]:
-            target = APIResourceList("", version, storage_version_hashes)
-            return DocumentRoute("/api/{version}", target)
+            return DocumentRoute("/api/{version}", APIResourceList("", version, hashes))
         case "apis", [group]:
             return DocumentRoute("/apis/{group}", APIGroup(group), restful=False)
         case "apis", [group, version]:
-            target = APIResourceList(group, version, storage_version_hashes)
-            return DocumentRoute("/apis/{group}/{version}", target)
+            return DocumentRoute("/apis/{group}/{version}", APIResourceList(group, version, hashes))
         case "api", [version, *_]:
             return MissingRoute("", version)
         case "apis", [group, version, *_]:

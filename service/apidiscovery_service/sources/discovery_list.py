@@ -161,11 +161,18 @@ def _group(item: Node) -> tuple[str, tuple[Version, ...]]:
     versions = versions_node.items(_version)
     if not versions:
         raise versions_node.fail("want at least one version")
-    for place, version in enumerate(versions):
-        if version.version in [other.version for other in versions[:place]]:
-            path = (*versions_node.path, place, "version")
-            raise InvalidField(path, f"version {version.version!r} is there twice")
+    _refuse_twice(item, "versions", "version", [version.version for version in versions])
     return name, versions
+
+
+def _refuse_twice(node: Node, field: str, name_field: str, names: list[str]) -> None:
+    """Raise if two elements of a list have the same name."""
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if name in seen:
+            path = (*node.path, field, place, name_field)
+            raise InvalidField(path, f"{name_field} {name!r} is there twice")
+        seen.add(name)
 
 
 def _version(node: Node) -> Version:
@@ -177,6 +184,7 @@ def _version(node: Node) -> Version:
     if freshness and freshness not in tuple(Freshness):
         raise fields["freshness"].fail(f"want {' or '.join(Freshness)}, got {freshness!r}")
     resources = fields["resources"].items(_resource) if "resources" in fields else ()
+    _refuse_twice(node, "resources", "resource", [r.resource for r in resources])
     return Version(version.text(), resources, freshness)
 
 
@@ -197,6 +205,8 @@ def _resource(node: Node) -> Resource:
     scope = _required(node, fields, "scope")
     if scope.text() not in tuple(Scope):
         raise scope.fail(f"want {' or '.join(Scope)}, got {scope.value!r}")
+    subresources = fields["subresources"].items(_subresource) if "subresources" in fields else ()
+    _refuse_twice(node, "subresources", "subresource", [s.subresource for s in subresources])
     return Resource(
         resource=name.text(),
         response_kind=_kind(fields),
@@ -205,7 +215,7 @@ def _resource(node: Node) -> Resource:
         verbs=_verbs(fields),
         short_names=_texts(fields, "shortNames"),
         categories=_texts(fields, "categories"),
-        subresources=fields["subresources"].items(_subresource) if "subresources" in fields else (),
+        subresources=subresources,
     )
 
 

@@ -1,0 +1,88 @@
+"""Which path serves what."""
+
+import pytest
+from apidiscovery_service.encoding import APIGroup, APIGroupList, APIResourceList
+from apidiscovery_service.http_gateway.messages import Request
+from apidiscovery_service.http_gateway.routes import (
+    DocumentRoute,
+    HealthRoute,
+    IndexRoute,
+    MetricsRoute,
+    MissingRoute,
+    Route,
+    VersionRoute,
+    route,
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [
+        ("/apis", APIGroupList()),
+        ("/apis/", APIGroupList()),
+        ("/apis/apps", APIGroup("apps")),
+        ("/apis/apps/", APIGroup("apps")),
+        ("/apis/apps/v1", APIResourceList("apps", "v1")),
+        ("/apis/apps/v1/", APIResourceList("apps", "v1")),
+        ("/api/v1", APIResourceList("", "v1")),
+        ("/api/v1/", APIResourceList("", "v1")),
+        ("/api", None),
+        ("/api/", None),
+    ],
+)
+def test_a_document_is_served_with_and_without_a_slash(path: str, plain: object) -> None:
+    target = route(path)
+    assert isinstance(target, DocumentRoute)
+    assert target.plain == plain
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/", "/apis"])
+def test_only_these_are_ever_aggregated(path: str) -> None:
+    target = route(path)
+    assert isinstance(target, DocumentRoute)
+    assert target.aggregated is not None
+
+
+def test_apis_with_a_slash_is_never_aggregated() -> None:
+    target = route("/apis/")
+    assert isinstance(target, DocumentRoute)
+    assert target.aggregated is None
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/", IndexRoute()),
+        ("/metrics", MetricsRoute()),
+        ("/version/", VersionRoute()),
+        ("/healthz", HealthRoute("healthz")),
+        ("/readyz/ping", HealthRoute("readyz", "ping")),
+        ("/livez/a/b", HealthRoute("livez", "a/b")),
+        ("/healthz/", MissingRoute()),
+        ("/apis/apps/v1/deployments", MissingRoute("apps", "v1")),
+        ("/api/v1/pods", MissingRoute("", "v1")),
+        ("/apis//v1", MissingRoute()),
+        ("/apis//v1/pods", MissingRoute()),
+        ("//apis", MissingRoute()),
+        ("/nope", MissingRoute()),
+        ("*", MissingRoute()),
+        ("", MissingRoute()),
+    ],
+)
+def test_a_path_leads_there(path: str, target: Route) -> None:
+    assert route(path) == target
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"),
+    [
+        pytest.param("", {}, id="empty"),
+        pytest.param("a=1&b=2&a=3", {"a": ["1", "3"], "b": ["2"]}, id="several"),
+        pytest.param("verbose", {"verbose": [""]}, id="no-value"),
+        pytest.param("time%6fut=a+b", {"timeout": ["a b"]}, id="escaped"),
+        pytest.param("a=%zz&b=%2", {}, id="malformed-escapes"),
+        pytest.param("a;b=1&c=2", {"c": ["2"]}, id="semicolon"),
+    ],
+)
+def test_a_query_is_read_as_go_reads_it(query: str, parameters: dict[str, list[str]]) -> None:
+    assert Request("GET", "/", query).parameters() == parameters
