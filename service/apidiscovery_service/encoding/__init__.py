@@ -54,13 +54,17 @@ class APIResourceList:
 Target: TypeAlias = Aggregated | APIVersions | APIGroupList | APIGroup | APIResourceList
 
 
+# A run takes about 0.1 ms to compress: so many are sooner done than handed to a thread.
+_FEW_RUNS = 4
+
+
 class EncodedSnapshot:
     """A snapshot with the bodies made from it so far."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._made: dict[object, asyncio.Task[bytes]] = {}
-        self._joined: dict[tuple[Aggregated, Representation], bytes] = {}
+        self._joined: dict[object, bytes] = {}
 
     def serves(self, target: Target) -> bool:
         """Tell whether there is such a document in this snapshot."""
@@ -91,7 +95,9 @@ class EncodedSnapshot:
         """
         if isinstance(target, Aggregated) and representation.is_compact_json:
             # One join of what is there already: sooner done than handed to a thread.
-            return self._at_once((target, representation))
+            return self._at_once(
+                (target, representation), lambda: self._encode(target, representation)
+            )
         return await self._once(
             (target, representation), lambda: self._encode(target, representation)
         )
@@ -107,12 +113,7 @@ class EncodedSnapshot:
         if coding == "gzip" and isinstance(target, Aggregated) and representation.is_compact_json:
             document = self._document(core=target.core)
             if document.json_bytes >= compression.MIN_COMPRESSED_BYTES:
-                # Made from compressed runs; the document as it is need not be there for it.
-                gzipped = await self._once(
-                    (target, representation, coding),
-                    lambda: aggregated.encode_gzip(document, representation),
-                )
-                return gzipped, coding
+                return await self._gzipped(document, representation), coding
         content = await self.body(target, representation)
         if coding == "identity" or len(content) < compression.MIN_COMPRESSED_BYTES:
             return content, "identity"
@@ -126,10 +127,23 @@ class EncodedSnapshot:
         document = self._document(core=core)
         return await self._once(document, lambda: aggregated.list_message(document))
 
-    def _at_once(self, key: tuple[Aggregated, Representation]) -> bytes:
+    async def _gzipped(self, document: Document, representation: Representation) -> bytes:
+        """Return gzipped JSON, made from compressed runs; plain JSON need not be there for it."""
+        key = (document, representation, "gzip")
+
+        def make() -> bytes:
+            return aggregated.encode_gzip(document, representation)
+
+        if key in self._joined:
+            return self._joined[key]
+        if key not in self._made and aggregated.runs_to_compress(document) <= _FEW_RUNS:
+            return self._at_once(key, make)
+        return await self._once(key, make)
+
+    def _at_once(self, key: object, make: Callable[[], bytes]) -> bytes:
         body = self._joined.get(key)
         if body is None:
-            body = self._joined[key] = self._encode(*key)
+            body = self._joined[key] = make()
         return body
 
     async def _once(self, key: object, make: Callable[[], bytes]) -> bytes:

@@ -53,8 +53,19 @@ def encode_gzip(document: Document, representation: Representation) -> bytes:
     return deflate.gzip_member(blocks, (head, *middle, tail))
 
 
+def runs_to_compress(document: Document) -> int:
+    """Return how many runs `encode_gzip` has to compress; the others are there already."""
+    commas = (b"," if place else b"" for place in range(len(document.runs)))
+    pairs = zip(document.runs, commas, strict=True)
+    return sum(_BLOCK_AFTER[comma] not in run.fragments for run, comma in pairs)
+
+
+# A run's block begins with the comma that separates it, unless it is the first.
+_BLOCK_AFTER = {b"": "deflate", b",": "deflate after a comma"}
+
+
 def _run_block(run: Run, comma: bytes) -> bytes:
-    name = f"deflate after {comma!r}"
+    name = _BLOCK_AFTER[comma]
     block = run.fragments.get(name)
     if block is None:
         block = run.fragments[name] = deflate.block(comma + run.json)
