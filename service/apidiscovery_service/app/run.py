@@ -150,11 +150,10 @@ class _Process:
         address = self._settings.http
         if address is None:
             return None
-        site = Site(
-            self._checks, self._metrics, self._settings.gates, str(address), software_version()
-        )
+        site = Site(self._checks, self._metrics, self._settings.gates, version=software_version())
         gateway = Gateway(self._encoding, site, lambda: self._ready)
         server = HttpServer(gateway, address.host, address.port)
+        # Port 0 has become a number only now.
         site.server_address = _actual(address, server.port) or ""
         return server
 

@@ -134,11 +134,10 @@ class EncodedSnapshot:
         def make() -> bytes:
             return aggregated.encode_gzip(document, representation)
 
-        if key in self._joined:
-            return self._joined[key]
-        if key not in self._made and aggregated.runs_to_compress(document) <= _FEW_RUNS:
-            return self._at_once(key, make)
-        return await self._once(key, make)
+        at_once = key in self._joined or aggregated.runs_to_compress(document) <= _FEW_RUNS
+        if key in self._made or not at_once:
+            return await self._once(key, make)
+        return self._at_once(key, make)
 
     def _at_once(self, key: object, make: Callable[[], bytes]) -> bytes:
         body = self._joined.get(key)

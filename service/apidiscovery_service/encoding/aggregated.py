@@ -4,6 +4,8 @@ v2 and v2beta1 have the same items in every encoding and differ in `apiVersion` 
 fragment serves both. Fragments live with their group and outlast the snapshot.
 """
 
+from collections.abc import Iterator
+
 import orjson
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.v2 import discovery_pb2
@@ -31,11 +33,9 @@ def encode(document: Document, representation: Representation) -> bytes:
     """Return the body that answers a request for an aggregated document."""
     api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
     if representation.serializer is JSON:
-        return (
-            _pretty_json(document, api_version)
-            if representation.pretty
-            else b"".join(_json_parts(document, api_version))
-        )
+        if representation.pretty:
+            return _pretty_json(document, api_version)
+        return b"".join(_json_parts(document, api_version))
     if representation.serializer is YAML:
         return _yaml(document, api_version)
     return wire.envelope(api_version, AGGREGATED_KIND, list_message(document))
@@ -48,20 +48,23 @@ def encode_gzip(document: Document, representation: Representation) -> bytes:
     """
     head, *middle, tail = _json_parts(document, f"{AGGREGATED_GROUP}/{representation.aggregated}")
     blocks = [deflate.block(head)]
-    blocks += [_run_block(run, b"," if place else b"") for place, run in enumerate(document.runs)]
+    blocks += [_run_block(run, comma) for run, comma in _with_commas(document)]
     blocks.append(deflate.last_block(tail))
     return deflate.gzip_member(blocks, (head, *middle, tail))
 
 
 def runs_to_compress(document: Document) -> int:
     """Return how many runs `encode_gzip` has to compress; the others are there already."""
-    commas = (b"," if place else b"" for place in range(len(document.runs)))
-    pairs = zip(document.runs, commas, strict=True)
-    return sum(_BLOCK_AFTER[comma] not in run.fragments for run, comma in pairs)
+    return sum(_BLOCK_AFTER[comma] not in run.fragments for run, comma in _with_commas(document))
 
 
 # A run's block begins with the comma that separates it, unless it is the first.
 _BLOCK_AFTER = {b"": "deflate", b",": "deflate after a comma"}
+
+
+def _with_commas(document: Document) -> Iterator[tuple[Run, bytes]]:
+    for place, run in enumerate(document.runs):
+        yield run, b"," if place else b""
 
 
 def _run_block(run: Run, comma: bytes) -> bytes:
@@ -76,10 +79,8 @@ def _json_parts(document: Document, api_version: str) -> list[bytes]:
     """Return compact JSON with its line feed: the head, runs and commas between them, the tail."""
     head = f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{api_version}","metadata":{{}},"items":['
     parts = [head.encode()]
-    for run in document.runs:
-        parts += (run.json, b",")
-    if document.runs:
-        parts.pop()
+    for run, comma in _with_commas(document):
+        parts += (comma, run.json)
     parts.append(b"]}\n")
     return parts
 

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from apidiscovery_service.encoding import EncodedSnapshot, aggregated, wire
 from apidiscovery_service.grpc_api.requests import Selection
 from apidiscovery_service.runs import PublishedGroup, Run
+from apidiscovery_service.snapshot import Document
 
 
 def _number(message: type[Message], field: str) -> int:
@@ -129,15 +130,10 @@ class View:
     def _placed(self) -> Iterator[tuple[int, Run]]:
         """Yield each run with the place of its first group in its document."""
         snapshot = self.encoded.snapshot
-        documents = (
-            *([snapshot.core] if self.selection.core else ()),
-            *([snapshot.named] if self.selection.named else ()),
-        )
-        for document in documents:
-            place = 0
-            for run in document.runs:
-                yield place, run
-                place += len(run.groups)
+        if self.selection.core:
+            yield from _runs_placed(snapshot.core)
+        if self.selection.named:
+            yield from _runs_placed(snapshot.named)
 
     def _covers(self, name: str) -> bool:
         return self.selection.named if name else self.selection.core
@@ -169,6 +165,13 @@ class Views:
         if view is None:
             view = self._views[selection] = View(self._encoded, selection)
         return view
+
+
+def _runs_placed(document: Document) -> Iterator[tuple[int, Run]]:
+    place = 0
+    for run in document.runs:
+        yield place, run
+        place += len(run.groups)
 
 
 def _group_hash(group: PublishedGroup) -> bytes:
