@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 from apidiscovery_service.app.command import serve
-from apidiscovery_service.app.config_file import read_config
+from apidiscovery_service.app.config_file import STRUCTURED, located, read_config
 from click.testing import CliRunner, Result
 from server import COMMAND, environment
 
@@ -220,3 +220,160 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
     )
     assert ended.returncode == 2
     assert ended.stderr == f"error: {missing}: cannot be read: No such file or directory\n"
+
+
+# --------------------------------------------------------------------------------------------------
+# Keys without a flag: whatever is wrong in them has its own line.
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("upstreams:\n", ":1, upstreams: want keys and values, got nothing", id="none"),
+        pytest.param("upstreams: [a]\n", ":1, upstreams: want keys and values", id="list"),
+        pytest.param(
+            "upstreams:\n  east:\n", ":2, upstreams.east: want keys and values", id="no-settings"
+        ),
+        pytest.param(
+            "upstreams:\n  'e st': http://a\n", ":2, upstreams.e st: want a name", id="name"
+        ),
+        pytest.param(
+            "upstreams:\n  east: {timeout: 1s}\n",
+            ":2, upstreams.east: want url, or kubeconfig or context",
+            id="no-url",
+        ),
+        pytest.param(
+            "upstreams:\n  east:\n    url: http://a\n    context: b\n",
+            ":2, upstreams.east: want url, or kubeconfig or context",
+            id="two-places",
+        ),
+        pytest.param(
+            "upstreams:\n  east:\n    url: [a]\n", ":3, upstreams.east.url: want text", id="url"
+        ),
+        pytest.param(
+            "upstreams:\n  east: ftp://a\n",
+            ":2, upstreams.east.url: want a URL such as https://host:6443",
+            id="url-alone",
+        ),
+        pytest.param(
+            "upstreams:\n  east:\n    timeout: 1s\n    url: http://ada:hidden@a\n",
+            ":4, upstreams.east.url: there are credentials in the URL",
+            id="credentials",
+        ),
+        pytest.param(
+            "services: x\n", ":1, services: want keys and values, got str", id="services-text"
+        ),
+        pytest.param(
+            "services:\n  remote: http://a\n", ":2, services.remote: want NAME", id="service"
+        ),
+        pytest.param(
+            "services:\n  a/b: http://a\n  a/b:443: {url: http://a}\n",
+            ":3, services.a/b:443: want a URL",
+            id="service-mapping",
+        ),
+        pytest.param(
+            "services:\n  a/b: a.example\n",
+            ":2, services.a/b: want a URL such as https://host:6443",
+            id="service-url",
+        ),
+        pytest.param("access: {}\n", ":1, access: want a list of grants", id="access"),
+        pytest.param(
+            "access:\n- role: reader\n  users: [ada]\n- users: [bob]\n  role: owner\n",
+            ":5, access[1].role: want one of reader, publisher, admin, got 'owner'",
+            id="role",
+        ),
+        pytest.param(
+            "access:\n- role: reader\n  users:\n  - ada\n  - 7\n",
+            ":5, access[0].users[1]: want a text",
+            id="user",
+        ),
+        pytest.param(
+            "access: [{role: reader, users: [ada]}]\n",
+            ":1, access: nobody would be identified",
+            id="access-without-identities",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_key_without_a_flag_is_named_with_its_own_line(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    _refused_with(tmp_path, text, message)
+
+
+def _refused_with(folder: Path, text: str, message: str) -> None:
+    result = run(folder, "--store", "memory", "--http=127.0.0.1:0", "--grpc=off", config=text)
+    assert result.exit_code == 2, result.output
+    assert f"{folder / 'config.yaml'}{message}" in result.output
+    assert "hidden" not in result.output
+
+
+UPSTREAM = "upstreams:\n  east.example:\n    url: https://127.0.0.1:1\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param("ca-flie: a", "ca-flie: unknown key; did you mean ca-file?", id="unknown"),
+        pytest.param("ca-file: none.pem", "ca-file: cannot read", id="ca-file"),
+        pytest.param("token-file: none", "token-file: cannot read", id="token-file"),
+        pytest.param("allow: apps", "allow: want a list, got text", id="allow"),
+        pytest.param("deny: [apps, 7]", "deny[1]: want text, got a number", id="deny"),
+        pytest.param("poll-interval: 5", "poll-interval: want text, got a number", id="number"),
+        pytest.param("poll-interval: 5d", "poll-interval: want a duration such as 30s", id="days"),
+        pytest.param("timeout: 0s", "timeout: want a duration such as 30s", id="no-time"),
+        pytest.param("timeout: 25h", "timeout: want a duration such as 30s, up to 24h", id="long"),
+        pytest.param("core-paths: [oapi]", "core-paths: want paths such as /apis", id="core-paths"),
+        pytest.param("named-paths: [/a/]", "named-paths: want paths such as /apis", id="slash"),
+        pytest.param("max-body-bytes: 1M", "max-body-bytes: want a number above 0", id="bytes"),
+        pytest.param("max-body-bytes: true", "max-body-bytes: want a number above 0", id="true"),
+    ],
+)
+def test_a_wrong_option_of_an_upstream_is_named_with_its_own_line(
+    line: str, message: str, tmp_path: Path
+) -> None:
+    _refused_with(tmp_path, f"{UPSTREAM}    {line}\n", f":4, upstreams.east.example.{message}")
+
+
+def test_an_option_that_a_kubeconfig_has_itself_is_unknown_beside_it(tmp_path: Path) -> None:
+    text = "upstreams:\n  east:\n    kubeconfig: a\n    ca-file: b\n"
+    _refused_with(tmp_path, text, ":4, upstreams.east.ca-file: unknown key")
+
+
+def test_an_option_that_is_missing_is_named_with_the_line_of_its_upstream(tmp_path: Path) -> None:
+    text = f"{UPSTREAM}    client-certificate: a\n"
+    _refused_with(tmp_path, text, ":2, upstreams.east.example.client-key: want the key of")
+
+
+def test_a_context_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "contexts:\n- {name: west, context: {cluster: w}}\n- {name: south, context: {cluster: s}}\n"
+    )
+    text = f"upstreams:\n  east:\n    kubeconfig: {kubeconfig}\n    context: north\n"
+    _refused_with(tmp_path, text, ":4, upstreams.east.context: ")
+    flags = ("--kubeconfig", str(kubeconfig), "--context", "north")
+    result = run(tmp_path, "--store=memory", "--http=127.0.0.1:0", "--grpc=off", *flags)
+    assert result.exit_code == 2
+    for word in ("--context: ", str(kubeconfig), "'north'", "west", "south"):
+        assert word in result.output
+
+
+def test_structured_values_are_read_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("http: off\nupstreams:\n  a: {url: x}\n  a.b:\n    url: y\n")
+    context = click.Context(serve)
+    assert read_config(path, context) == {"http": "false"}
+    structured = context.meta[STRUCTURED]
+    assert structured["upstreams"].value == {"a": {"url": "x"}, "a.b": {"url": "y"}}
+    for said, line in (
+        ("upstreams: no", 2),
+        ("upstreams.a: no", 3),
+        ("upstreams.a.url: no", 3),
+        ("upstreams.a.other: no", 3),
+        ("upstreams.a.b: no", 4),
+        ("upstreams.a.b.url: no", 5),
+        ("upstreams.c.url: no", 2),
+    ):
+        assert located(said, structured) == f"{path}:{line}, {said}"
+    for said in ("upstreams are many", "upstream: no", "--upstream a: no", ""):
+        assert located(said, structured) == said

@@ -59,7 +59,7 @@ def catalogue() -> Snapshot:
 
 @pytest.fixture(scope="module")
 def edge() -> Snapshot:
-    return Registry().publish(Contribution("edge", Precedence.BUILTIN, read_manifest(EDGE)))
+    return Registry().publish(Contribution("edge", Precedence.BUILTIN, read_manifest(EDGE).offers))
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
-from apidiscovery_service.sources.manifest_file import MAX_FILE_BYTES, read_manifest
+from apidiscovery_service.sources.api_service import ApiService
+from apidiscovery_service.sources.manifest_file import (
+    MAX_FILE_BYTES,
+    read_documents,
+    read_manifest,
+)
+from crd_manifests import API_SERVICE, CRONTABS, edited
 
 HEAD = "apiVersion: apidiscovery.k8s.io/v2\nkind: APIGroupDiscoveryList\n"
 A = HEAD + "items:\n- metadata: {name: a.example}\n  versions:\n  - version: v1\n"
@@ -29,7 +37,7 @@ WRONG_SCOPE = (
 def read(folder: Path, content: str | bytes, name: str = "m.yaml") -> tuple[Offer, ...]:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return read_manifest(path)
+    return read_manifest(path).offers
 
 
 def names(offers: tuple[Offer, ...]) -> list[str]:
@@ -100,6 +108,107 @@ def test_json_may_escape_surrogate_pairs(tmp_path: Path) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
+# CustomResourceDefinitions and APIServices.
+
+
+DEFINITION, SERVICE = json.dumps(CRONTABS), json.dumps(API_SERVICE)
+
+
+def of_type(kind: str, group: str, *items: object) -> str:
+    return json.dumps({"kind": f"{kind}List", "apiVersion": f"{group}/v1", "items": items})
+
+
+def untyped(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in {"kind", "apiVersion"}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(f"{DEFINITION}\n---\n{SERVICE}\n---\n{A}", id="each"),
+        pytest.param(f"{listed(DEFINITION, SERVICE)}\n---\n{A}", id="List"),
+        pytest.param(
+            of_type("CustomResourceDefinition", "apiextensions.k8s.io", untyped(CRONTABS))
+            + f"\n---\n{A}---\n"
+            + of_type("APIService", "apiregistration.k8s.io", untyped(API_SERVICE)),
+            id="typed-lists",
+        ),
+        pytest.param(
+            f"{A}---\n{yaml.safe_dump(API_SERVICE)}---\n{yaml.safe_dump(CRONTABS)}", id="YAML"
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_may_hold_all_kinds_in_all_forms(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(content, encoding="utf-8")
+    declared = read_manifest(path)
+    assert names(declared.offers) == ["a.example/v1"]
+    assert [crd.name for crd in declared.crds] == ["crontabs.stable.example.com"]
+    assert [service.name for service in declared.api_services] == ["v1.remote.example.com"]
+
+
+def test_documents_tell_what_they_are() -> None:
+    content = f"---\n{A}---\n{listed(json.dumps(CRONTABS), json.dumps(API_SERVICE))}"
+    documents = read_documents(content, "sent")
+    assert [(d.number, d.kind, d.name) for d in documents] == [
+        (1, "groups", ""),
+        (2, "crd", "crontabs.stable.example.com"),
+        (2, "apiservice", "v1.remote.example.com"),
+    ]
+    assert [d.value for d in documents[1:]] == [CRONTABS, API_SERVICE]
+
+
+def test_what_a_typed_list_leaves_out_is_in_the_document_again() -> None:
+    content = of_type("APIService", "apiregistration.k8s.io", untyped(API_SERVICE))
+    (document,) = read_documents(content, "sent")
+    assert isinstance(document.content, ApiService)
+    assert json.loads(document.content.document) == API_SERVICE
+
+
+def test_a_name_twice_in_a_file_is_an_error() -> None:
+    content = f"{json.dumps(CRONTABS)}\n---\n{json.dumps(CRONTABS)}"
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent")
+    assert str(caught.value) == (
+        "sent:3, document 2, metadata.name: crontabs.stable.example.com is already in document 1"
+    )
+
+
+def test_each_field_that_is_wrong_has_its_line() -> None:
+    document = edited(edited(CRONTABS, "spec.scope", "x"), "spec.versions[1].storage", value=True)
+    content = "# c\n---\n" + yaml.safe_dump(document, sort_keys=False)
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent")
+    found = [caught.value, *caught.value.others]
+    lines = content.splitlines()
+    assert [(error.field, lines[error.line - 1].strip()) for error in found] == [
+        ("spec.scope", "scope: x"),
+        ("spec.versions", "versions:"),
+    ]
+    assert [line.partition(" ")[0] for line in str(caught.value).splitlines()] == [
+        f"sent:{error.line}," for error in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ({**CRONTABS, "apiVersion": "apiextensions.k8s.io/v1beta1"}, "apiVersion"),
+        ({**API_SERVICE, "kind": "APIServices"}, "kind"),
+        (
+            json.loads(of_type("APIService", "apiregistration.k8s.io", CRONTABS)),
+            "items[0].kind",
+        ),
+    ],
+)  # fmt: skip
+def test_another_version_or_kind_is_not_understood(document: object, field: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(json.dumps(document), "sent")
+    assert caught.value.field == field
+    assert "CustomResourceDefinition of apiextensions.k8s.io/v1" in str(caught.value)
+
+
+# --------------------------------------------------------------------------------------------------
 # Errors: document, line, field, text.
 
 ERRORS = [
@@ -161,7 +270,7 @@ ERRORS = [
     pytest.param("a: 1\n b: 2\n", 1, 2, "", "no YAML: mapping values", id="bad-indent"),
     pytest.param("a: \x01\n", 1, 1, "", "no YAML: ", id="control-character"),
     pytest.param("a: !!python/object:x {}\n", 1, 1, "", "no YAML: ", id="tag"),
-    pytest.param("a: 2020-13-45\n", 1, 1, "", "no YAML: ", id="no-date"),
+    pytest.param("a: 1\nb: -.inf\n", 1, 2, "", "no YAML: -.inf is", id="infinite"),
     pytest.param("kind: !!bool maybe\n", 1, 1, "", "no YAML: ", id="no-boolean"),
     pytest.param("kind: !!int ''\n", 1, 1, "", "no YAML: ", id="no-integer"),
     pytest.param("kind: !!timestamp x\n", 1, 1, "", "no YAML: ", id="no-timestamp"),

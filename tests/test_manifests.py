@@ -1,6 +1,7 @@
 """Manifest files as a registry sees them: loaded, watched, broken, mended, gone."""
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -13,7 +14,9 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.model import Precedence
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.manifests import InvalidManifests, Manifests
+from crd_manifests import API_SERVICE, edited, simple
 from groups import contribution, offer, resource
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -39,6 +42,7 @@ class Watched:
     """Manifests with all that they tell of themselves."""
 
     manifests: Manifests
+    declarations: Declarations
     registry: Registry
     metrics: Metrics
 
@@ -63,7 +67,8 @@ class Watched:
 
 def unwatched(*paths: Path) -> Watched:
     registry, metrics = Registry(), Metrics()
-    return Watched(Manifests(paths, registry, metrics), registry, metrics)
+    declarations = Declarations(registry)
+    return Watched(Manifests(paths, declarations, metrics), declarations, registry, metrics)
 
 
 async def eventually(holds: Callable[[], bool], within_s: float = SEEN_WITHIN_S) -> None:
@@ -156,11 +161,11 @@ def file(folder: Path) -> Path:
 
 async def test_each_file_is_a_source_of_its_own(file: Path) -> None:
     other = file.with_name("b.json")
-    write(other, '{"kind":"List","apiVersion":"v1"}')
+    write(other, manifest("b.example"))
     made = unwatched(file.parent)
     await made.manifests.load()
     assert made.registry.sources == (f"manifests:{file}", f"manifests:{other}")
-    assert made.groups == ["a.example"]
+    assert made.groups == ["a.example", "b.example"]
     assert (made.loads, made.errors) == ({"success": 2.0}, {})
 
 
@@ -172,7 +177,7 @@ async def test_of_a_directory_only_visible_yaml_and_json_files_are_read(file: Pa
     made = unwatched(file.parent)
     await made.manifests.load()
     assert made.groups == ["a.example", "b.example"]
-    assert len(made.registry.sources) == 3
+    assert made.loads == {"success": 3.0}
 
 
 async def test_what_cannot_be_read_at_the_start_is_all_told_and_nothing_is_published(
@@ -338,3 +343,54 @@ async def test_many_files_changed_at_once_are_all_seen(folder: Path) -> None:
         for name in names:
             replace(folder / f"{name}.yaml", manifest(f"x{name}"))
         await eventually(lambda: made.groups == [f"x{name}" for name in names])
+
+
+# --------------------------------------------------------------------------------------------------
+# CustomResourceDefinitions and APIServices.
+
+
+async def test_definitions_of_several_files_are_one_group(file: Path) -> None:
+    write(file, json.dumps(simple("cats")))
+    write(file.with_name("b.json"), json.dumps(simple("dogs")))
+    async with watched(file.parent) as made:
+        assert made.registry.sources == ("crds:a.example",)
+        (version,) = made.registry.snapshot.named.groups[0].group.versions
+        assert [resource.resource for resource in version.resources] == ["cats", "dogs"]
+        remove(file)
+        await eventually(lambda: "cats.a.example" not in made.declarations.crds)
+        (version,) = made.registry.snapshot.named.groups[0].group.versions
+        assert [resource.resource for resource in version.resources] == ["dogs"]
+
+
+async def test_a_name_in_two_files_is_a_warning_until_one_goes(file: Path) -> None:
+    other = file.with_name("b.json")
+    for path in (file, other):
+        write(path, json.dumps(simple("cats")))
+    async with watched(file.parent) as made:
+        assert made.manifests.warnings() == [
+            (
+                "manifests: CustomResourceDefinition cats.a.example is declared by"
+                f" manifests:{file} and manifests:{other}; the first is in force"
+            )
+        ]
+        remove(file)
+        await eventually(lambda: made.manifests.warnings() == [])
+        assert made.groups == ["a.example"]
+
+
+async def test_each_field_that_is_wrong_is_a_warning(file: Path) -> None:
+    async with watched(file) as made:
+        document = edited(edited(simple("cats"), "spec.scope", "x"), "spec.names.kind", ...)
+        write(file, json.dumps(document))
+        await eventually(lambda: file in made.manifests.problems)
+        assert len(made.manifests.warnings()) == 4
+        assert all(line.startswith(f"manifests: {file}:1, d") for line in made.manifests.warnings())
+        assert made.groups == ["a.example"]
+
+
+async def test_api_services_are_there_and_offer_nothing(file: Path) -> None:
+    write(file, json.dumps(API_SERVICE))
+    made = unwatched(file)
+    await made.manifests.load()
+    assert list(made.declarations.api_services) == ["v1.remote.example.com"]
+    assert made.groups == []

@@ -1,11 +1,13 @@
-"""Addresses and the rule that what nobody is identified at stays on this machine."""
+"""What may be asked for: addresses, flags that belong together, and files that they name."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apidiscovery_service.app.settings import Address, Settings
+from apidiscovery_service.app.command import serve
+from apidiscovery_service.app.settings import Address, Security, Settings
 from apidiscovery_service.errors import InvalidConfiguration
+from click.testing import CliRunner
 
 LOCAL = Address("127.0.0.1", 8080)
 
@@ -100,3 +102,142 @@ def test_an_insecure_bind_must_be_asked_for() -> None:
 def test_one_of_the_two_may_be_off(only: dict[str, Any]) -> None:
     settings = Settings(**only, catalog="none", manifests=(Path("a"),))
     assert (settings.http, settings.grpc) == (only["http"], only["grpc"])
+
+
+# Flags that belong together, and files that they name.
+
+
+def refused(folder: Path, *flags: str) -> str:
+    """Return what `apidiscovery serve` says of flags with which it does not start."""
+    nowhere = ("--http=127.0.0.1:0", "--grpc=off", "--catalog=none", "--store=memory")
+    result = CliRunner().invoke(serve, [*nowhere, *flags], env={"HOME": str(folder)})
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+@pytest.fixture(name="file")
+def fixture_file(tmp_path: Path) -> str:
+    """Return a file with nothing of use in it."""
+    path = tmp_path / "file"
+    path.write_text("nothing of use\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        pytest.param(["--etcd-cafile=none"], ["--etcd-cafile", "none: cannot be read"], id="ca"),
+        pytest.param(["--etcd-cafile=FILE"], ["--etcd-cafile", "FILE: not a usable"], id="no-pem"),
+        pytest.param(
+            ["--etcd-certfile=none", "--etcd-keyfile=FILE"],
+            ["--etcd-certfile", "none: cannot be read"],
+            id="certificate",
+        ),
+        pytest.param(
+            ["--etcd-certfile=FILE", "--etcd-keyfile=FILE"],
+            ["--etcd-certfile", "FILE: not a usable"],
+            id="no-certificate",
+        ),
+        pytest.param(
+            ["--etcd-certfile=FILE"], ["--etcd-certfile and --etcd-keyfile: "], id="without-key"
+        ),
+        pytest.param(
+            ["--etcd-keyfile=FILE"], ["--etcd-certfile and --etcd-keyfile: "], id="key-alone"
+        ),
+        pytest.param(
+            ["--etcd-username=ada"],
+            ["--etcd-username and --etcd-password-file: "],
+            id="without-password",
+        ),
+        pytest.param(
+            ["--etcd-password-file=FILE"],
+            ["--etcd-username and --etcd-password-file: "],
+            id="password-alone",
+        ),
+        pytest.param(
+            ["--etcd-username=ada", "--etcd-password-file=none"],
+            ["--etcd-password-file", "none: cannot be read"],
+            id="password-file",
+        ),
+        pytest.param(["--store=etcd://a:1"], ["--store", "the PREFIX is missing"], id="prefix"),
+        pytest.param(["--store=redis://a"], ["--store", "it begins with 'redis'"], id="store"),
+        pytest.param(
+            ["--tls-cert-file=FILE"],
+            ["--tls-cert-file and --tls-private-key-file go together"],
+            id="tls-without-key",
+        ),
+        pytest.param(
+            ["--tls-private-key-file=FILE"],
+            ["--tls-cert-file and --tls-private-key-file go together"],
+            id="tls-key-alone",
+        ),
+        pytest.param(
+            ["--tls-cert-file=FILE", "--tls-private-key-file=FILE"], ["FILE: "], id="no-tls-pem"
+        ),
+        pytest.param(["--client-ca-file=FILE"], ["--client-ca-file", "need TLS"], id="client-ca"),
+        pytest.param(["--token-auth-file=FILE"], ["--token-auth-file", "need TLS"], id="tokens"),
+        pytest.param(
+            ["--max-requests-per-second=-1"], ["--max-requests-per-second", "-1"], id="rate"
+        ),
+        pytest.param(["--upstream=east"], ["--upstream", "want NAME=URL", "'east'"], id="no-url"),
+        pytest.param(["--upstream==http://a"], ["--upstream", "want NAME=URL"], id="no-name"),
+        pytest.param(
+            ["--upstream=east=ftp://a"],
+            ["--upstream east: url: want a URL", "'ftp://a'"],
+            id="scheme",
+        ),
+        pytest.param(
+            ["--upstream=a=http://a", "--upstream=a=http://b"],
+            ["2 upstreams are called a; want a name of its own"],
+            id="twice",
+        ),
+        pytest.param(
+            ["--kubeconfig=none"], ["--kubeconfig: ", "none", "cannot"], id="no-kubeconfig"
+        ),
+        pytest.param(["--kubeconfig=FILE"], ["--kubeconfig: ", "FILE"], id="no-kubeconfig-in-it"),
+        pytest.param(
+            ["--proxy-client-cert-file=FILE"],
+            ["--proxy-client-cert-file and --proxy-client-key-file go together"],
+            id="proxy-without-key",
+        ),
+        pytest.param(
+            ["--proxy-client-cert-file=none", "--proxy-client-key-file=FILE"],
+            ["--proxy-client-cert-file: cannot read none"],
+            id="no-proxy-certificate",
+        ),
+        pytest.param(
+            ["--proxy-client-cert-file=FILE", "--proxy-client-key-file=FILE"],
+            ["--proxy-client-cert-file: want a certificate and its key in PEM"],
+            id="no-proxy-pem",
+        ),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_named(
+    flags: list[str], named: list[str], file: str, tmp_path: Path
+) -> None:
+    output = refused(tmp_path, *(flag.replace("FILE", file) for flag in flags))
+    for text in named:
+        assert text.replace("FILE", file) in output
+    assert not list(tmp_path.glob(".local"))
+
+
+def test_what_is_identified_over_tls_may_listen_everywhere() -> None:
+    files: dict[str, Any] = {
+        name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file")
+    }
+    safe = Security(**files)
+    assert Settings(PUBLIC, PUBLIC, "none", security=safe).http == PUBLIC
+    del files["client_ca_file"]
+    for unsafe in (Security(**files), Security()):
+        with pytest.raises(InvalidConfiguration, match="nobody who calls is identified over TLS"):
+            Settings(PUBLIC, None, "none", security=unsafe)
+
+
+def test_only_callers_who_are_identified_are_limited_by_default() -> None:
+    files: dict[str, Any] = {
+        name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "token_auth_file")
+    }
+    assert Security().limits.requests_per_second == 0
+    assert Security(**files).limits.requests_per_second == 1000
+    assert Security(**files, max_requests_per_second=7).limits.requests_per_second == 7
+    assert Security(**files, max_requests_per_second=0).limits.requests_per_second == 0

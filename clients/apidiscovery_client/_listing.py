@@ -3,23 +3,16 @@
 Source: kubernetes/kubectl pkg/cmd/apiresources (`apiresources.go`, `print_flags.go`).
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import yaml
-
 from apidiscovery_client._documents import Discovery, GroupVersion, Resource
+from apidiscovery_client._go_text import json_text, yaml_text
 from apidiscovery_client._preferred import preferred_resources
 from apidiscovery_client._table import printable, table
 
 _HEADERS = ("NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND")
 _WIDE_HEADERS = (*_HEADERS, "VERBS", "CATEGORIES")
-_GO_ESCAPES = str.maketrans(
-    {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-)
-_YAML_1_1_BOOLEANS = frozenset({"y", "Y", "n", "N"})
-_UNFOLDED = 2**31 - 1
 
 SORT_KEYS: Mapping[str, Callable[[Resource], str]] = {
     "": lambda resource: resource.group,
@@ -102,19 +95,11 @@ def _print_names(resources: Iterable[Resource], _headers: bool) -> str:  # noqa:
 
 
 def _print_json(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
-    text = json.dumps(_document(resources), ensure_ascii=False, indent=4)
-    return text.translate(_GO_ESCAPES) + "\n"
+    return json_text(_document(resources))
 
 
 def _print_yaml(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
-    text: str = yaml.dump(
-        _document(resources),
-        Dumper=_GoDumper,
-        allow_unicode=True,
-        default_flow_style=False,
-        width=_UNFOLDED,
-    )
-    return text
+    return yaml_text(_document(resources))
 
 
 OUTPUTS: Mapping[str, Callable[[Sequence[Resource], bool], str]] = {
@@ -124,27 +109,6 @@ OUTPUTS: Mapping[str, Callable[[Sequence[Resource], bool], str]] = {
     "json": _print_json,
     "yaml": _print_yaml,
 }
-
-
-class _GoDumper(yaml.SafeDumper):
-    """Quotes as sigs.k8s.io/yaml does: double, where a plain scalar would not be a string."""
-
-    def represent_text(self, text: str) -> yaml.ScalarNode:
-        return yaml.ScalarNode(
-            "tag:yaml.org,2002:str", text, style='"' if _is_ambiguous(text) else None
-        )
-
-
-def _is_ambiguous(text: str) -> bool:
-    """Return whether a YAML reader would take the text for null, a boolean, a number or a date."""
-    try:
-        plain: object = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return False
-    return text in _YAML_1_1_BOOLEANS or not isinstance(plain, (str, dict, list))
-
-
-_GoDumper.add_representer(str, _GoDumper.represent_text)
 
 
 def _document(resources: Iterable[Resource]) -> dict[str, object]:

@@ -4,6 +4,7 @@ What was seen, what was wanted and where are attributes as well as text, so that
 answer with fields and a log line with key and value.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -30,29 +31,55 @@ class FieldViolation:
 
 
 class InvalidDocument(InvalidContribution):
-    """A document in a file is not what it says it is.
+    """Documents in a file are not what they say they are: the first thing that is wrong.
 
     Attributes:
         file: The path as the user gave it.
         document: Which document of the file, counted from 1; 0 when the file cannot be read.
         line: Line of the file, counted from 1; 0 when there is none to point at.
         field: Path of the field; empty for the document itself.
+        others: What else is wrong in the file, each as an error of its own.
     """
 
-    def __init__(self, message: str, *, file: str, document: int, line: int, field: str) -> None:
+    def __init__(  # noqa: PLR0913 - each is one part of the place
+        self,
+        message: str,
+        *,
+        file: str,
+        document: int = 0,
+        line: int = 0,
+        field: str = "",
+        others: "Iterable[InvalidDocument]" = (),
+    ) -> None:
         super().__init__(message)
         self.file = file
         self.document = document
         self.line = line
         self.field = field
+        self.others = tuple(others)
 
     def __str__(self) -> str:
+        return "\n".join([self._text(), *map(str, self.others)])
+
+    def _text(self) -> str:
         place = [f"{self.file}:{self.line}" if self.line else self.file]
         if self.document:
             place.append(f"document {self.document}")
         if self.field:
             place.append(self.field)
         return f"{', '.join(place)}: {self.args[0]}"
+
+
+class InvalidFields(InvalidContribution):
+    """Fields of something that was sent are not as they must be.
+
+    Attributes:
+        violations: At least one.
+    """
+
+    def __init__(self, *violations: FieldViolation) -> None:
+        super().__init__("; ".join(f"{v.field}: {v.message}" for v in violations))
+        self.violations = violations
 
 
 class InvalidConfiguration(DiscoveryError):

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
+from time import monotonic
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import (
@@ -166,6 +167,88 @@ class _Requests(Collector):
         return share
 
 
+class UnavailableServices(Collector):
+    """APIServices whose server does not answer as it should.
+
+    A collector of its own, since to prometheus-client the two names of kube-aggregator
+    (pkg/controllers/status/metrics/metrics.go) are one.
+    """
+
+    def __init__(self) -> None:
+        self._unavailable: dict[str, bool] = {}
+        self._total: dict[tuple[str, str], int] = {}
+
+    def set(self, name: str, reason: str) -> None:
+        """Note that one is unavailable; an empty reason says that it is not."""
+        if reason and not self._unavailable.get(name):
+            self._total[name, reason] = self._total.get((name, reason), 0) + 1
+        self._unavailable[name] = bool(reason)
+
+    def forget(self, name: str) -> None:
+        """Drop the series of one that is gone."""
+        self._unavailable.pop(name, None)
+        self._total = {key: count for key, count in self._total.items() if key[0] != name}
+
+    def collect(self) -> Iterator[Metric]:
+        name = "aggregator_unavailable_apiservice"
+        now = GaugeMetricFamily(name, "1 for an APIService that is unavailable", labels=["name"])
+        for service, is_unavailable in self._unavailable.items():
+            now.add_metric([service], is_unavailable)
+        total = CounterMetricFamily(
+            name, "How often APIServices became unavailable", labels=["name", "reason"]
+        )
+        for labels, count in self._total.items():
+            total.add_metric(labels, count)
+        yield now
+        yield total
+
+
+class UpstreamMetrics:
+    """What is counted of other API servers as sources."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.api_services = UnavailableServices()
+        registry.register(self.api_services)
+        self.state = Gauge(
+            "apidiscovery_upstream_state",
+            "1 for the state that a source of another API server is in, 0 for the others",
+            ["source", "state"],
+            registry=registry,
+        )
+        self.polls = Counter(
+            "apidiscovery_upstream_polls",
+            "Polls of a path of another API server by this process",
+            ["upstream", "result"],
+            registry=registry,
+        )
+        self.bytes = Counter(
+            "apidiscovery_upstream_received_bytes",
+            "Bodies received from another API server, as they were sent",
+            ["upstream"],
+            registry=registry,
+        )
+        self._since_success = Gauge(
+            "apidiscovery_upstream_seconds_since_success",
+            "Since this process polled another API server and nothing failed",
+            ["upstream"],
+            registry=registry,
+        )
+
+    def succeeded(self, upstream: str) -> None:
+        """Note that a poll has succeeded just now."""
+        now = monotonic()
+        self._since_success.labels(upstream).set_function(lambda: monotonic() - now)
+
+    def forget_upstream(self, name: str) -> None:
+        """Drop the series of an upstream that is gone."""
+        for metric in (self.polls, self.bytes, self._since_success):
+            metric.remove_by_labels({"upstream": name})
+
+    def forget_source(self, source: str) -> None:
+        """Drop the series of a source that is gone."""
+        self.state.remove_by_labels({"source": source})
+
+
 class Metrics:
     """All metrics of one server; not shared between servers of one process."""
 
@@ -174,6 +257,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         self._requests = _Requests()
         self._registry.register(self._requests)
+        self.upstreams = UpstreamMetrics(self._registry)
         self.aggregations = self._counter(
             "aggregator_discovery_aggregation_count", "Aggregated documents rebuilt"
         )
@@ -213,6 +297,10 @@ class Metrics:
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, labels, registry=self._registry)
+
+    def register(self, collector: Collector) -> None:
+        """Show what another part of the server counts by itself."""
+        self._registry.register(collector)
 
     def request_stats(self, labels: RequestLabels) -> RequestStats:
         """Return where requests with these labels are counted."""

@@ -49,6 +49,17 @@ class Registry:
         """The names of the sources with a contribution, sorted."""
         return tuple(sorted(self._contributions))
 
+    def contribution(self, source: str) -> Contribution | None:
+        """Return the latest contribution of a source; None if there is none."""
+        return self._contributions.get(source)
+
+    def winners(self, group: str) -> dict[str, str]:
+        """Return the source that serves each version of a group, by version."""
+        return {
+            version: source
+            for version, (source, _) in _winners(self._offered.get(group, {})).items()
+        }
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each new snapshot, at once and in this thread, until undone.
 
@@ -147,20 +158,25 @@ def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
 
 def _merge(name: str, candidates: _Candidates, before: PublishedGroup | None) -> PublishedGroup:
     """Return the group that the candidates make; `before` itself if it is the same."""
-    winners: dict[str, Offer] = {}
-    by_precedence = sorted(
-        candidates.values(), key=lambda candidate: (candidate[0].precedence, candidate[0].source)
-    )
-    for _, versions in by_precedence:
-        for version, offer in versions.items():
-            winners.setdefault(version, offer)
-    offers = sorted(winners.values(), key=_version_key)
+    offers = sorted((offer for _, offer in _winners(candidates).values()), key=_version_key)
     group = Group(name, tuple(offer.version for offer in offers))
     key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
     list_key = _list_key(name, offers)
     if before and (before.group, before.key, before.list_key) == (group, key, list_key):
         return before
     return PublishedGroup(group, key, list_key)
+
+
+def _winners(candidates: _Candidates) -> dict[str, tuple[str, Offer]]:
+    """Return for each version the source that serves it, and its offer."""
+    winners: dict[str, tuple[str, Offer]] = {}
+    by_precedence = sorted(
+        candidates.values(), key=lambda candidate: (candidate[0].precedence, candidate[0].source)
+    )
+    for contribution, versions in by_precedence:
+        for version, offer in versions.items():
+            winners.setdefault(version, (contribution.source, offer))
+    return winners
 
 
 def _version_key(offer: Offer) -> tuple[int, int, tuple[int, int, int, str]]:

@@ -133,6 +133,7 @@ async def test_reflection_gives_the_protos_with_all_that_they_import(served: Ser
         "apidiscovery/v2/discovery.proto",
         "apidiscovery/v2beta1/discovery.proto",
         "google/protobuf/duration.proto",
+        "google/protobuf/timestamp.proto",
     ]
     expected = FileDescriptorProto()
     discovery_pb2.DESCRIPTOR.CopyToProto(expected)

@@ -16,6 +16,7 @@ from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.model import Contribution
 from apidiscovery_service.registry import Registry
+from apidiscovery_service.source_status import SourceStatus
 from grpclib.client import Channel
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -38,6 +39,7 @@ class Served:
 
     Attributes:
         ready: Whether the service says that its sources have been read.
+        statuses: What it says of its sources.
     """
 
     registry: Registry
@@ -46,6 +48,7 @@ class Served:
     server: GrpcServer = field(init=False)
     port: int = 0
     ready: bool = True
+    statuses: tuple[SourceStatus, ...] = ()
 
     @property
     def target(self) -> str:
@@ -81,7 +84,12 @@ async def serving(
     served = Served(registry, metrics, CurrentEncoding(registry), ready=ready)
     served.server = GrpcServer(
         DiscoveryService(
-            registry, served.encoding, FeatureGates.parse(gates), metrics, lambda: served.ready
+            registry,
+            served.encoding,
+            FeatureGates.parse(gates),
+            metrics,
+            ready=lambda: served.ready,
+            statuses=lambda: served.statuses,
         )
     )
     served.port = await served.server.start("127.0.0.1:0")

@@ -8,7 +8,7 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-def total(port: int, name: str, **labels: str) -> float:
+def total(port: int, name: str, /, **labels: str) -> float:
     """Return the sum of the samples of that name that have at least these labels."""
     text = get(port, "/metrics").body.decode()
     return sum(

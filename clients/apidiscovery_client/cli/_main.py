@@ -40,9 +40,21 @@ _OWN = {
         "apidiscovery_client.cli._versions:api_versions",
         'Print the supported API versions on the server, in the form of "group/version".',
     ),
+    "apply": _Command(
+        "apidiscovery_client.cli._apply:apply",
+        "Register what manifests define.",
+    ),
+    "get": _Command(
+        "apidiscovery_client.cli._get:get",
+        "Show registrations, or the sources of what is served.",
+    ),
     "protos": _Command(
         "apidiscovery_client.cli._protos:protos",
         "Print the folder that holds the .proto files.",
+    ),
+    "withdraw": _Command(
+        "apidiscovery_client.cli._withdraw:withdraw",
+        "Remove registrations.",
     ),
 }
 _SUMMARIES = {"serve": "Serve API discovery over gRPC and HTTP."}

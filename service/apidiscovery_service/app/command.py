@@ -3,49 +3,22 @@
 import signal
 import sys
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import NoReturn, Unpack, cast
 
 import click
 
-from apidiscovery_service.app.config_file import read_config
+from apidiscovery_service.app.config_file import STRUCTURED, Entry, located, read_config
+from apidiscovery_service.app.flags import (
+    ADDRESS,
+    EXISTING_FILE,
+    GATES,
+    STORE,
+    UPSTREAM,
+    Flags,
+    settings_of,
+)
 from apidiscovery_service.app.logs import LEVELS, configure_logging
-from apidiscovery_service.app.settings import Address, Catalog, Settings
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_service.feature_gates import FeatureGates
-
-
-class _AddressType(click.ParamType[object, Address | Literal["off"]]):
-    """`HOST:PORT`, or `off`."""
-
-    name = "HOST:PORT|off"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address | Literal["off"]:
-        if isinstance(value, Address):
-            return value
-        if value in ("off", "false"):  # YAML reads a bare `off` as false
-            return "off"
-        try:
-            return Address.parse(str(value))
-        except InvalidConfiguration as error:
-            self.fail(str(error), param, ctx)
-
-
-class _GatesType(click.ParamType[object, FeatureGates]):
-    """`NAME=BOOL,...`."""
-
-    name = "NAME=BOOL,..."
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> FeatureGates:
-        if isinstance(value, FeatureGates):
-            return value
-        try:
-            return FeatureGates.parse(str(value))
-        except InvalidConfiguration as error:
-            self.fail(str(error), param, ctx)
 
 
 def _use_config(
@@ -63,7 +36,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
 @click.command(context_settings={"auto_envvar_prefix": "APIDISCOVERY", "show_default": True})
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=EXISTING_FILE,
     is_eager=True,
     expose_value=False,
     callback=_use_config,
@@ -71,14 +44,14 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--http",
-    type=_AddressType(),
+    type=ADDRESS,
     metavar="HOST:PORT|off",
     default="127.0.0.1:8080",
     help="Where HTTP/1.1 and HTTP/2 listen; port 0 takes a free one.",
 )
 @click.option(
     "--grpc",
-    type=_AddressType(),
+    type=ADDRESS,
     metavar="HOST:PORT|off",
     default="127.0.0.1:50051",
     help="Where gRPC listens; port 0 takes a free one.",
@@ -92,17 +65,47 @@ def _end(_number: int, _frame: object) -> NoReturn:
     "--manifests",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="File or directory of YAML and JSON discovery lists, watched; may be given several times.",
+    help="File or directory of YAML and JSON: CustomResourceDefinition, APIService, "
+    "APIGroupDiscoveryList and lists of these; watched; may be given several times.",
 )
+@click.option(
+    "--upstream",
+    type=UPSTREAM,
+    metavar="NAME=URL",
+    multiple=True,
+    help="An API server to aggregate; may be given several times.",
+)
+@click.option(
+    "--kubeconfig",
+    type=EXISTING_FILE,
+    help="Aggregate the cluster of a kubeconfig: its current context, unless --context is given.",
+)
+@click.option(
+    "--context",
+    multiple=True,
+    help="A context of the kubeconfig to aggregate; may be given several times.",
+)
+@click.option(
+    "--proxy-client-cert-file",
+    type=EXISTING_FILE,
+    help="Client certificate for the servers behind APIServices.",
+)
+@click.option("--proxy-client-key-file", type=EXISTING_FILE, help="Its key.")
 @click.option(
     "--store",
-    type=click.Choice(["memory"]),
-    default="memory",
-    help="Where state is kept; catalogue and manifests are read again at each start.",
+    type=STORE,
+    metavar="memory|sqlite:PATH|etcd://...",
+    help="Where registrations and last known upstreams are kept: memory, sqlite:PATH or "
+    "etcd://HOST:PORT[,HOST:PORT...]/PREFIX.  [default: sqlite in the user's state folder]",
 )
+@click.option("--etcd-cafile", type=EXISTING_FILE, help="Certificate authority of etcd.")
+@click.option("--etcd-certfile", type=EXISTING_FILE, help="Client certificate for etcd.")
+@click.option("--etcd-keyfile", type=EXISTING_FILE, help="Its key.")
+@click.option("--etcd-username", help="User of etcd.")
+@click.option("--etcd-password-file", type=EXISTING_FILE, help="File with the user's password.")
 @click.option(
     "--feature-gates",
-    type=_GatesType(),
+    type=GATES,
     metavar="NAME=BOOL,...",
     default="",
     show_default=False,
@@ -110,13 +113,34 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--ready-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=EXISTING_FILE,
     help="JSON file with the addresses, written when the server answers.",
 )
 @click.option(
     "--insecure-bind",
     is_flag=True,
     help="Allow addresses that other machines can reach, though callers are not identified.",
+)
+@click.option(
+    "--tls-cert-file",
+    type=EXISTING_FILE,
+    help="Serve HTTPS and gRPC over TLS with this certificate; read again when it changes.",
+)
+@click.option("--tls-private-key-file", type=EXISTING_FILE, help="Its key.")
+@click.option(
+    "--client-ca-file",
+    type=EXISTING_FILE,
+    help="Identify callers by client certificates of this authority.",
+)
+@click.option(
+    "--token-auth-file",
+    type=EXISTING_FILE,
+    help='Identify callers by bearer tokens: CSV of token,user,uid,"group1,group2".',
+)
+@click.option(
+    "--max-requests-per-second",
+    type=click.FloatRange(min=0),
+    help="What one caller may ask; 0 for no limit.  [default: 1000 when callers are identified]",
 )
 @click.option(
     "--log-level",
@@ -130,19 +154,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
     default="text",
     help="How messages are written to standard error.",
 )
-def serve(  # noqa: PLR0913 - one argument a flag
-    *,
-    http: Address | Literal["off"],
-    grpc: Address | Literal["off"],
-    catalog: Catalog | None,
-    manifests: tuple[Path, ...],
-    store: str,  # noqa: ARG001 - one choice so far; it needs nothing
-    feature_gates: FeatureGates,
-    ready_file: Path | None,
-    insecure_bind: bool,
-    log_level: str,
-    log_format: str,
-) -> None:
+def serve(**flags: Unpack[Flags]) -> None:
     """Serve API discovery over HTTP and gRPC until SIGTERM or SIGINT.
 
     Each option is also a variable, APIDISCOVERY_HTTP for --http, and a key of the --config file.
@@ -157,25 +169,20 @@ def serve(  # noqa: PLR0913 - one argument a flag
     from apidiscovery_service.app.run import run  # noqa: PLC0415
     from apidiscovery_service.sources.manifests import InvalidManifests  # noqa: PLC0415
 
+    structured = cast("dict[str, Entry]", click.get_current_context().meta.get(STRUCTURED, {}))
     try:
-        settings = Settings(
-            http=None if http == "off" else http,
-            grpc=None if grpc == "off" else grpc,
-            catalog=catalog or ("none" if manifests else "kubernetes"),
-            manifests=manifests,
-            gates=feature_gates,
-            ready_file=ready_file,
-            insecure_bind=insecure_bind,
-        )
+        settings = settings_of(flags, {key: entry.value for key, entry in structured.items()})
     except InvalidConfiguration as error:
-        raise click.UsageError(str(error)) from None
-    configure_logging(log_level, as_json=log_format == "json")
+        raise click.UsageError(located(str(error), structured)) from None
+    configure_logging(flags["log_level"], as_json=flags["log_format"] == "json")
     try:
         run(settings)
     except InvalidManifests as error:
         for invalid in error.errors:
             click.echo(f"error: {invalid}", err=True)
         sys.exit(2)
+    except InvalidConfiguration as error:
+        raise click.UsageError(located(str(error), structured)) from None
     except (DiscoveryError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)

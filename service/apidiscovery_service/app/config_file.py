@@ -1,9 +1,12 @@
-"""The configuration file: YAML whose keys are the flags without their dashes."""
+"""The configuration file: YAML whose keys are the flags without their dashes, and a few more.
+
+What has parts of its own (`upstreams`, `services`, `access`) has no flag and stands here alone.
+"""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import click
 import yaml
@@ -15,8 +18,30 @@ _API_VERSION = "apidiscovery/v1"
 _KIND = "ServerConfiguration"
 
 
+# Keys without a flag; where in `click.Context.meta` they are put, as they stand in the file.
+STRUCTURED_KEYS = ("upstreams", "services", "access")
+STRUCTURED = "apidiscovery.structured"
+
+
+class Entry(NamedTuple):
+    """A key of a file, and what it has.
+
+    Attributes:
+        line: Where the key stands, from 1.
+        node: The value with the places of its parts.
+    """
+
+    file: Path
+    key: str
+    line: int
+    value: object
+    node: yaml.Node
+
+
 def read_config(path: Path, context: click.Context) -> dict[str, object]:
     """Return the values of a file by parameter name, each checked as its flag would be.
+
+    Those without a flag are put into `context.meta[STRUCTURED]`, by key.
 
     Raises:
         click.UsageError: The file cannot be read, a key is unknown or there twice, or a value is
@@ -28,13 +53,19 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
         if parameter.name not in ("config", "help", None)
     }
     values: dict[str, object] = {}
-    for key, line, value in _entries(path):
-        place = f"{path}:{line}, {key}"
+    for entry in _entries(path):
+        key, value = entry.key, entry.value
+        place = f"{path}:{entry.line}, {key}"
         if (key, value) in (("apiVersion", _API_VERSION), ("kind", _KIND)):
             continue
         name = key.replace("-", "_")
+        if key in STRUCTURED_KEYS:
+            structured = cast("dict[str, Entry]", context.meta.setdefault(STRUCTURED, {}))
+            structured[key] = entry
+            continue
         if name not in parameters:
-            raise click.UsageError(f"{place}: unknown key{_suggestion(name, parameters)}")
+            known = (*parameters, *STRUCTURED_KEYS)
+            raise click.UsageError(f"{place}: unknown key{_suggestion(name, known)}")
         if name in values:
             raise click.UsageError(f"{place}: the key is there twice")
         if value is None:
@@ -50,8 +81,43 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
     return values
 
 
-def _entries(path: Path) -> list[tuple[str, int, object]]:
-    """Return key, line and value of each entry."""
+def located(message: str, structured: Mapping[str, Entry]) -> str:
+    """Return an error with its file and line, when it begins with the path of a structured key.
+
+    Such a path is `upstreams.east.timeout` or `access[0].role`; the line is that of the innermost
+    part of it that is there.
+    """
+    for key, entry in structured.items():
+        if message.startswith(key) and _is_at_end(message, len(key)):
+            line = _line(entry.node, entry.line, message[len(key) :])
+            return f"{entry.file}:{line}, {message}"
+    return message
+
+
+def _line(node: yaml.Node, line: int, path: str) -> int:
+    # The longest first, for names may have dots.
+    for step, inner, inner_line in sorted(_steps(node), key=lambda found: -len(found[0])):
+        if path.startswith(step) and _is_at_end(path, len(step)):
+            return _line(inner, inner_line, path[len(step) :])
+    return line
+
+
+def _steps(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, int]]:
+    """Yield the parts of a value: how a path goes on to it, the part, and its line."""
+    if isinstance(node, yaml.MappingNode):
+        for key, inner in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
+            yield f".{key.value}", inner, key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for index, inner in enumerate(cast("list[yaml.Node]", node.value)):
+            yield f"[{index}]", inner, inner.start_mark.line + 1
+
+
+def _is_at_end(path: str, length: int) -> bool:
+    """Tell whether a key of a path ends there."""
+    return path[length : length + 1] in (".", "[", ":")
+
+
+def _entries(path: Path) -> list[Entry]:
     try:
         text = path.read_text(encoding="utf-8")
         value = yaml_text.load(text)
@@ -70,8 +136,8 @@ def _entries(path: Path) -> list[tuple[str, int, object]]:
     values = cast("dict[object, object]", value).values()
     # Not a merge key, which would make more values than keys: it is unknown here anyway.
     return [
-        (str(key.value), key.start_mark.line + 1, value)
-        for (key, _), value in zip(keys, values, strict=False)
+        Entry(path, str(key.value), key.start_mark.line + 1, value, node)
+        for (key, node), value in zip(keys, values, strict=False)
     ]
 
 
@@ -91,6 +157,6 @@ def _scalar(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _suggestion(name: str, parameters: Mapping[str, object]) -> str:
-    close = difflib.get_close_matches(name, parameters, 1)
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean {close[0].replace('_', '-')}?" if close else ""

@@ -6,28 +6,44 @@ import gc
 import json
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvloop
 
-from apidiscovery_service.app.settings import Address, Settings
+from apidiscovery_service.app.guard import Guard
+from apidiscovery_service.app.listeners import GrpcListener, HttpListener
+from apidiscovery_service.app.settings import Settings
+from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
+from apidiscovery_service.grpc_api.registry_service import RegistryService
 from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
+from apidiscovery_service.http_gateway import Gateway, Site
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.manifests import Manifests
+from apidiscovery_service.sources.registrations import Registrations
+from apidiscovery_service.sources.upstreams.follower import Upstreams
+from apidiscovery_service.storage import Store, StoreUnavailable
+from apidiscovery_service.storage.claims import Claims
+from apidiscovery_service.storage.holders import own_holder
+from apidiscovery_service.storage.urls import open_store
 
 # How long requests may go on after SIGTERM; the longest honest one takes a fraction of a second.
 DRAIN_S = 5.0
+
+# Between attempts to read a store that is not there yet.
+_STORE_RETRY_S = 0.5
 
 _log = structlog.get_logger(__name__)
 
@@ -37,9 +53,11 @@ def run(settings: Settings) -> None:
 
     Raises:
         InvalidManifests: A manifest cannot be read at the start.
+        InvalidConfiguration: A file that the settings name cannot be used.
+        StoreRefused: The store cannot be used at all.
         OSError: An address cannot be listened on, or the ready file cannot be written.
     """
-    uvloop.run(_Process(settings).serve())
+    uvloop.run(_serve(settings))
 
 
 def software_version() -> str:
@@ -50,17 +68,41 @@ def software_version() -> str:
         return "0"
 
 
+async def _serve(settings: Settings) -> None:
+    # Bodies are made in threads; more of them would only wait for each other.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    store = await open_store(str(settings.store), settings.etcd)
+    try:
+        await _Process(settings, store).serve()
+    finally:
+        await store.close()
+
+
 class _Process:
     """Everything that runs, once."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._ready = False
         self._stopping = asyncio.Event()
         self._metrics = Metrics()
+        self._guard = Guard(settings.security, self._metrics)
         self._registry = Registry()
         self._encoding = CurrentEncoding(self._registry)
-        self._manifests = Manifests(settings.manifests, self._registry, self._metrics)
+        declarations = Declarations(self._registry)
+        self._manifests = Manifests(settings.manifests, declarations, self._metrics)
+        self._registrations = Registrations(store, declarations)
+        self._claims = Claims(store, own_holder())
+        self._claims.register("owners", self._registrations.expire_owners)
+        self._upstreams = Upstreams(
+            store,
+            self._registry,
+            declarations,
+            self._claims,
+            self._metrics,
+            specs=[upstream_spec(upstream) for upstream in settings.upstreams],
+            services=service_settings(settings),
+        )
         self._checks = self._make_checks()
         self._registry.subscribe(_Observer(self._metrics, self._registry.snapshot))
 
@@ -70,7 +112,7 @@ class _Process:
         checks.add("log", lambda: None)
         checks.add(
             "local-sources",
-            lambda: None if self._ready else "catalogue and manifests are still being read",
+            lambda: None if self._ready else "catalogue, manifests and store are still being read",
             ["readyz"],
         )
         checks.add(
@@ -78,14 +120,13 @@ class _Process:
             lambda: "process is shutting down" if self._stopping.is_set() else None,
             ["readyz"],
         )
-        checks.add_warnings(self._manifests.warnings)
+        for part in (self._manifests, self._registrations, self._upstreams, self._guard):
+            checks.add_warnings(part.warnings)
         return checks
 
     async def serve(self) -> None:
         """Listen, read the sources, say so, and serve until told to stop."""
         loop = asyncio.get_running_loop()
-        # Bodies are made in threads; more of them would only wait for each other.
-        loop.set_default_executor(ThreadPoolExecutor(2))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         http, grpc = self._http(), self._grpc()
@@ -99,27 +140,44 @@ class _Process:
                 failure = error
             finally:
                 await self._drain(http, grpc)
+        # Now that nobody polls: a poll under way would take it for a failure of the upstream.
+        self._upstreams.close()
         if failure is not None:
             raise failure
 
     async def _serve(
-        self, tasks: asyncio.TaskGroup, http: HttpServer | None, grpc: GrpcServer | None
+        self, tasks: asyncio.TaskGroup, http: HttpListener | None, grpc: GrpcListener | None
     ) -> None:
-        grpc_port = await grpc.start(str(self._settings.grpc)) if grpc else 0
-        if not await self._load():
-            return
         if grpc is not None:
-            await grpc.set_ready()
-        addresses = {
-            "http": _actual(self._settings.http, http.port if http else 0),
-            "grpc": _actual(self._settings.grpc, grpc_port),
-        }
-        with _announced(self._settings.ready_file, addresses):
-            _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
-            watching = tasks.create_task(self._manifests.watch())
-            await self._stopping.wait()
-            watching.cancel()
-        _log.info("stopping", drain_s=DRAIN_S)
+            await grpc.start()
+        reloading = tasks.create_task(self._guard.follow())
+        following: list[asyncio.Task[None]] = [reloading]
+        try:
+            if not await self._load():
+                return
+            following += [tasks.create_task(follow()) for follow in self._followers()]
+            if grpc is not None:
+                await grpc.set_ready()
+            addresses = {
+                "http": str(http.address) if http else None,
+                "grpc": str(grpc.address) if grpc else None,
+            }
+            with _announced(self._settings.ready_file, addresses):
+                _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
+                await self._stopping.wait()
+            _log.info("stopping", drain_s=DRAIN_S)
+        finally:
+            for task in following:
+                task.cancel()
+
+    def _followers(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """Return what keeps the sources up to date, each until it is cancelled."""
+        return (
+            self._manifests.watch,
+            self._registrations.follow,
+            self._upstreams.follow,
+            self._claims.run,
+        )
 
     async def _load(self) -> bool:
         """Read the local sources; False if told to stop before the end."""
@@ -139,36 +197,66 @@ class _Process:
             await self._manifests.load()
             if self._settings.catalog == "kubernetes":
                 self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
+            await _patiently(self._registrations.load)
+            await _patiently(self._upstreams.load)
 
-    async def _drain(self, http: HttpServer | None, grpc: GrpcServer | None) -> None:
+    async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
         """Stop both servers side by side."""
         self._stopping.set()
         stops = [server.stop(DRAIN_S) for server in (http, grpc) if server is not None]
         await asyncio.gather(*stops)
 
-    def _http(self) -> HttpServer | None:
+    def _http(self) -> HttpListener | None:
         address = self._settings.http
         if address is None:
             return None
         site = Site(self._checks, self._metrics, self._settings.gates, version=software_version())
-        gateway = Gateway(self._encoding, site, lambda: self._ready)
-        server = HttpServer(gateway, address.host, address.port)
+        gateway = Gateway(self._encoding, site, lambda: self._ready, self._guard.access)
+        listener = HttpListener(address, gateway, self._guard.tls)
         # Port 0 has become a number only now.
-        site.server_address = _actual(address, server.port) or ""
-        return server
+        site.server_address = str(listener.address)
+        return listener
 
-    def _grpc(self) -> GrpcServer | None:
-        if self._settings.grpc is None:
+    def _grpc(self) -> GrpcListener | None:
+        address = self._settings.grpc
+        if address is None:
             return None
-        return GrpcServer(
-            DiscoveryService(
-                self._registry,
-                self._encoding,
-                self._settings.gates,
-                self._metrics,
-                lambda: self._ready,
-            )
+        discovery = DiscoveryService(
+            self._registry,
+            self._encoding,
+            self._settings.gates,
+            self._metrics,
+            ready=lambda: self._ready,
+            statuses=self._statuses,
         )
+        registry = RegistryService(
+            self._registrations,
+            self._metrics,
+            self._guard.call_access,
+            ready=lambda: self._ready,
+        )
+        server = GrpcServer(discovery, self._guard.interceptors(self._metrics), [registry])
+        return GrpcListener(address, server, self._guard.tls)
+
+    def _statuses(self) -> list[SourceStatus]:
+        broken = [
+            SourceStatus(f"manifests:{path}", SourceState.STALE, error=str(error))
+            for path, error in self._manifests.problems.items()
+        ]
+        return [*broken, *self._upstreams.states()]
+
+
+async def _patiently(load: Callable[[], Awaitable[None]]) -> None:
+    """Load from the store, and wait for it as long as it takes."""
+    told = False
+    while True:
+        try:
+            return await load()
+        except StoreUnavailable as error:
+            if not told:
+                _log.warning("the store is not there, waiting for it", error=str(error))
+            told = True
+            await asyncio.sleep(_STORE_RETRY_S)
 
 
 @contextlib.contextmanager
@@ -202,10 +290,6 @@ class _Observer:
                 self._metrics.aggregations.inc()
         self._before = snapshot
         self._metrics.groups.set(snapshot.core.size + snapshot.named.size)
-
-
-def _actual(address: Address | None, port: int) -> str | None:
-    return None if address is None else str(Address(address.host, port))
 
 
 @contextlib.contextmanager

@@ -69,11 +69,16 @@ class View:
         both = f"{snapshot.core.etag}\n{snapshot.named.etag}\n"
         return hashlib.sha512(both.encode()).hexdigest().upper()
 
+    @property
+    def groups(self) -> Iterator[PublishedGroup]:
+        """The groups in scope, in document order."""
+        return (group for _, run in self._placed() for group in run.groups)
+
     @cached_property
     def head(self) -> bytes:
         """What every answer of GetDiscovery begins with: ETag and hashes."""
         parts = [wire.delimited(_ETAG, self.etag.encode())]
-        parts += [_group_hash(group) for _, run in self._placed() for group in run.groups]
+        parts += [_group_hash(group) for group in self.groups]
         return b"".join(parts)
 
     @cached_property

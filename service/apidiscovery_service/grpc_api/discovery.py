@@ -2,23 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2
-from google.protobuf.any_pb2 import Any as ProtoAny
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
-    status_pb2,
 )
-from grpc_status import rpc_status
 
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.grpc_api import answers
+from apidiscovery_service.grpc_api.errors import abort, abort_invalid, counted
+from apidiscovery_service.grpc_api.provenance import list_sources, provenance
 from apidiscovery_service.grpc_api.requests import (
     InvalidRequest,
     NoCommonVersion,
@@ -29,6 +28,7 @@ from apidiscovery_service.grpc_api.requests import (
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.source_status import SourceStatus
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
 
@@ -36,6 +36,7 @@ SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_nam
 _LAST_WORD_S = 0.5
 
 _GetContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.GetDiscoveryRequest, bytes]
+_ListContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.ListSourcesRequest, bytes]
 _WatchContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.WatchDiscoveryRequest, bytes]
 
 
@@ -48,16 +49,21 @@ class DiscoveryService:
         gates: Which document versions are served.
         metrics: Where calls and watches are counted.
         ready: Whether the local sources are in the snapshot.
+        statuses: The sources about which there is something to tell.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is another part of the server
         self,
         registry: Registry,
         encoding: CurrentEncoding,
         gates: FeatureGates,
         metrics: Metrics,
+        *,
         ready: Callable[[], bool] = lambda: True,
+        statuses: Callable[[], Iterable[SourceStatus]] = tuple,
     ) -> None:
+        self._registry = registry
+        self._statuses = statuses
         self._encoding = encoding
         self._views = answers.Views(encoding.current)
         self._offered = gates.aggregated_versions
@@ -77,6 +83,11 @@ class DiscoveryService:
                 "GetDiscovery": grpc.unary_unary_rpc_method_handler(
                     self.get,
                     request_deserializer=discovery_pb2.GetDiscoveryRequest.FromString,
+                    response_serializer=_as_it_is,
+                ),
+                "ListSources": grpc.unary_unary_rpc_method_handler(
+                    self.list_sources,
+                    request_deserializer=discovery_pb2.ListSourcesRequest.FromString,
                     response_serializer=_as_it_is,
                 ),
                 "WatchDiscovery": grpc.unary_stream_rpc_method_handler(
@@ -105,14 +116,24 @@ class DiscoveryService:
 
     async def get(self, request: discovery_pb2.GetDiscoveryRequest, context: _GetContext) -> bytes:
         """Answer GetDiscovery."""
-        with self._counted("GetDiscovery", context):
+        with counted(self._metrics, "GetDiscovery", context):
             view = self._views.view(await self._choose(context, request))
+            # Before anything is awaited: the registry goes on, the view does not.
+            told = provenance(self._registry, view.groups) if request.with_provenance else b""
             if request.if_none_match.strip('"') == view.etag:
-                return view.not_modified
+                return view.not_modified + told
             if request.HasField("known_groups"):
                 delta = await asyncio.to_thread(view.delta, request.known_groups.hashes)
-                return view.head + answers.with_delta(delta)
-            return await view.whole()
+                return view.head + answers.with_delta(delta) + told
+            return await view.whole() + told
+
+    async def list_sources(
+        self, _request: discovery_pb2.ListSourcesRequest, context: _ListContext
+    ) -> bytes:
+        """Answer ListSources."""
+        with counted(self._metrics, "ListSources", context):
+            await self._see_that_it_serves(context)
+            return list_sources(self._registry, self._statuses()).SerializeToString()
 
     async def watch(
         self, request: discovery_pb2.WatchDiscoveryRequest, context: _WatchContext
@@ -122,12 +143,12 @@ class DiscoveryService:
         Between two messages nothing is queued: the next one tells the difference between what was
         sent last and what is there once the caller has taken it.
         """
-        with self._counted("WatchDiscovery", context):
+        with counted(self._metrics, "WatchDiscovery", context):
             chosen = await self._choose(context, request)
             try:
                 silence_s = heartbeat_s(request)
             except InvalidRequest as error:
-                await _abort_invalid(context, error)
+                await abort_invalid(context, error.violations)
             with self._watching() as changed:
                 # grpc can lose the cancellation of a handler that is just writing. The stubs want a
                 # callback of a class that does not exist.
@@ -175,23 +196,6 @@ class DiscoveryService:
         return answers.heartbeat(view.etag) if quiet else None, view.state
 
     @contextlib.contextmanager
-    def _counted(
-        self, method: str, context: grpc.aio.ServicerContext[Any, bytes]
-    ) -> Generator[None]:
-        code = "OK"
-        try:
-            yield
-        except asyncio.CancelledError:
-            code = "CANCELLED"
-            raise
-        except BaseException:
-            # Typed as a StatusCode; before abort has set it, it is a bare 0.
-            code = getattr(context.code(), "name", "UNKNOWN")
-            raise
-        finally:
-            self._metrics.grpc_requests.labels(method, code).inc()
-
-    @contextlib.contextmanager
     def _watching(self) -> Generator[asyncio.Event]:
         changed = asyncio.Event()
         self._changed.add(changed)
@@ -205,18 +209,21 @@ class DiscoveryService:
                 self._unwatched.set()
             self._metrics.grpc_watchers.dec()
 
+    async def _see_that_it_serves(self, context: grpc.aio.ServicerContext[Any, bytes]) -> None:
+        if not self._ready() or self._stopping:
+            what = "stopping" if self._stopping else "still reading its sources"
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"the server is {what}")
+
     async def _choose(
         self,
         context: grpc.aio.ServicerContext[Any, bytes],
         request: discovery_pb2.GetDiscoveryRequest | discovery_pb2.WatchDiscoveryRequest,
     ) -> Selection:
-        if not self._ready() or self._stopping:
-            what = "stopping" if self._stopping else "still reading its sources"
-            await context.abort(grpc.StatusCode.UNAVAILABLE, f"the server is {what}")
+        await self._see_that_it_serves(context)
         try:
             return selection(request.accept_versions, request.scope, self._offered)
         except InvalidRequest as error:
-            await _abort_invalid(context, error)
+            await abort_invalid(context, error.violations)
         except NoCommonVersion as error:
             await _abort_no_version(context, error)
 
@@ -234,17 +241,6 @@ async def _set_by(event: asyncio.Event, deadline: float) -> bool:
         return False
 
 
-async def _abort_invalid(
-    context: grpc.aio.ServicerContext[Any, bytes], error: InvalidRequest
-) -> NoReturn:
-    violations = [
-        error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.message)
-        for v in error.violations
-    ]
-    details = error_details_pb2.BadRequest(field_violations=violations)
-    await _abort(context, code_pb2.INVALID_ARGUMENT, str(error), details)
-
-
 async def _abort_no_version(
     context: grpc.aio.ServicerContext[Any, bytes], error: NoCommonVersion
 ) -> NoReturn:
@@ -257,22 +253,4 @@ async def _abort_no_version(
         for version in error.offered
     ]
     details = error_details_pb2.PreconditionFailure(violations=violations)
-    await _abort(context, code_pb2.FAILED_PRECONDITION, str(error), details)
-
-
-async def _abort(
-    context: grpc.aio.ServicerContext[Any, bytes],
-    code: int,
-    message: str,
-    details: error_details_pb2.BadRequest | error_details_pb2.PreconditionFailure,
-) -> NoReturn:
-    """End a call with a rich status.
-
-    Source: google.rpc error_details.proto, by grpcio-status.
-    """
-    packed = ProtoAny()
-    packed.Pack(details)
-    rich = status_pb2.Status(code=code, message=message, details=[packed])
-    status = rpc_status.to_status(rich)  # pyright: ignore[reportUnknownMemberType] - google.rpc again
-    context.set_trailing_metadata(status.trailing_metadata)
-    await context.abort(status.code, status.details)
+    await abort(context, code_pb2.FAILED_PRECONDITION, str(error), details)

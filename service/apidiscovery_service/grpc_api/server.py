@@ -1,6 +1,8 @@
-"""The gRPC server: DiscoveryService, standard health and reflection on one address."""
+"""The gRPC server: our services, standard health and reflection on one address."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Protocol
 
 import grpc
 import grpc.aio
@@ -18,21 +20,60 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
     # Two servers on one port would share its connections at random.
     ("grpc.so_reuseport", 0),
+    # Of one connection; a client with more to ask waits.
+    ("grpc.max_concurrent_streams", 1000),
+    # A connection without calls ends; one with calls is asked whether its client is still there,
+    # which also shows whatever lies between that it is not idle.
+    ("grpc.max_connection_idle_ms", 300_000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Clients may ask as well, but not without end.
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
 )
 
 
-class GrpcServer:
-    """Serves DiscoveryService until stopped; not serving, by its health, until told."""
+class Service(Protocol):
+    """A service beside DiscoveryService.
 
-    def __init__(self, discovery: DiscoveryService) -> None:
+    Attributes:
+        name: Its full name.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return what registers the service with a server."""
+        ...
+
+
+class GrpcServer:
+    """Serves DiscoveryService until stopped; not serving, by its health, until told.
+
+    Args:
+        discovery: Its watches are ended when the server stops.
+        interceptors: Stand around every call.
+        services: What is served beside it.
+    """
+
+    def __init__(
+        self,
+        discovery: DiscoveryService,
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+        services: Sequence[Service] = (),
+    ) -> None:
         self._discovery = discovery
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(options=_OPTIONS)
-        self._server.add_generic_rpc_handlers((discovery.handler(),))
+        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+        self._names = (SERVICE, *(service.name for service in services))
+        handlers = (discovery.handler(), *(service.handler() for service in services))
+        self._server.add_generic_rpc_handlers(handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (
-                SERVICE,
+                *self._names,
                 health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
                 reflection.SERVICE_NAME,
             ),
@@ -67,5 +108,5 @@ class GrpcServer:
         await self._server.stop(max(0.0, end - loop.time()))
 
     async def _set(self, status: int) -> None:
-        for service in ("", SERVICE):
+        for service in ("", *self._names):
             await self._health.set(service, status)

@@ -7,15 +7,18 @@ date) is therefore one look-up: it allocates no document, negotiates nothing and
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, TypeAlias
 
 import structlog
 
+from apidiscovery_service.access import Role
+from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
+from apidiscovery_service.http_gateway.admission import Doorkeeper, Refused
 from apidiscovery_service.http_gateway.messages import Request, Response
-from apidiscovery_service.http_gateway.respond import Site, respond
+from apidiscovery_service.http_gateway.respond import Site, refusal, respond
 from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.metrics import RequestLabels, RequestStats
 
@@ -61,11 +64,17 @@ class Gateway:
         encoding: What is served.
         site: What answers depend on besides.
         ready: Whether the local sources are in the snapshot; discovery is 503 until then.
+        access: Who may ask for what; None lets everybody ask for everything.
     """
 
     def __init__(
-        self, encoding: CurrentEncoding, site: Site, ready: Callable[[], bool] = lambda: True
+        self,
+        encoding: CurrentEncoding,
+        site: Site,
+        ready: Callable[[], bool] = lambda: True,
+        access: Access | None = None,
     ) -> None:
+        self._doorkeeper = Doorkeeper(access) if access else None
         self._encoding = encoding
         self._site = site
         self._ready = ready
@@ -82,15 +91,33 @@ class Gateway:
         current = self._encoding.current
         if current is not self._kept_for:
             self._kept, self._kept_for = {}, current
-        answer = self._kept.get(key)
+        # Kept answers are everybody's: whether this caller gets one is decided first.
+        role, answer = Role.ADMIN, None
+        if self._doorkeeper is not None:
+            role, answer = self._admit(self._doorkeeper, scope, key)
         if answer is None:
-            answer = await self._answer(key, scope, current)
+            answer = self._kept.get(key)
+        if answer is None:
+            answer = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
         await send(answer.start)
         await send(answer.body)
         answer.stats.observe(perf_counter() - started)
 
-    async def _answer(self, key: _Key, scope: Scope, current: EncodedSnapshot) -> _Ready:
-        request = _request(key)
+    def _admit(self, doorkeeper: Doorkeeper, scope: Scope, key: _Key) -> tuple[Role, _Ready | None]:
+        """Return the role in which the caller gets an answer, and the refusal if it gets none."""
+        method, path, query, *_ = key
+        client = scope.get("client")
+        port = int(client[1]) if client else 0  # Granian gives text
+        try:
+            role = doorkeeper.role(port, _authorization(scope["headers"]), method, path, query)
+        except Refused as refused:
+            return Role.NONE, self._prepare(method, refusal(_request(key), refused))
+        return role, None
+
+    async def _answer(
+        self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
+    ) -> _Ready:
+        request = replace(_request(key), trusted=trusted)
         response = self._refusal(scope, too_large=key[-1])
         if response is None:
             try:
@@ -173,6 +200,13 @@ def _key(scope: Scope) -> _Key:
         agent.startswith(_HUMAN_AGENTS),
         size > MAX_HEADER_BYTES,
     )
+
+
+def _authorization(headers: Headers) -> bytes | None:
+    for name, value in headers:
+        if name == b"authorization":
+            return value
+    return None
 
 
 def _request(key: _Key) -> Request:

@@ -22,6 +22,7 @@ class Request:
         if_none_match: All If-None-Match lines, joined by commas.
         content_type: The first Content-Type line.
         human: Whether the client is one that people look at: curl, Wget or a browser.
+        trusted: Whether the caller may see what is wrong inside.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Request:
     if_none_match: str = ""
     content_type: str = ""
     human: bool = False
+    trusted: bool = True
 
     def parameters(self) -> dict[str, list[str]]:
         """Return the parameters of the query by name.

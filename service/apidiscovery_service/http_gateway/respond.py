@@ -5,7 +5,14 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from apidiscovery_service import go_json
-from apidiscovery_service.encoding import APIVersions, EncodedSnapshot, compression, plain
+from apidiscovery_service.encoding import (
+    APIResourceList,
+    APIVersions,
+    EncodedSnapshot,
+    Target,
+    compression,
+    plain,
+)
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.errors import NotAcceptable
 from apidiscovery_service.feature_gates import (
@@ -14,6 +21,7 @@ from apidiscovery_service.feature_gates import (
     FeatureGates,
 )
 from apidiscovery_service.health import ENDPOINTS, Checks
+from apidiscovery_service.http_gateway.admission import Refused
 from apidiscovery_service.http_gateway.conditional import none_match
 from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
 from apidiscovery_service.http_gateway.messages import Headers, Request, Response
@@ -35,6 +43,7 @@ from apidiscovery_service.media_type import (
 )
 from apidiscovery_service.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from apidiscovery_service.metrics import NO_PEER_SUFFIX, Metrics
+from apidiscovery_service.model import Freshness
 from apidiscovery_service.snapshot import Snapshot
 
 _MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
@@ -100,6 +109,17 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
             return _missing(request, target, encoded)
 
 
+def refusal(request: Request, refused: Refused) -> Response:
+    """Answer a caller who gets no answer, as kube-apiserver does."""
+    if refused.code == 429:  # noqa: PLR2004 - Too Many Requests
+        response = _text(429, f"{refused.message}\n")
+        return replace(response, headers=[*response.headers, (b"retry-after", refused.retry_after)])
+    response = _negotiated_status(request, refused.status)
+    if refused.code == 403:  # noqa: PLR2004 - Forbidden
+        return replace(response, headers=[*response.headers, _NO_SNIFF])
+    return response
+
+
 # Discovery documents.
 
 
@@ -108,6 +128,10 @@ async def _document(
 ) -> Response:
     if target.plain is not None and not encoded.serves(target.plain):
         return _missing(request, _above(target), encoded)
+    if _is_stale(target.plain, encoded):
+        # Its own form has no word for that. Source: k8s.io/kube-aggregator
+        # pkg/apiserver/handler_proxy.go:ServeHTTP.
+        return _text(503, "service unavailable\n", target.endpoint)
     if target.restful:
         refused = _restful_refusal(request, _MEDIA_TYPES)
         if refused is not None:
@@ -275,6 +299,14 @@ def _invalid_timeout(request: Request) -> PlainDocument | None:
     return plain.status(400, "BadRequest", message)
 
 
+def _is_stale(target: Target | None, encoded: EncodedSnapshot) -> bool:
+    """Tell whether a document is of a group-version that is only known as it was."""
+    if not isinstance(target, APIResourceList):
+        return False
+    version = encoded.version(target.group, target.version)
+    return version is not None and version.freshness == Freshness.STALE
+
+
 def _above(target: DocumentRoute) -> MissingRoute:
     """Return what is missing when a document is not there: `/api/...` belongs to go-restful."""
     return MissingRoute("") if target.endpoint == "/api/{version}" else MissingRoute()
@@ -319,8 +351,14 @@ def _health(request: Request, target: HealthRoute, checks: Checks) -> Response:
     parameters = request.parameters()
     report = checks.report(target.endpoint, parameters.get("exclude", ()))
     if not report.passed:
-        return _text(500, report.text, endpoint)
+        return _text(500, report.text if request.trusted else _unwarned(report.text), endpoint)
     return _text(200, report.text if "verbose" in parameters else "ok", endpoint)
+
+
+def _unwarned(text: str) -> str:
+    """Return a report without its warnings, which tell of files and upstreams."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("warn: "))
 
 
 def _single_check(target: HealthRoute, checks: Checks) -> Response:

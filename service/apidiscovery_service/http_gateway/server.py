@@ -28,6 +28,7 @@ _MAX_CONNECTIONS = 4096
 _MAX_READ_BYTES = 1024 * 1024
 _HEADER_TIMEOUT_MS = 30_000
 _PING_EVERY_MS = 30_000
+_MAX_STREAMS = 250  # as Go's server has
 _PING_TIMEOUT_S = 10
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -64,6 +65,7 @@ class _OwnSocketServer(Server):
             http2_settings=HTTP2Settings(
                 keep_alive_interval=_PING_EVERY_MS,
                 keep_alive_timeout=_PING_TIMEOUT_S,
+                max_concurrent_streams=_MAX_STREAMS,
                 max_headers_size=_MAX_READ_BYTES,
             ),
             log_level=LogLevels.error,

@@ -37,18 +37,23 @@ class InvalidField(Exception):
 
     Attributes:
         path: Keys and indices from the document to the field.
+        others: Further fields that are wrong, where the reader goes on to find them.
     """
 
-    def __init__(self, path: Path, message: str) -> None:
+    def __init__(self, path: Path, message: str, others: "tuple[InvalidField, ...]" = ()) -> None:
         super().__init__(message)
         self.path = path
+        self.others = others
 
 
 def path_text(path: Path) -> str:
     """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        if isinstance(step, int) or "." in step:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
     return text
 
 
@@ -78,7 +83,7 @@ class Node:
         """
         fields = self.value
         if not _is_mapping(fields):
-            raise self.fail(f"want an object, got {self._seen()}")
+            raise self.fail(f"want an object, got {self.seen()}")
         for name in fields:
             if not isinstance(name, str):
                 raise self.fail(f"want field names, got {name!r}")
@@ -96,15 +101,16 @@ class Node:
         """Return each element of a list as `read` makes it."""
         elements = self.value
         if not _is_list(elements):
-            raise self.fail(f"want a list, got {self._seen()}")
+            raise self.fail(f"want a list, got {self.seen()}")
         return tuple(read(Node(value, (*self.path, i))) for i, value in enumerate(elements))
 
     def text(self) -> str:
         if not isinstance(self.value, str):
-            raise self.fail(f"want a string, got {self._seen()}")
+            raise self.fail(f"want a string, got {self.seen()}")
         return self.value
 
-    def _seen(self) -> str:
+    def seen(self) -> str:
+        """Return what the value is, for an error."""
         for kind, name in ((dict, "an object"), (list, "a list"), (str, "a string")):
             if isinstance(self.value, kind):
                 return name

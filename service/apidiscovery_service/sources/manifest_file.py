@@ -1,24 +1,27 @@
-"""One manifest file, YAML or JSON, into the offers that stand in it.
+"""One manifest file, YAML or JSON, into what it declares.
 
 A file is split into documents as kubectl does it, at lines that begin with `---`; each document
 is JSON if it begins like JSON, else YAML. Reading keeps no positions: only when a field is wrong
 is the document read again, to find its line.
 """
 
-import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, TypeGuard, cast
 
 import orjson
 import yaml
 
 from apidiscovery_service.errors import InvalidDocument
-from apidiscovery_service.model import Offer, Version
+from apidiscovery_service.model import Offer
 from apidiscovery_service.sources import yaml_text
+from apidiscovery_service.sources.api_service import ApiService, read_api_service
+from apidiscovery_service.sources.crd import read_crd
+from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.discovery_list import (
     API_VERSIONS,
     KIND,
@@ -33,21 +36,74 @@ from apidiscovery_service.sources.yaml_text import Unparsable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
-# A discovery list with its path in the document.
-_PlacedList: TypeAlias = tuple[Path, list[tuple[str, tuple[Version, ...]]]]
+# Enough to mend a file by. Finding the line of one takes as long as reading its document.
+MAX_ERRORS = 100
+
+DocumentKind: TypeAlias = Literal["groups", "crd", "apiservice"]
+Content: TypeAlias = tuple[Offer, ...] | CustomResourceDefinition | ApiService
 
 # What follows on the line belongs to the document.
 _SEPARATOR = re.compile(r"^---(?=[ \t\r]|$)", re.MULTILINE)
-_UNDERSTOOD = f"{KIND} of {' or '.join(API_VERSIONS)}, or a v1 List of such"
+
+# What str.splitlines takes for the end of a line.
+_LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+# Of metadata, where anything here goes by it.
+_SET_BY_SERVERS = ("creationTimestamp", "deletionTimestamp", "managedFields")
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
-    """A document of a file.
+class _Type:
+    """A type of object that is understood beside discovery lists."""
+
+    kind: str
+    api_version: str
+    read: Callable[[Node], CustomResourceDefinition | ApiService]
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+
+_TYPES = (
+    _Type("CustomResourceDefinition", "apiextensions.k8s.io/v1", read_crd),
+    _Type("APIService", "apiregistration.k8s.io/v1", read_api_service),
+)
+_UNDERSTOOD = ", ".join(
+    (
+        f"{KIND} of {' or '.join(API_VERSIONS)}",
+        *(f"{known.kind} of {known.api_version}" for known in _TYPES),
+        "or a list of such",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An object in a file; a list of objects is as many documents.
+
+    Attributes:
+        number: Of the document in the file, counted from 1.
+        kind: What it is.
+        name: Its metadata.name; empty for most discovery lists, which need none.
+        value: The object as it stands there, as a JSON value.
+        content: What it declares.
+    """
+
+    number: int
+    kind: DocumentKind
+    name: str
+    value: object
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The text of a document.
 
     Attributes:
         number: Counted from 1.
-        first_line: Line of the file where its text begins, counted from 1.
+        first_line: Line of the file where it begins, counted from 1.
     """
 
     number: int
@@ -55,61 +111,234 @@ class _Document:
     text: str
 
 
-def read_manifest(path: FilePath) -> tuple[Offer, ...]:
-    """Return what a manifest file offers, in its order.
+def read_manifest(path: FilePath) -> Declared:
+    """Return what a manifest file declares, in its order.
 
     Raises:
         InvalidDocument: The file cannot be read, is no YAML or JSON, or holds anything but
-            discovery lists; the error says which document, line and field.
+            discovery lists, CustomResourceDefinitions and APIServices; the error says which
+            document, line and field, and has all that is wrong with the others as well.
     """
+    return declared(_read(_text(path), str(path)))
+
+
+def declared(documents: Iterable[Document]) -> Declared:
+    """Return what documents declare together, in their order."""
     offers: list[Offer] = []
-    rank = 0
-    owners: dict[tuple[str, str], int] = {}
-    for document in _documents(_text(path)):
+    crds: list[CustomResourceDefinition] = []
+    api_services: list[ApiService] = []
+    for document in documents:
+        content = document.content
+        if isinstance(content, CustomResourceDefinition):
+            crds.append(content)
+        elif isinstance(content, ApiService):
+            api_services.append(content)
+        else:
+            offers += content
+    return Declared(tuple(offers), tuple(crds), tuple(api_services))
+
+
+def read_documents(text: str, file: str, *, applied: bool = False) -> list[Document]:
+    """Return the objects in a text, in its order.
+
+    Args:
+        text: YAML or JSON, one document or several.
+        file: What errors call it.
+        applied: Whether this server is asked to take the objects, and then decides itself on their
+            status and on what servers set of the metadata: what the text says of these is not
+            looked at, as by kube-apiserver. Otherwise it counts, and has to be valid.
+
+    Raises:
+        InvalidDocument: As `read_manifest`.
+    """
+    return list(_read(text, file, applied=applied))
+
+
+def _read(text: str, file: str, *, applied: bool = False) -> Iterator[Document]:
+    """Yield the objects in a text one by one; what was wrong with any is raised at the end."""
+    reader = _Reader(applied=applied)
+    errors: list[InvalidDocument] = []
+    for part in _documents(text.removeprefix("\ufeff")):
         try:
-            groups = list(_groups(_parse(document)))
-            _claim(groups, document.number, owners)
+            yield from reader.read(_parse(part), part.number)
         except InvalidField as error:
-            raise _placed(error, path, document) from None
+            errors += _placed(error, file, part)
         except Unparsable as error:
-            line = document.first_line + min(error.line, document.text.rstrip().count("\n"))
-            raise _invalid(path, str(error), document.number, line) from None
-        for _, listed in groups:
-            offers += ordered_offers(listed, rank)
-            rank += len(listed)
-    return tuple(offers)
+            line = part.first_line + min(error.line, part.text.rstrip().count("\n"))
+            errors.append(_invalid(file, str(error), part.number, line))
+        if len(errors) > MAX_ERRORS:
+            more = _invalid(file, f"has more errors than the {MAX_ERRORS} that are shown")
+            errors[MAX_ERRORS:] = [more]
+            break
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
 
 
-def _invalid(path: FilePath, message: str, document: int = 0, line: int = 0) -> InvalidDocument:
-    return InvalidDocument(message, file=str(path), document=document, line=line, field="")
+class _Reader:
+    """Reads the documents of one text one after the other."""
+
+    def __init__(self, *, applied: bool) -> None:
+        self._applied = applied
+        self._rank = 0
+        # What was declared in which document: group-versions, and objects by kind and name.
+        self._owners: dict[tuple[str, str], int] = {}
+
+    def read(self, value: object, number: int) -> Iterator[Document]:
+        """Yield each object of a document.
+
+        Raises:
+            InvalidField: Fields are not as they must be, or declare what is declared already;
+                after everything that can be read.
+        """
+        wrong: list[InvalidField] = []
+        for node, among in _objects(Node(value)):
+            try:
+                yield self._object(node, number, among)
+            except InvalidField as error:
+                wrong += (error, *error.others)
+        if wrong:
+            raise InvalidField(wrong[0].path, str(wrong[0]), tuple(wrong[1:]))
+
+    def _object(self, node: Node, number: int, among: _Type | None) -> Document:
+        """Read an object; `among` is the type of the list in which it stands."""
+        node = _typed(node, among) if among else node
+        kind, api_version = type_ = _type_of(node)
+        if among and type_ != (among.kind, among.api_version):
+            raise _not_understood(node, kind, api_version, among)
+        for known in _TYPES:
+            if type_ == (known.kind, known.api_version):
+                content = known.read(_as_applied(node) if self._applied else node)
+                where = (*node.path, "metadata", "name")
+                self._claim((known.kind, content.name), content.name, where, number)
+                short: DocumentKind = "apiservice" if isinstance(content, ApiService) else "crd"
+                return Document(number, short, content.name, node.value, content)
+        if kind == KIND and api_version in API_VERSIONS:
+            offers = self._groups(node, number)
+            return Document(number, "groups", _name_of(node), node.value, offers)
+        raise _not_understood(node, kind, api_version)
+
+    def _groups(self, node: Node, number: int) -> tuple[Offer, ...]:
+        groups = read_list(node)
+        for place, (group, versions) in enumerate(groups):
+            for version_place, version in enumerate(versions):
+                name = "/".join(filter(None, (group, version.version)))
+                where = ("items", place, "versions", version_place, "version")
+                self._claim((KIND, name), name, (*node.path, *where), number)
+        offers = ordered_offers(groups, self._rank)
+        self._rank += len(groups)
+        return tuple(offers)
+
+    def _claim(self, key: tuple[str, str], name: str, where: Path, number: int) -> None:
+        """Note which document declares something; nothing may be declared twice in a file."""
+        if key in self._owners:
+            raise InvalidField(where, f"{name} is already in document {self._owners[key]}")
+        self._owners[key] = number
+
+
+def _type_of(node: Node) -> tuple[str, str]:
+    fields = node.mapping()
+    kind = fields["kind"].text() if "kind" in fields else ""
+    return kind, fields["apiVersion"].text() if "apiVersion" in fields else ""
+
+
+def _objects(node: Node) -> Iterator[tuple[Node, _Type | None]]:
+    """Yield each object of a document, with the type of the list in which it stands, if any."""
+    type_ = _type_of(node)
+    for known in _TYPES:
+        if type_ == (known.list_kind, known.api_version):
+            yield from ((item, known) for item in _items(node))
+            return
+    yield from ((one, None) for one in (_items(node) if type_ == ("List", "v1") else (node,)))
+
+
+def _name_of(node: Node) -> str:
+    fields = node.mapping()
+    metadata = fields["metadata"].mapping() if "metadata" in fields else {}
+    return metadata["name"].text() if "name" in metadata else ""
+
+
+def _as_applied(node: Node) -> Node:
+    """Return an object without what its server decides on, whatever anybody else says.
+
+    Source: k8s.io/apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and
+    k8s.io/kube-aggregator pkg/registry/apiservice/strategy.go: PrepareForCreate, PrepareForUpdate;
+    k8s.io/apiserver pkg/registry/rest/meta.go:FillObjectMetaSystemFields.
+    """
+    kept = {name: value for name, value in _object_value(node).items() if name != "status"}
+    if _is_object(metadata := kept.get("metadata")):
+        kept["metadata"] = {k: v for k, v in metadata.items() if k not in _SET_BY_SERVERS}
+    return Node(kept, node.path)
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    fields = node.mapping("kind", "apiVersion", "metadata", "items")
+    return fields["items"].items(lambda item: item) if "items" in fields else ()
+
+
+def _typed(item: Node, known: _Type) -> Node:
+    """Return an item of a typed list with the type that it may leave out there."""
+    given = item.mapping()
+    kind = {} if "kind" in given else {"kind": known.kind}
+    api_version = {} if "apiVersion" in given else {"apiVersion": known.api_version}
+    if not kind and not api_version:
+        return item
+    return Node({**api_version, **kind, **_object_value(item)}, item.path)
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
+
+
+def _object_value(node: Node) -> dict[str, object]:
+    return node.value if _is_object(node.value) else {}
+
+
+def _not_understood(
+    node: Node, kind: str, api_version: str, among: _Type | None = None
+) -> InvalidField:
+    """Return the error of a type; `among` is that of the list in which it stands."""
+    if (among and kind != among.kind) or kind not in (
+        KIND,
+        "List",
+        *(name for t in _TYPES for name in (t.kind, t.list_kind)),
+    ):
+        return InvalidField((*node.path, "kind"), f"want {_UNDERSTOOD}, got {kind[:100]!r}")
+    seen = f"{api_version[:100]!r} of {kind}"
+    return InvalidField((*node.path, "apiVersion"), f"want {_UNDERSTOOD}, got {seen}")
+
+
+def _invalid(file: str, message: str, document: int = 0, line: int = 0) -> InvalidDocument:
+    return InvalidDocument(message, file=file, document=document, line=line)
 
 
 def _text(path: FilePath) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise _invalid(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
+            raise _invalid(str(path), f"larger than {MAX_FILE_BYTES >> 20} MiB")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise _invalid(path, f"cannot be read: {error.strerror or error}") from None
+        raise _invalid(str(path), f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise _invalid(path, f"not UTF-8: {error.reason}", line=line) from None
+        raise _invalid(str(path), f"not UTF-8: {error.reason}", line=line) from None
 
 
-def _documents(text: str) -> Iterator[_Document]:
+def _documents(text: str) -> Iterator[_Text]:
     """Yield the documents that hold anything; empty ones count for the number all the same."""
-    start, number = 0, 1
+    start, number, line = 0, 1, 1
     for end, after in [*((m.start(), m.end()) for m in _SEPARATOR.finditer(text)), (len(text), 0)]:
         part = text[start:end]
-        if any(line.strip() and not line.lstrip().startswith("#") for line in part.splitlines()):
-            yield _Document(number, text.count("\n", 0, start) + 1, part)
+        if any(found[0].strip()[:1] not in ("", "#") for found in _LINE.finditer(part)):
+            yield _Text(number, line, part)
             number += 1
         elif start:
             number += 1
+        line += text.count("\n", start, end)
         start = after
 
 
-def _parse(document: _Document) -> object:
+def _parse(document: _Text) -> object:
     if document.text.lstrip()[:1] not in ("{", "["):
         return yaml_text.load(document.text)
     try:
@@ -128,79 +357,55 @@ def _check_json(text: str) -> None:
     try:
         json.loads(text, object_pairs_hook=_without_duplicates)
     except Unparsable:
-        with contextlib.suppress(yaml.YAMLError):
-            yaml_text.check(text)  # JSON is YAML, and that knows the line
+        _raise_with_line(text)
         raise
     except RecursionError:
         raise Unparsable("nested too deeply") from None
 
 
+def _raise_with_line(text: str) -> None:
+    """Raise what is wrong with a JSON text as YAML, which it mostly is: that has lines."""
+    try:
+        yaml_text.load(text)
+    except Unparsable as error:
+        if error.line:
+            raise
+
+
 def _without_duplicates(pairs: list[tuple[str, object]]) -> None:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) != len(keys):
+    if len(dict(pairs)) != len(pairs):
+        keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise Unparsable(f"the key {twice[:100]!r} is there twice")
 
 
-def _groups(value: object) -> Iterator[_PlacedList]:
-    """Yield each discovery list in a document with its path."""
-    node = Node(value)
-    if _type_of(node) != ("List", "v1"):
-        yield node.path, _read(node)
-        return
-    fields = node.mapping("kind", "apiVersion", "metadata", "items")
-    for item in fields["items"].items(lambda item: item) if "items" in fields else ():
-        yield item.path, _read(item)
+def _placed(error: InvalidField, file: str, document: _Text) -> list[InvalidDocument]:
+    """Return the error of a field with its line, and those of further ones with theirs."""
+    root = _composed(document.text)
+    return [
+        InvalidDocument(
+            str(one),
+            file=file,
+            document=document.number,
+            line=document.first_line + _line(root, one.path),
+            field=path_text(one.path),
+        )
+        for one in (error, *error.others)[: MAX_ERRORS + 1]
+    ]
 
 
-def _type_of(node: Node) -> tuple[str, str]:
-    fields = node.mapping()
-    kind = fields["kind"].text() if "kind" in fields else ""
-    return kind, fields["apiVersion"].text() if "apiVersion" in fields else ""
-
-
-def _read(node: Node) -> list[tuple[str, tuple[Version, ...]]]:
-    kind, api_version = _type_of(node)
-    if kind not in (KIND, "List"):
-        raise InvalidField((*node.path, "kind"), f"want {_UNDERSTOOD}, got {kind[:100]!r}")
-    if kind == "List" or api_version not in API_VERSIONS:
-        seen = f"{api_version[:100]!r} of {kind}"
-        raise InvalidField((*node.path, "apiVersion"), f"want {_UNDERSTOOD}, got {seen}")
-    return read_list(node)
-
-
-def _claim(lists: list[_PlacedList], document: int, owners: dict[tuple[str, str], int]) -> None:
-    """Note which document offers which group-version; none may be offered twice in a file."""
-    for path, groups in lists:
-        for place, (group, versions) in enumerate(groups):
-            for version_place, version in enumerate(versions):
-                name = (group, version.version)
-                if name in owners:
-                    raise InvalidField(
-                        (*path, "items", place, "versions", version_place, "version"),
-                        f"{'/'.join(filter(None, name))} is already in document {owners[name]}",
-                    )
-                owners[name] = document
-
-
-def _placed(error: InvalidField, path: FilePath, document: _Document) -> InvalidDocument:
-    return InvalidDocument(
-        str(error),
-        file=str(path),
-        document=document.number,
-        line=document.first_line + _line(document.text, error.path),
-        field=path_text(error.path),
-    )
-
-
-def _line(text: str, path: Path) -> int:
-    """Return the line within a document, from 0, of a field or of the closest that is there."""
+def _composed(text: str) -> yaml.Node | None:
+    """Return a YAML text with its positions; None if it is none."""
     try:
-        yaml_text.check(text)
-        node = yaml.compose(text, yaml.CSafeLoader)
+        yaml_text.load(text)
+        return yaml.compose(text, yaml.CSafeLoader)
     except (Unparsable, yaml.YAMLError, ValueError):
-        return 0  # JSON that is no YAML, such as one with a surrogate pair escaped
-    line = 0
+        return None  # JSON that is no YAML, such as one with a surrogate pair escaped
+
+
+def _line(root: yaml.Node | None, path: Path) -> int:
+    """Return the line within a document, from 0, of a field or of the closest that is there."""
+    line, node = 0, root
     for step in path:
         found = _child(node, step)
         if found is None:
@@ -216,6 +421,7 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | N
             if key.value == step:
                 return key.start_mark.line, value
     elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-        value = cast("list[yaml.Node]", node.value)[step]
-        return value.start_mark.line, value
+        values = cast("list[yaml.Node]", node.value)
+        if step < len(values):
+            return values[step].start_mark.line, values[step]
     return None

@@ -17,8 +17,7 @@ import watchfiles
 
 from apidiscovery_service.errors import DiscoveryError, InvalidDocument
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import Contribution, Precedence
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.manifest_file import read_manifest
 
 SUFFIXES = frozenset((".yaml", ".yml", ".json"))
@@ -55,23 +54,23 @@ class InvalidManifests(DiscoveryError):
 class _Outcome:
     """What a look at the files found: decided in a worker thread, applied in the loop's."""
 
-    good: dict[Path, Contribution] = field(default_factory=dict[Path, Contribution])
+    good: dict[Path, Declared] = field(default_factory=dict[Path, Declared])
     bad: dict[Path, InvalidDocument] = field(default_factory=dict[Path, InvalidDocument])
     gone: set[Path] = field(default_factory=set[Path])
 
 
 class Manifests:
-    """Keeps a registry at what the files say.
+    """Keeps declarations at what the files say.
 
     Args:
         paths: Files, and directories whose `.yaml`, `.yml` and `.json` files are read.
-        registry: What to keep up to date.
+        declarations: What to keep up to date.
         metrics: Where loads and errors are counted.
     """
 
-    def __init__(self, paths: Sequence[Path], registry: Registry, metrics: Metrics) -> None:
+    def __init__(self, paths: Sequence[Path], declarations: Declarations, metrics: Metrics) -> None:
         self._paths = tuple(paths)
-        self._registry = registry
+        self._declarations = declarations
         self._metrics = metrics
         self._signatures: dict[Path, _Signature] = {}
         self._problems: dict[Path, InvalidDocument] = {}
@@ -82,8 +81,13 @@ class Manifests:
         return MappingProxyType(self._problems)
 
     def warnings(self) -> list[str]:
-        """Return a line for each problem, for `/readyz?verbose`."""
-        return [f"manifests: {self._problems[path]}" for path in sorted(self._problems)]
+        """Return a line for each problem, for `/readyz?verbose`.
+
+        A name that several origins declare is one too, also where they are no files.
+        """
+        broken = [self._problems[path] for path in sorted(self._problems)]
+        lines = [line for error in broken for line in str(error).splitlines()]
+        return [f"manifests: {line}" for line in (*lines, *self._declarations.conflicts())]
 
     async def load(self) -> None:
         """Read every file for the first time.
@@ -126,18 +130,15 @@ class Manifests:
                 continue
             self._signatures[path] = signature
             try:
-                offers = read_manifest(path)
+                declared = read_manifest(path)
             except InvalidDocument as error:
                 outcome.bad[path] = error
             except Exception as error:  # noqa: BLE001 - one file must not end the watch of all
                 _log.exception("manifest reader failed", file=str(path))
                 message = f"the reader failed: {type(error).__name__}"
-                outcome.bad[path] = InvalidDocument(
-                    message, file=str(path), document=0, line=0, field=""
-                )
+                outcome.bad[path] = InvalidDocument(message, file=str(path))
             else:
-                name = f"manifests:{path}"
-                outcome.good[path] = Contribution(name, Precedence.BUILTIN, offers)
+                outcome.good[path] = declared
         return outcome
 
     def _files(self) -> Iterable[Path]:
@@ -152,35 +153,48 @@ class Manifests:
                     yield member
 
     def _apply(self, outcome: _Outcome) -> None:
-        for path, contribution in outcome.good.items():
+        for path, declared in outcome.good.items():
             self._mend(path)
             self._metrics.manifest_loads.labels("success").inc()
-            _log.info("manifest loaded", file=str(path), offers=len(contribution.offers))
+            _log.info(
+                "manifest loaded",
+                file=str(path),
+                offers=len(declared.offers),
+                crds=len(declared.crds),
+                api_services=len(declared.api_services),
+            )
         for path, error in outcome.bad.items():
             self._break(path, error)
         for path in outcome.gone:
             del self._signatures[path]
             self._mend(path)
             _log.info("manifest gone", file=str(path))
-        withdrawn = [f"manifests:{path}" for path in outcome.gone]
-        self._registry.update(outcome.good.values(), withdrawn)
+        self._declarations.update(
+            {_origin(path): declared for path, declared in outcome.good.items()},
+            map(_origin, outcome.gone),
+        )
 
     def _break(self, path: Path, error: InvalidDocument) -> None:
         self._problems[path] = error
         self._metrics.manifest_errors.labels(str(path)).set(1)
         self._metrics.manifest_loads.labels("error").inc()
-        _log.error(
-            "manifest broken, its last good content is kept",
-            file=error.file,
-            document=error.document,
-            line=error.line,
-            field=error.field,
-            error=error.args[0],
-        )
+        for one in (error, *error.others):
+            _log.error(
+                "manifest broken, its last good content is kept",
+                file=one.file,
+                document=one.document,
+                line=one.line,
+                field=one.field,
+                error=one.args[0],
+            )
 
     def _mend(self, path: Path) -> None:
         if self._problems.pop(path, None) is not None:
             self._metrics.manifest_errors.remove(str(path))
+
+
+def _origin(path: Path) -> str:
+    return f"manifests:{path}"
 
 
 def _signature(path: Path) -> _Signature:

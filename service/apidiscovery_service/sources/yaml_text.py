@@ -1,18 +1,53 @@
-"""YAML from strangers into values.
+"""YAML from strangers into values that JSON can hold.
 
-libyaml builds nested values by recursion in C, where too much nesting ends the process, keeps the
-last of two equal keys without a word, and lets tags run constructors that fail in ways of their
-own. So the events of a document are looked through first: they are flat.
+libyaml finds the events, and values are built from these in one flat pass: PyYAML's own way goes
+down by recursion in C, where too much nesting ends the process, keeps the last of two equal keys
+without a word, takes dates for something else than text, and lets tags run constructors.
+
+Plain scalars are what they are to kubectl: YAML 1.1 as sigs.k8s.io/yaml reads it, but for dates
+and numbers of base 60, which are text there too.
 """
 
-from typing import cast
+import re
+from collections.abc import Callable
+from typing import TypeAlias, TypeGuard
 
 import yaml
 
-# Discovery documents have ten levels.
-MAX_DEPTH = 64
+# Schemas have two levels for each of their fields; the deepest of the golden CRDs has 38.
+MAX_DEPTH = 128
 
-_STRING_TAG = "tag:yaml.org,2002:str"
+# What aliases may stand for in all: nine lines can be a thousand million values.
+MAX_VALUES = 5_000_000
+
+_STRING_TAGS = ("!", "tag:yaml.org,2002:str")
+_MERGE = "<<"
+
+_WORDS: tuple[tuple[str, bool | None], ...] = (
+    ("null", None),
+    ("true", True),
+    ("yes", True),
+    ("on", True),
+    ("false", False),
+    ("no", False),
+    ("off", False),
+)
+_CONSTANTS: dict[str, bool | None] = {
+    form: value for word, value in _WORDS for form in (word, word.capitalize(), word.upper())
+}
+_CONSTANTS.update(dict.fromkeys(("", "~")))
+_INTEGERS: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile(r"[-+]?0b[01_]+"), 2),
+    (re.compile(r"[-+]?0x[0-9a-fA-F_]+"), 16),
+    (re.compile(r"[-+]?0o?[0-7_]+"), 8),
+    (re.compile(r"[-+]?[0-9][0-9_]*"), 10),
+)
+_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_MAX_DIGITS = 400
+_INTEGER_LIMIT = 2**64
+
+_Scalar: TypeAlias = str | int | float | bool | None
 
 
 class Unparsable(Exception):
@@ -31,63 +66,214 @@ def load(text: str) -> object:
     """Return the value of a YAML document, None of an empty one.
 
     Raises:
-        Unparsable: It is no YAML, nested deeper than `MAX_DEPTH`, has a key twice or a tag.
+        Unparsable: It is no YAML, nested deeper than `MAX_DEPTH`, has a key twice, a tag, a number
+            that JSON has not, more than `MAX_VALUES` values, or a second document.
     """
     try:
-        check(text)
-        return cast("object", yaml.load(text, yaml.CSafeLoader))
+        return _Builder(text).build()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise Unparsable(f"no YAML: {error.problem}", mark.line if mark else 0) from None
     except (yaml.YAMLError, ValueError) as error:
         raise Unparsable(f"no YAML: {error}") from None
-    except RecursionError:
-        raise Unparsable("no YAML: a value contains itself") from None
 
 
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line if event.start_mark else 0
+def plain(text: str) -> _Scalar:
+    """Return the value of a scalar without quotes.
+
+    Raises:
+        ValueError: It is infinite, no number, or has some hundred digits.
+    """
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _NO_NUMBER.fullmatch(text):
+        raise ValueError(f"{text} is nothing that JSON has")
+    for pattern, base in _INTEGERS:
+        if pattern.fullmatch(text):
+            return _integer(text.replace("_", ""), base)
+    return float(text.replace("_", "")) if _FLOAT.fullmatch(text) else text
+
+
+def _integer(digits: str, base: int) -> int | float:
+    """Return a number; beyond 64 bits it is a float, as in Go."""
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    number = int(digits.replace("0o", "0") if base == 8 else digits, base)  # noqa: PLR2004
+    return number if -_INTEGER_LIMIT // 2 <= number < _INTEGER_LIMIT else float(number)
+
+
+def _is_mapping(value: object) -> TypeGuard[dict[object, object]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 class _Level:
-    """A mapping or sequence that is open."""
+    """A mapping or sequence that is open.
 
-    def __init__(self, *, mapping: bool) -> None:
-        self._mapping = mapping
-        self._keys: set[str] = set()
-        self._at_key = mapping
-
-    def add(self, event: yaml.Event) -> None:
-        """Take the next key, value or element."""
-        if not self._mapping:
-            return
-        if self._at_key and isinstance(event, yaml.ScalarEvent):
-            key: str = event.value
-            if key in self._keys:
-                raise Unparsable(f"the key {key[:100]!r} is there twice", _line(event))
-            self._keys.add(key)
-        self._at_key = not self._at_key
-
-
-def check(text: str) -> None:
-    """Look through a YAML text without building anything.
-
-    Raises:
-        Unparsable: As `load`.
-        yaml.YAMLError: It is no YAML.
+    Attributes:
+        anchor: Its name for aliases, None for none.
+        before: How many values there were in all when it began.
     """
-    open_levels: list[_Level] = []
-    for event in yaml.parse(text, yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionEndEvent):
-            open_levels.pop()
-            continue
-        if isinstance(event, yaml.NodeEvent):
-            tag = getattr(event, "tag", None)
-            if tag not in (None, "!", _STRING_TAG):
-                raise Unparsable(f"no YAML: tags are not understood, got {tag!r}", _line(event))
-            if open_levels:
-                open_levels[-1].add(event)
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_levels.append(_Level(mapping=isinstance(event, yaml.MappingStartEvent)))
-            if len(open_levels) > MAX_DEPTH:
-                raise Unparsable(f"nested deeper than {MAX_DEPTH} levels", _line(event))
+
+    __slots__ = ("_at_key", "_key", "_merged", "anchor", "before", "value")
+
+    def __init__(
+        self, value: "dict[object, object] | list[object]", anchor: str | None, before: int
+    ) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.before = before
+        self._at_key = True
+        self._key: object = None
+        self._merged: list[dict[object, object]] = []
+
+    def add(self, value: object, line: Callable[[], int], *, merge: bool = False) -> None:
+        """Take the next key, value or element; `merge` marks the key of YAML's merge type."""
+        container = self.value
+        if isinstance(container, list):
+            container.append(value)
+        elif self._at_key:
+            self._take_key(container, _MERGE_KEY if merge else value, line)
+        else:
+            if self._key is _MERGE_KEY:
+                self._merge(value, line)
+            else:
+                container[self._key] = value
+            self._at_key = True
+
+    def _take_key(
+        self, container: dict[object, object], key: object, line: Callable[[], int]
+    ) -> None:
+        if isinstance(key, (dict, list)):
+            raise Unparsable("no YAML: a key is an object or a list", line())
+        if key in container:
+            raise Unparsable(f"the key {str(key)[:100]!r} is there twice", line())
+        if key is not _MERGE_KEY:
+            container[key] = None
+        self._key = key
+        self._at_key = False
+
+    def _merge(self, value: object, line: Callable[[], int]) -> None:
+        found = value if _is_list(value) else [value]
+        for one in found:
+            if not _is_mapping(one):
+                raise Unparsable("no YAML: want an object to merge", line())
+            self._merged.append(one)
+
+    def end(self) -> object:
+        """Return what it has become; a key of its own goes before one merged into it."""
+        if isinstance(self.value, dict):
+            for merged in self._merged:
+                for key, value in merged.items():
+                    self.value.setdefault(key, value)
+        return self.value
+
+
+_MERGE_KEY = object()
+
+
+class _Builder:
+    """Builds the value of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._parser = yaml.CSafeLoader(text)
+        self._open: list[_Level] = []
+        # What an alias may name: the value and how many values it holds; None while it is open.
+        self._anchors: dict[str, tuple[object, int] | None] = {}
+        self._count = 0
+        self._result: object = None
+        self._event: yaml.Event | None = None
+
+    def build(self) -> object:
+        """Go through all events."""
+        try:
+            return self._build()
+        finally:
+            self._parser.dispose()
+
+    def _build(self) -> object:
+        get_event = self._parser.get_event
+        documents = 0
+        while not isinstance(event := get_event(), yaml.StreamEndEvent):
+            self._event = event
+            if isinstance(event, yaml.ScalarEvent):
+                self._scalar(event)
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                self._begin(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._end()
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise Unparsable("no YAML: a second document begins", self._line())
+        return self._result
+
+    def _line(self) -> int:
+        mark = self._event.start_mark if self._event else None
+        return mark.line if mark else 0
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        tag = event.tag
+        value: _Scalar = event.value
+        merge = False
+        if tag is not None:
+            self._check_tag(tag)
+        elif event.implicit[0]:
+            merge = value == _MERGE
+            try:
+                value = plain(event.value)
+            except ValueError as error:
+                raise Unparsable(f"no YAML: {error}", self._line()) from None
+        self._add(value, 1, merge=merge)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, 1)
+
+    def _check_tag(self, tag: str) -> None:
+        if tag not in _STRING_TAGS:
+            raise Unparsable(f"no YAML: tags are not understood, got {tag!r}", self._line())
+
+    def _begin(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
+        if event.tag is not None and event.tag != "!":
+            raise Unparsable(f"no YAML: tags are not understood, got {event.tag!r}", self._line())
+        if len(self._open) == MAX_DEPTH:
+            raise Unparsable(f"nested deeper than {MAX_DEPTH} levels", self._line())
+        value: dict[object, object] | list[object] = (
+            {} if isinstance(event, yaml.MappingStartEvent) else []
+        )
+        self._open.append(_Level(value, event.anchor, self._count))
+        self._count += 1
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+
+    def _end(self) -> None:
+        level = self._open.pop()
+        value = level.end()
+        if level.anchor is not None:
+            self._anchors[level.anchor] = (value, self._count - level.before)
+        self._add(value, 0)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        name = event.anchor or ""
+        if name not in self._anchors:
+            raise Unparsable(f"no YAML: found undefined alias {name!r}", self._line())
+        found = self._anchors[name]
+        if found is None:
+            raise Unparsable("no YAML: a value contains itself", self._line())
+        self._add(*found)
+
+    def _add(self, value: object, count: int, *, merge: bool = False) -> None:
+        """Put a value where it belongs; it stands for so many values not yet counted."""
+        self._count += count
+        if self._count > MAX_VALUES:
+            raise Unparsable(f"more than {MAX_VALUES} values", self._line())
+        if self._open:
+            self._open[-1].add(value, self._line, merge=merge)
+        else:
+            self._result = value

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from apidiscovery.v2 import discovery_pb2 as apidiscovery_dot_v2_dot_discovery__pb2
 from apidiscovery.v2beta1 import discovery_pb2 as apidiscovery_dot_v2beta1_dot_discovery__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'apidiscovery/service/v1/discovery.proto\x12\x17\x61pidiscovery.service.v1\x1a\x1f\x61pidiscovery/v2/discovery.proto\x1a$apidiscovery/v2beta1/discovery.proto\x1a\x1egoogle/protobuf/duration.proto\"~\n\x0bKnownGroups\x12@\n\x06hashes\x18\x01 \x03(\x0b\x32\x30.apidiscovery.service.v1.KnownGroups.HashesEntry\x1a-\n\x0bHashesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xda\x01\n\x13GetDiscoveryRequest\x12\x15\n\rif_none_match\x18\x01 \x01(\t\x12\x41\n\x0f\x61\x63\x63\x65pt_versions\x18\x02 \x03(\x0e\x32(.apidiscovery.service.v1.DocumentVersion\x12-\n\x05scope\x18\x03 \x01(\x0e\x32\x1e.apidiscovery.service.v1.Scope\x12:\n\x0cknown_groups\x18\x04 \x01(\x0b\x32$.apidiscovery.service.v1.KnownGroups\"\xc7\x02\n\x14GetDiscoveryResponse\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12\x38\n\x0cgroup_hashes\x18\x02 \x03(\x0b\x32\".apidiscovery.service.v1.GroupHash\x12<\n\x0cnot_modified\x18\x03 \x01(\x0b\x32$.apidiscovery.service.v1.NotModifiedH\x00\x12\x31\n\x02v2\x18\x04 \x01(\x0b\x32#.apidiscovery.service.v1.DocumentV2H\x00\x12;\n\x07v2beta1\x18\x05 \x01(\x0b\x32(.apidiscovery.service.v1.DocumentV2Beta1H\x00\x12/\n\x05\x64\x65lta\x18\x06 \x01(\x0b\x32\x1e.apidiscovery.service.v1.DeltaH\x00\x42\x08\n\x06result\"\r\n\x0bNotModified\"\'\n\tGroupHash\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\"z\n\nDocumentV2\x12\x34\n\x04\x63ore\x18\x01 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\x12\x36\n\x06groups\x18\x02 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\"\x89\x01\n\x0f\x44ocumentV2Beta1\x12\x39\n\x04\x63ore\x18\x01 \x01(\x0b\x32+.apidiscovery.v2beta1.APIGroupDiscoveryList\x12;\n\x06groups\x18\x02 \x01(\x0b\x32+.apidiscovery.v2beta1.APIGroupDiscoveryList\"P\n\x05\x44\x65lta\x12\x36\n\x07\x63hanged\x18\x01 \x03(\x0b\x32%.apidiscovery.service.v1.ChangedGroup\x12\x0f\n\x07removed\x18\x02 \x03(\t\"\xb3\x01\n\x0c\x43hangedGroup\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\r\x12\x30\n\x02v2\x18\x04 \x01(\x0b\x32\".apidiscovery.v2.APIGroupDiscoveryH\x00\x12:\n\x07v2beta1\x18\x05 \x01(\x0b\x32\'.apidiscovery.v2beta1.APIGroupDiscoveryH\x00\x42\x07\n\x05group\"\xfc\x01\n\x15WatchDiscoveryRequest\x12\x41\n\x0f\x61\x63\x63\x65pt_versions\x18\x01 \x03(\x0e\x32(.apidiscovery.service.v1.DocumentVersion\x12-\n\x05scope\x18\x02 \x01(\x0e\x32\x1e.apidiscovery.service.v1.Scope\x12:\n\x0cknown_groups\x18\x03 \x01(\x0b\x32$.apidiscovery.service.v1.KnownGroups\x12\x35\n\x12heartbeat_interval\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8f\x01\n\x16WatchDiscoveryResponse\x12\x33\n\x07\x63hanges\x18\x01 \x01(\x0b\x32 .apidiscovery.service.v1.ChangesH\x00\x12\x37\n\theartbeat\x18\x02 \x01(\x0b\x32\".apidiscovery.service.v1.HeartbeatH\x00\x42\x07\n\x05\x65vent\"F\n\x07\x43hanges\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12-\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x1e.apidiscovery.service.v1.Delta\"\x19\n\tHeartbeat\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t*j\n\x0f\x44ocumentVersion\x12 \n\x1c\x44OCUMENT_VERSION_UNSPECIFIED\x10\x00\x12\x17\n\x13\x44OCUMENT_VERSION_V2\x10\x01\x12\x1c\n\x18\x44OCUMENT_VERSION_V2BETA1\x10\x02*O\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n\nSCOPE_CORE\x10\x01\x12\x10\n\x0cSCOPE_GROUPS\x10\x02\x12\r\n\tSCOPE_ALL\x10\x03\x32\xf4\x01\n\x10\x44iscoveryService\x12k\n\x0cGetDiscovery\x12,.apidiscovery.service.v1.GetDiscoveryRequest\x1a-.apidiscovery.service.v1.GetDiscoveryResponse\x12s\n\x0eWatchDiscovery\x12..apidiscovery.service.v1.WatchDiscoveryRequest\x1a/.apidiscovery.service.v1.WatchDiscoveryResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'apidiscovery/service/v1/discovery.proto\x12\x17\x61pidiscovery.service.v1\x1a\x1f\x61pidiscovery/v2/discovery.proto\x1a$apidiscovery/v2beta1/discovery.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"~\n\x0bKnownGroups\x12@\n\x06hashes\x18\x01 \x03(\x0b\x32\x30.apidiscovery.service.v1.KnownGroups.HashesEntry\x1a-\n\x0bHashesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf3\x01\n\x13GetDiscoveryRequest\x12\x15\n\rif_none_match\x18\x01 \x01(\t\x12\x41\n\x0f\x61\x63\x63\x65pt_versions\x18\x02 \x03(\x0e\x32(.apidiscovery.service.v1.DocumentVersion\x12-\n\x05scope\x18\x03 \x01(\x0e\x32\x1e.apidiscovery.service.v1.Scope\x12:\n\x0cknown_groups\x18\x04 \x01(\x0b\x32$.apidiscovery.service.v1.KnownGroups\x12\x17\n\x0fwith_provenance\x18\x05 \x01(\x08\"\x88\x03\n\x14GetDiscoveryResponse\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12\x38\n\x0cgroup_hashes\x18\x02 \x03(\x0b\x32\".apidiscovery.service.v1.GroupHash\x12<\n\x0cnot_modified\x18\x03 \x01(\x0b\x32$.apidiscovery.service.v1.NotModifiedH\x00\x12\x31\n\x02v2\x18\x04 \x01(\x0b\x32#.apidiscovery.service.v1.DocumentV2H\x00\x12;\n\x07v2beta1\x18\x05 \x01(\x0b\x32(.apidiscovery.service.v1.DocumentV2Beta1H\x00\x12/\n\x05\x64\x65lta\x18\x06 \x01(\x0b\x32\x1e.apidiscovery.service.v1.DeltaH\x00\x12?\n\nprovenance\x18\x07 \x03(\x0b\x32+.apidiscovery.service.v1.GroupVersionSourceB\x08\n\x06result\"D\n\x12GroupVersionSource\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\"\r\n\x0bNotModified\"\'\n\tGroupHash\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\"z\n\nDocumentV2\x12\x34\n\x04\x63ore\x18\x01 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\x12\x36\n\x06groups\x18\x02 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\"\x89\x01\n\x0f\x44ocumentV2Beta1\x12\x39\n\x04\x63ore\x18\x01 \x01(\x0b\x32+.apidiscovery.v2beta1.APIGroupDiscoveryList\x12;\n\x06groups\x18\x02 \x01(\x0b\x32+.apidiscovery.v2beta1.APIGroupDiscoveryList\"P\n\x05\x44\x65lta\x12\x36\n\x07\x63hanged\x18\x01 \x03(\x0b\x32%.apidiscovery.service.v1.ChangedGroup\x12\x0f\n\x07removed\x18\x02 \x03(\t\"\xb3\x01\n\x0c\x43hangedGroup\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\x10\n\x08position\x18\x03 \x01(\r\x12\x30\n\x02v2\x18\x04 \x01(\x0b\x32\".apidiscovery.v2.APIGroupDiscoveryH\x00\x12:\n\x07v2beta1\x18\x05 \x01(\x0b\x32\'.apidiscovery.v2beta1.APIGroupDiscoveryH\x00\x42\x07\n\x05group\"\xfc\x01\n\x15WatchDiscoveryRequest\x12\x41\n\x0f\x61\x63\x63\x65pt_versions\x18\x01 \x03(\x0e\x32(.apidiscovery.service.v1.DocumentVersion\x12-\n\x05scope\x18\x02 \x01(\x0e\x32\x1e.apidiscovery.service.v1.Scope\x12:\n\x0cknown_groups\x18\x03 \x01(\x0b\x32$.apidiscovery.service.v1.KnownGroups\x12\x35\n\x12heartbeat_interval\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8f\x01\n\x16WatchDiscoveryResponse\x12\x33\n\x07\x63hanges\x18\x01 \x01(\x0b\x32 .apidiscovery.service.v1.ChangesH\x00\x12\x37\n\theartbeat\x18\x02 \x01(\x0b\x32\".apidiscovery.service.v1.HeartbeatH\x00\x42\x07\n\x05\x65vent\"F\n\x07\x43hanges\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12-\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x1e.apidiscovery.service.v1.Delta\"\x19\n\tHeartbeat\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\"\x14\n\x12ListSourcesRequest\"G\n\x13ListSourcesResponse\x12\x30\n\x07sources\x18\x01 \x03(\x0b\x32\x1f.apidiscovery.service.v1.Source\"\xdc\x01\n\x06Source\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x05 \x01(\t\x12\x44\n\x0egroup_versions\x18\x06 \x03(\x0b\x32,.apidiscovery.service.v1.OfferedGroupVersion\"]\n\x13OfferedGroupVersion\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x11\n\tfreshness\x18\x03 \x01(\t\x12\x13\n\x0bshadowed_by\x18\x04 \x01(\t*j\n\x0f\x44ocumentVersion\x12 \n\x1c\x44OCUMENT_VERSION_UNSPECIFIED\x10\x00\x12\x17\n\x13\x44OCUMENT_VERSION_V2\x10\x01\x12\x1c\n\x18\x44OCUMENT_VERSION_V2BETA1\x10\x02*O\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n\nSCOPE_CORE\x10\x01\x12\x10\n\x0cSCOPE_GROUPS\x10\x02\x12\r\n\tSCOPE_ALL\x10\x03*w\n\x0bSourceState\x12\x1c\n\x18SOURCE_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14SOURCE_STATE_CURRENT\x10\x01\x12\x16\n\x12SOURCE_STATE_STALE\x10\x02\x12\x18\n\x14SOURCE_STATE_PENDING\x10\x03\x32\xde\x02\n\x10\x44iscoveryService\x12k\n\x0cGetDiscovery\x12,.apidiscovery.service.v1.GetDiscoveryRequest\x1a-.apidiscovery.service.v1.GetDiscoveryResponse\x12s\n\x0eWatchDiscovery\x12..apidiscovery.service.v1.WatchDiscoveryRequest\x1a/.apidiscovery.service.v1.WatchDiscoveryResponse0\x01\x12h\n\x0bListSources\x12+.apidiscovery.service.v1.ListSourcesRequest\x1a,.apidiscovery.service.v1.ListSourcesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,38 +37,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_KNOWNGROUPS_HASHESENTRY']._loaded_options = None
   _globals['_KNOWNGROUPS_HASHESENTRY']._serialized_options = b'8\001'
-  _globals['_DOCUMENTVERSION']._serialized_start=1934
-  _globals['_DOCUMENTVERSION']._serialized_end=2040
-  _globals['_SCOPE']._serialized_start=2042
-  _globals['_SCOPE']._serialized_end=2121
-  _globals['_KNOWNGROUPS']._serialized_start=171
-  _globals['_KNOWNGROUPS']._serialized_end=297
-  _globals['_KNOWNGROUPS_HASHESENTRY']._serialized_start=252
-  _globals['_KNOWNGROUPS_HASHESENTRY']._serialized_end=297
-  _globals['_GETDISCOVERYREQUEST']._serialized_start=300
-  _globals['_GETDISCOVERYREQUEST']._serialized_end=518
-  _globals['_GETDISCOVERYRESPONSE']._serialized_start=521
-  _globals['_GETDISCOVERYRESPONSE']._serialized_end=848
-  _globals['_NOTMODIFIED']._serialized_start=850
-  _globals['_NOTMODIFIED']._serialized_end=863
-  _globals['_GROUPHASH']._serialized_start=865
-  _globals['_GROUPHASH']._serialized_end=904
-  _globals['_DOCUMENTV2']._serialized_start=906
-  _globals['_DOCUMENTV2']._serialized_end=1028
-  _globals['_DOCUMENTV2BETA1']._serialized_start=1031
-  _globals['_DOCUMENTV2BETA1']._serialized_end=1168
-  _globals['_DELTA']._serialized_start=1170
-  _globals['_DELTA']._serialized_end=1250
-  _globals['_CHANGEDGROUP']._serialized_start=1253
-  _globals['_CHANGEDGROUP']._serialized_end=1432
-  _globals['_WATCHDISCOVERYREQUEST']._serialized_start=1435
-  _globals['_WATCHDISCOVERYREQUEST']._serialized_end=1687
-  _globals['_WATCHDISCOVERYRESPONSE']._serialized_start=1690
-  _globals['_WATCHDISCOVERYRESPONSE']._serialized_end=1833
-  _globals['_CHANGES']._serialized_start=1835
-  _globals['_CHANGES']._serialized_end=1905
-  _globals['_HEARTBEAT']._serialized_start=1907
-  _globals['_HEARTBEAT']._serialized_end=1932
-  _globals['_DISCOVERYSERVICE']._serialized_start=2124
-  _globals['_DISCOVERYSERVICE']._serialized_end=2368
+  _globals['_DOCUMENTVERSION']._serialized_start=2540
+  _globals['_DOCUMENTVERSION']._serialized_end=2646
+  _globals['_SCOPE']._serialized_start=2648
+  _globals['_SCOPE']._serialized_end=2727
+  _globals['_SOURCESTATE']._serialized_start=2729
+  _globals['_SOURCESTATE']._serialized_end=2848
+  _globals['_KNOWNGROUPS']._serialized_start=204
+  _globals['_KNOWNGROUPS']._serialized_end=330
+  _globals['_KNOWNGROUPS_HASHESENTRY']._serialized_start=285
+  _globals['_KNOWNGROUPS_HASHESENTRY']._serialized_end=330
+  _globals['_GETDISCOVERYREQUEST']._serialized_start=333
+  _globals['_GETDISCOVERYREQUEST']._serialized_end=576
+  _globals['_GETDISCOVERYRESPONSE']._serialized_start=579
+  _globals['_GETDISCOVERYRESPONSE']._serialized_end=971
+  _globals['_GROUPVERSIONSOURCE']._serialized_start=973
+  _globals['_GROUPVERSIONSOURCE']._serialized_end=1041
+  _globals['_NOTMODIFIED']._serialized_start=1043
+  _globals['_NOTMODIFIED']._serialized_end=1056
+  _globals['_GROUPHASH']._serialized_start=1058
+  _globals['_GROUPHASH']._serialized_end=1097
+  _globals['_DOCUMENTV2']._serialized_start=1099
+  _globals['_DOCUMENTV2']._serialized_end=1221
+  _globals['_DOCUMENTV2BETA1']._serialized_start=1224
+  _globals['_DOCUMENTV2BETA1']._serialized_end=1361
+  _globals['_DELTA']._serialized_start=1363
+  _globals['_DELTA']._serialized_end=1443
+  _globals['_CHANGEDGROUP']._serialized_start=1446
+  _globals['_CHANGEDGROUP']._serialized_end=1625
+  _globals['_WATCHDISCOVERYREQUEST']._serialized_start=1628
+  _globals['_WATCHDISCOVERYREQUEST']._serialized_end=1880
+  _globals['_WATCHDISCOVERYRESPONSE']._serialized_start=1883
+  _globals['_WATCHDISCOVERYRESPONSE']._serialized_end=2026
+  _globals['_CHANGES']._serialized_start=2028
+  _globals['_CHANGES']._serialized_end=2098
+  _globals['_HEARTBEAT']._serialized_start=2100
+  _globals['_HEARTBEAT']._serialized_end=2125
+  _globals['_LISTSOURCESREQUEST']._serialized_start=2127
+  _globals['_LISTSOURCESREQUEST']._serialized_end=2147
+  _globals['_LISTSOURCESRESPONSE']._serialized_start=2149
+  _globals['_LISTSOURCESRESPONSE']._serialized_end=2220
+  _globals['_SOURCE']._serialized_start=2223
+  _globals['_SOURCE']._serialized_end=2443
+  _globals['_OFFEREDGROUPVERSION']._serialized_start=2445
+  _globals['_OFFEREDGROUPVERSION']._serialized_end=2538
+  _globals['_DISCOVERYSERVICE']._serialized_start=2851
+  _globals['_DISCOVERYSERVICE']._serialized_end=3201
 # @@protoc_insertion_point(module_scope)

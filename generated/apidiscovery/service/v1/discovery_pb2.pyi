@@ -9,6 +9,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -72,6 +73,32 @@ SCOPE_ALL: Scope.ValueType  # 3
 """Both."""
 Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
+class _SourceState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SourceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SourceState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SOURCE_STATE_UNSPECIFIED: _SourceState.ValueType  # 0
+    SOURCE_STATE_CURRENT: _SourceState.ValueType  # 1
+    """What it offers is what it serves now."""
+    SOURCE_STATE_STALE: _SourceState.ValueType  # 2
+    """It cannot be reached or read; what it offers is the last that was known."""
+    SOURCE_STATE_PENDING: _SourceState.ValueType  # 3
+    """It has not been heard of yet."""
+
+class SourceState(_SourceState, metaclass=_SourceStateEnumTypeWrapper):
+    """SourceState tells how far a source can be believed."""
+
+SOURCE_STATE_UNSPECIFIED: SourceState.ValueType  # 0
+SOURCE_STATE_CURRENT: SourceState.ValueType  # 1
+"""What it offers is what it serves now."""
+SOURCE_STATE_STALE: SourceState.ValueType  # 2
+"""It cannot be reached or read; what it offers is the last that was known."""
+SOURCE_STATE_PENDING: SourceState.ValueType  # 3
+"""It has not been heard of yet."""
+Global___SourceState: _TypeAlias = SourceState  # noqa: Y015
+
 @_typing.final
 class KnownGroups(_message.Message):
     """KnownGroups is what a caller already holds."""
@@ -124,11 +151,14 @@ class GetDiscoveryRequest(_message.Message):
     ACCEPT_VERSIONS_FIELD_NUMBER: _builtins.int
     SCOPE_FIELD_NUMBER: _builtins.int
     KNOWN_GROUPS_FIELD_NUMBER: _builtins.int
+    WITH_PROVENANCE_FIELD_NUMBER: _builtins.int
     if_none_match: _builtins.str
     """The ETag of the document that the caller holds, with or without its double quotes; empty for
     none. An ETag is that of one scope.
     """
     scope: Global___Scope.ValueType
+    with_provenance: _builtins.bool
+    """Whether to say which source serves each group-version."""
     @_builtins.property
     def accept_versions(self) -> _containers.RepeatedScalarFieldContainer[Global___DocumentVersion.ValueType]:
         """The document versions that the caller can read, the one it likes best first; empty means v2.
@@ -146,10 +176,11 @@ class GetDiscoveryRequest(_message.Message):
         accept_versions: _abc.Iterable[Global___DocumentVersion.ValueType] | None = ...,
         scope: Global___Scope.ValueType = ...,
         known_groups: Global___KnownGroups | None = ...,
+        with_provenance: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["known_groups", b"known_groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_versions", b"accept_versions", "if_none_match", b"if_none_match", "known_groups", b"known_groups", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_versions", b"accept_versions", "if_none_match", b"if_none_match", "known_groups", b"known_groups", "scope", b"scope", "with_provenance", b"with_provenance"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -165,6 +196,7 @@ class GetDiscoveryResponse(_message.Message):
     V2_FIELD_NUMBER: _builtins.int
     V2BETA1_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
     etag: _builtins.str
     """The ETag of the scope asked for, unquoted. For SCOPE_CORE and SCOPE_GROUPS the upper-case hex
     SHA-512 that HTTP sends for /api and /apis; for SCOPE_ALL the upper-case hex SHA-512 of those
@@ -184,6 +216,10 @@ class GetDiscoveryResponse(_message.Message):
     def v2beta1(self) -> Global___DocumentV2Beta1: ...
     @_builtins.property
     def delta(self) -> Global___Delta: ...
+    @_builtins.property
+    def provenance(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupVersionSource]:
+        """The source of every group-version in scope, in document order; only when asked for."""
+
     def __init__(
         self,
         *,
@@ -193,16 +229,46 @@ class GetDiscoveryResponse(_message.Message):
         v2: Global___DocumentV2 | None = ...,
         v2beta1: Global___DocumentV2Beta1 | None = ...,
         delta: Global___Delta | None = ...,
+        provenance: _abc.Iterable[Global___GroupVersionSource] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "not_modified", b"not_modified", "result", b"result", "v2", b"v2", "v2beta1", b"v2beta1"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "etag", b"etag", "group_hashes", b"group_hashes", "not_modified", b"not_modified", "result", b"result", "v2", b"v2", "v2beta1", b"v2beta1"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "etag", b"etag", "group_hashes", b"group_hashes", "not_modified", b"not_modified", "provenance", b"provenance", "result", b"result", "v2", b"v2", "v2beta1", b"v2beta1"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["not_modified", "v2", "v2beta1", "delta"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
 Global___GetDiscoveryResponse: _TypeAlias = GetDiscoveryResponse  # noqa: Y015
+
+@_typing.final
+class GroupVersionSource(_message.Message):
+    """GroupVersionSource names the source that serves a group-version."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """Empty for the core group."""
+    version: _builtins.str
+    source: _builtins.str
+    """The name of the source, as ListSources has it."""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        version: _builtins.str = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "source", b"source", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupVersionSource: _TypeAlias = GroupVersionSource  # noqa: Y015
 
 @_typing.final
 class NotModified(_message.Message):
@@ -494,3 +560,118 @@ class Heartbeat(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class ListSourcesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesRequest: _TypeAlias = ListSourcesRequest  # noqa: Y015
+
+@_typing.final
+class ListSourcesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Source]:
+        """Sorted by name."""
+
+    def __init__(
+        self,
+        *,
+        sources: _abc.Iterable[Global___Source] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sources", b"sources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
+
+@_typing.final
+class Source(_message.Message):
+    """Source is something that offers group-versions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    GROUP_VERSIONS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Kind and name, such as `catalog`, `manifests:apis.yaml` or `upstream:east`."""
+    state: Global___SourceState.ValueType
+    error: _builtins.str
+    """Why the source is stale; empty when it is not."""
+    address: _builtins.str
+    """Where it is asked, without credentials; empty for local ones."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Since when the state is this; absent where it is not known."""
+
+    @_builtins.property
+    def group_versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___OfferedGroupVersion]:
+        """What it offers, in the order of names."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: Global___SourceState.ValueType = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str = ...,
+        address: _builtins.str = ...,
+        group_versions: _abc.Iterable[Global___OfferedGroupVersion] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "error", b"error", "group_versions", b"group_versions", "name", b"name", "since", b"since", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Source: _TypeAlias = Source  # noqa: Y015
+
+@_typing.final
+class OfferedGroupVersion(_message.Message):
+    """OfferedGroupVersion is a group-version of a source."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    FRESHNESS_FIELD_NUMBER: _builtins.int
+    SHADOWED_BY_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """Empty for the core group."""
+    version: _builtins.str
+    freshness: _builtins.str
+    """`Current` or `Stale`."""
+    shadowed_by: _builtins.str
+    """The source that serves it instead, by precedence; empty when this one does."""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        version: _builtins.str = ...,
+        freshness: _builtins.str = ...,
+        shadowed_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["freshness", b"freshness", "group", b"group", "shadowed_by", b"shadowed_by", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OfferedGroupVersion: _TypeAlias = OfferedGroupVersion  # noqa: Y015

@@ -53,6 +53,11 @@ class DiscoveryServiceStub:
                 request_serializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.WatchDiscoveryRequest.SerializeToString,
                 response_deserializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.WatchDiscoveryResponse.FromString,
                 _registered_method=True)
+        self.ListSources = channel.unary_unary(
+                '/apidiscovery.service.v1.DiscoveryService/ListSources',
+                request_serializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.ListSourcesRequest.SerializeToString,
+                response_deserializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.ListSourcesResponse.FromString,
+                _registered_method=True)
 
 
 class DiscoveryServiceServicer:
@@ -90,6 +95,16 @@ class DiscoveryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSources(self, request, context):
+        """ListSources tells where what is served comes from: every source, how it is, and which
+        group-versions it offers.
+
+        Errors: UNAVAILABLE until the local sources have been read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DiscoveryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -102,6 +117,11 @@ def add_DiscoveryServiceServicer_to_server(servicer, server):
                     servicer.WatchDiscovery,
                     request_deserializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.WatchDiscoveryRequest.FromString,
                     response_serializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.WatchDiscoveryResponse.SerializeToString,
+            ),
+            'ListSources': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSources,
+                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.ListSourcesRequest.FromString,
+                    response_serializer=apidiscovery_dot_service_dot_v1_dot_discovery__pb2.ListSourcesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -167,6 +187,33 @@ class DiscoveryService:
             '/apidiscovery.service.v1.DiscoveryService/WatchDiscovery',
             apidiscovery_dot_service_dot_v1_dot_discovery__pb2.WatchDiscoveryRequest.SerializeToString,
             apidiscovery_dot_service_dot_v1_dot_discovery__pb2.WatchDiscoveryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/apidiscovery.service.v1.DiscoveryService/ListSources',
+            apidiscovery_dot_service_dot_v1_dot_discovery__pb2.ListSourcesRequest.SerializeToString,
+            apidiscovery_dot_service_dot_v1_dot_discovery__pb2.ListSourcesResponse.FromString,
             options,
             channel_credentials,
             insecure,

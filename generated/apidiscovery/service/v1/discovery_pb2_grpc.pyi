@@ -57,6 +57,12 @@ class DiscoveryServiceStub:
     Errors: those of GetDiscovery; UNAVAILABLE when the server stops, upon which the caller should
     go on elsewhere with the groups it knows by then.
     """
+    ListSources: _grpc.UnaryUnaryMultiCallable[_discovery_pb2.ListSourcesRequest, _discovery_pb2.ListSourcesResponse]
+    """ListSources tells where what is served comes from: every source, how it is, and which
+    group-versions it offers.
+
+    Errors: UNAVAILABLE until the local sources have been read.
+    """
 
 @_typing.type_check_only
 class DiscoveryServiceAsyncStub(DiscoveryServiceStub):
@@ -86,6 +92,12 @@ class DiscoveryServiceAsyncStub(DiscoveryServiceStub):
 
     Errors: those of GetDiscovery; UNAVAILABLE when the server stops, upon which the caller should
     go on elsewhere with the groups it knows by then.
+    """
+    ListSources: _aio.UnaryUnaryMultiCallable[_discovery_pb2.ListSourcesRequest, _discovery_pb2.ListSourcesResponse]  # type: ignore[assignment]
+    """ListSources tells where what is served comes from: every source, how it is, and which
+    group-versions it offers.
+
+    Errors: UNAVAILABLE until the local sources have been read.
     """
 
 class DiscoveryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -125,6 +137,18 @@ class DiscoveryServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: those of GetDiscovery; UNAVAILABLE when the server stops, upon which the caller should
         go on elsewhere with the groups it knows by then.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSources(
+        self,
+        request: _discovery_pb2.ListSourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_discovery_pb2.ListSourcesResponse, _abc.Awaitable[_discovery_pb2.ListSourcesResponse]]:
+        """ListSources tells where what is served comes from: every source, how it is, and which
+        group-versions it offers.
+
+        Errors: UNAVAILABLE until the local sources have been read.
         """
 
 def add_DiscoveryServiceServicer_to_server(servicer: DiscoveryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,336 @@
+"""What the commands over gRPC share: connection options, errors as kubectl words them."""
+
+import functools
+import ipaddress
+import os
+import re
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import click
+
+# Read by grpc when it is imported: what it logs on stderr of a failed handshake, we tell.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import grpc
+
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._http import DEFAULT_TIMEOUT_S
+from apidiscovery_client._registry import CallRefused, FieldProblem, GrpcServer, RegistryClient
+from apidiscovery_client._table import printable
+from apidiscovery_client.cli._connection import Timeout
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FAILED = 1
+
+# The reason of a Kubernetes Status (meta/v1 types.go `StatusReason`) for a status of gRPC.
+_REASONS = {
+    grpc.StatusCode.INVALID_ARGUMENT: "Invalid",
+    grpc.StatusCode.UNAUTHENTICATED: "Unauthorized",
+    grpc.StatusCode.PERMISSION_DENIED: "Forbidden",
+    grpc.StatusCode.NOT_FOUND: "NotFound",
+    grpc.StatusCode.ALREADY_EXISTS: "AlreadyExists",
+    grpc.StatusCode.ABORTED: "Conflict",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "TooManyRequests",
+    grpc.StatusCode.UNAVAILABLE: "ServiceUnavailable",
+    grpc.StatusCode.INTERNAL: "InternalError",
+    grpc.StatusCode.UNIMPLEMENTED: "MethodNotAllowed",
+}
+_IN_MANIFEST = re.compile(
+    r"manifests\[[0-9]+\](?:\.documents\[(?P<document>[0-9]{1,9})\])?(?:\.content$)?\.?(?P<path>.*)"
+)
+# How a server ends its message that has more to tell than details of an error can hold.
+_MORE = re.compile(r"\band ([0-9]+) more$")
+# Errors that may be those of a part of a request; the others would be the same for every part.
+_OF_A_PART = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,  # too large, unless the server says to come later
+    }
+)
+
+
+class Address(click.ParamType[str]):
+    """`host:port`."""
+
+    name = "host:port"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the address as it is given; fail for anything else."""
+        host, _, port = value.rpartition(":")
+        is_host = re.fullmatch(r"\[[0-9a-fA-F:.%]+\]|[^\s:/@\[\]\x00-\x1f\x7f]+", host)
+        if not is_host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 1 << 16:
+            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:50051", param, ctx)
+        return value
+
+
+_FILE = click.Path(exists=True, dir_okay=False, readable=True)
+_OPTIONS = (
+    click.option(
+        "--grpc-server",
+        type=Address(),
+        envvar="APIDISCOVERY_GRPC_SERVER",
+        default="127.0.0.1:50051",
+        show_default=True,
+        show_envvar=True,
+        help="The address and port of the server for gRPC.",
+    ),
+    click.option(
+        "--token",
+        envvar="APIDISCOVERY_TOKEN",
+        show_envvar=True,
+        help="Bearer token for authentication to the server.",
+    ),
+    click.option("--token-file", type=_FILE, help="Path to a file that holds the bearer token."),
+    click.option(
+        "--certificate-authority",
+        type=_FILE,
+        help="Path to a cert file for the certificate authority.",
+    ),
+    click.option(
+        "--client-certificate", type=_FILE, help="Path to a client certificate file for TLS."
+    ),
+    click.option("--client-key", type=_FILE, help="Path to a client key file for TLS."),
+    click.option(
+        "--tls-server-name",
+        help="Name that the server's certificate must have, by default that of --grpc-server.",
+    ),
+    click.option(
+        "--plaintext",
+        "--insecure",
+        is_flag=True,
+        help="Do without TLS; the default for this machine, where no other option asks for TLS.",
+    ),
+    click.option(
+        "--request-timeout",
+        type=Timeout(),
+        default=f"{DEFAULT_TIMEOUT_S:g}s",
+        show_default=True,
+        help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Flags:
+    grpc_server: str
+    token: str | None
+    token_file: str | None
+    certificate_authority: str | None
+    client_certificate: str | None
+    client_key: str | None
+    tls_server_name: str | None
+    plaintext: bool
+    request_timeout: float
+
+    @property
+    def host(self) -> str:
+        return self.grpc_server.rpartition(":")[0].strip("[]")
+
+    @property
+    def is_local(self) -> bool:
+        with suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return self.host == "localhost"
+
+    @property
+    def names_tls(self) -> bool:
+        """Whether an option makes sense with TLS only."""
+        return bool(
+            self.certificate_authority
+            or self.client_certificate
+            or self.client_key
+            or self.tls_server_name
+        )
+
+
+def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Callable[..., None]:
+    """Add the connection options to a command, which gets a client and returns if all went well.
+
+    Errors of a call are told as kubectl tells those of a server, and the exit code is 1 then.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        flags = {name: kwargs.pop(name) for name in _Flags.__dataclass_fields__}
+        server = _server(_Flags(**flags))  # type: ignore[arg-type] # click has converted them
+        with RegistryClient(server) as client:
+            try:
+                went_well = command(client, *args, **kwargs)
+            except CallRefused as refused:
+                tell_refusal(refused)
+                went_well = False
+        if not went_well:
+            click.get_current_context().exit(FAILED)
+
+    for option in reversed(_OPTIONS):
+        option(run)
+    return run
+
+
+def _server(flags: _Flags) -> GrpcServer:
+    if flags.plaintext and flags.names_tls:
+        raise click.UsageError("--plaintext cannot be used together with options for TLS")
+    is_plain = flags.plaintext or (flags.is_local and not flags.names_tls)
+    token = _token(flags)
+    if token and is_plain and not flags.is_local:
+        raise click.UsageError(f"a token is not sent without TLS, as to {flags.grpc_server}")
+    return GrpcServer(
+        address=flags.grpc_server,
+        is_local=flags.is_local,
+        credentials=None if is_plain else _credentials(flags),
+        tls_server_name=flags.tls_server_name,
+        token=token,
+        request_timeout_s=flags.request_timeout or None,
+    )
+
+
+def _token(flags: _Flags) -> str | None:
+    """Return the token, never shown; raise `click.UsageError` for one that cannot be sent."""
+    token = flags.token
+    if flags.token_file:
+        source = click.get_current_context().get_parameter_source("token")
+        if token and source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError("--token and --token-file cannot be used together")
+        token = _file(flags.token_file, "--token-file").decode(errors="replace").strip()
+        if not token:
+            raise click.UsageError(f"--token-file is empty: {flags.token_file}")
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise click.UsageError("the token has characters that no token has")
+    return token or None
+
+
+def _credentials(flags: _Flags) -> grpc.ChannelCredentials:
+    """Return the TLS settings; raise `click.UsageError` for flags that contradict, bad files.
+
+    Without --certificate-authority those are trusted that grpc brings along.
+    """
+    if bool(flags.client_certificate) != bool(flags.client_key):
+        raise click.UsageError("--client-certificate and --client-key must be used together")
+    authority = flags.certificate_authority
+    roots = _authority(authority) if authority else None
+    return grpc.ssl_channel_credentials(roots, *_client_certificate(flags))
+
+
+def _authority(path: str) -> bytes:
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--certificate-authority cannot be read: {error}") from error
+    return _file(path, "--certificate-authority")
+
+
+def _client_certificate(flags: _Flags) -> tuple[bytes | None, bytes | None]:
+    """Return the key and the chain, both PEM."""
+    if not (flags.client_certificate and flags.client_key):
+        return None, None
+    try:
+        # without a password an encrypted key would be asked for on the terminal
+        ssl.create_default_context().load_cert_chain(
+            flags.client_certificate, flags.client_key, password=""
+        )
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--client-certificate cannot be used: {error}") from error
+    return (
+        _file(flags.client_key, "--client-key"),
+        _file(flags.client_certificate, "--client-certificate"),
+    )
+
+
+def _file(path: str, option: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{option} cannot be read: {error}") from error
+
+
+def refusal_lines(error: CallRefused, file: str = "") -> list[str]:
+    """Return an error of the server in lines, one for each field that is wrong.
+
+    Args:
+        error: What the server answered.
+        file: The one manifest of the request, which the server may call `manifests[0]`.
+    """
+    if error.problems:
+        lines = [f"error: {_problem(problem, file)}" for problem in error.problems]
+        if more := _MORE.search(error.message):
+            lines.append(f"error: {f'{file}: ' if file else ''}and {more[1]} more")
+        return lines
+    name = error.code.name
+    reason = _REASONS.get(error.code, "".join(word.capitalize() for word in name.split("_")))
+    said = " ".join(error.message.split()) or "the server gave no reason"
+    doing = f'error when applying "{file}": ' if file else ""
+    return [f"Error from server ({reason}): {doing}{said}"]
+
+
+def _problem(problem: FieldProblem, file: str) -> str:
+    """Return what is wrong with a field as the server says it of its own files.
+
+    That is `crds.yaml:12, document 1, spec.scope: ...`; the line is in the description.
+    """
+    field, description = problem
+    found = _IN_MANIFEST.fullmatch(field)
+    if not (file and found):
+        return f"{field}: {description}" if field else description
+    place = [file]
+    if line := re.match(rf"{re.escape(file)}(?::[0-9]+)?: ", description):
+        place = [line[0].removesuffix(": ")]
+        description = description.removeprefix(line[0])
+    if found["document"]:
+        place.append(f"document {int(found['document']) + 1}")
+    if found["path"]:
+        place.append(found["path"])
+    return f"{', '.join(place)}: {description}"
+
+
+def tell(*lines: str) -> None:
+    """Write lines on stderr, safe for a terminal."""
+    for line in lines:
+        click.echo(printable(line), err=True)
+
+
+def tell_refusal(error: CallRefused) -> None:
+    """Write an error of the server on stderr."""
+    tell(*refusal_lines(error))
+
+
+def tell_error(error: DiscoveryError) -> None:
+    """Write another error on stderr, as one that ends a command is written."""
+    tell(f"error: {error}")
+
+
+def piecewise(
+    parts: Sequence[T],
+    send: Callable[[Sequence[T]], None],
+    refused: Callable[[T, CallRefused], None],
+) -> None:
+    """Send all parts with one request, or, if one may be to blame, halves, halves of those ...
+
+    So what is wrong with one part does not keep the others back, and all are sent in order.
+
+    Raises:
+        CallRefused: For a reason that does not lie in the parts.
+        ServerUnreachable: As `send`.
+    """
+    try:
+        send(parts)
+    except CallRefused as error:
+        if error.code not in _OF_A_PART or error.retry_after_s is not None:
+            raise
+        if len(parts) == 1:
+            refused(parts[0], error)
+            return
+        middle = len(parts) // 2
+        piecewise(parts[:middle], send, refused)
+        piecewise(parts[middle:], send, refused)

@@ -1,0 +1,136 @@
+"""From the settings of upstreams to what the sources take; reads the files that they name."""
+
+import re
+from collections.abc import Mapping
+
+from apidiscovery_service.app.settings import Settings
+from apidiscovery_service.app.upstream_settings import UpstreamSettings
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.credentials import Material
+from apidiscovery_service.sources.upstreams.endpoint import (
+    SETTINGS as ENDPOINT_KEYS,
+)
+from apidiscovery_service.sources.upstreams.endpoint import (
+    Endpoint,
+    endpoint_from_settings,
+    server_url,
+)
+from apidiscovery_service.sources.upstreams.fields import Fields
+from apidiscovery_service.sources.upstreams.kubeconfig import read_kubeconfig
+from apidiscovery_service.sources.upstreams.services import ServiceSettings
+from apidiscovery_service.sources.upstreams.spec import (
+    Filter,
+    Kind,
+    Limits,
+    Timing,
+    UpstreamSpec,
+)
+from apidiscovery_service.sources.upstreams.tls import Tls
+
+_SPEC_KEYS = (
+    "allow",
+    "core-paths",
+    "deny",
+    "max-body-bytes",
+    "named-paths",
+    "poll-interval",
+    "timeout",
+)
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S = 24 * 3600.0
+
+
+def upstream_spec(settings: UpstreamSettings) -> UpstreamSpec:
+    """Return an upstream as it is to be polled.
+
+    Raises:
+        InvalidConfiguration: A key is unknown or wrong, or a file that it names cannot be used; the
+            message begins with the flag, or with the path of the key.
+    """
+    try:
+        return _spec(settings)
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"{settings.place}{error}") from None
+
+
+def _spec(settings: UpstreamSettings) -> UpstreamSpec:
+    fields = Fields(settings.options)
+    known = (*_SPEC_KEYS, *(ENDPOINT_KEYS if settings.url else ()))
+    fields.only(known)
+    return UpstreamSpec(
+        name=settings.name,
+        endpoint=_endpoint(settings),
+        kind=Kind.SERVER if settings.url else Kind.CLUSTER,
+        core_paths=_paths(fields, "core-paths") or ("/api",),
+        named_paths=_paths(fields, "named-paths") or ("/apis",),
+        filter=Filter(fields.texts("allow"), fields.texts("deny")),
+        limits=Limits(
+            exchange_s=_duration_s(fields, "timeout", Limits().exchange_s),
+            body_bytes=_count(fields, "max-body-bytes", Limits().body_bytes),
+        ),
+        timing=Timing(poll_s=_duration_s(fields, "poll-interval", Timing().poll_s)),
+    )
+
+
+def _endpoint(settings: UpstreamSettings) -> Endpoint:
+    if settings.url:
+        return endpoint_from_settings(settings.url, _of(settings.options, ENDPOINT_KEYS))
+    file = str(settings.kubeconfig) if settings.kubeconfig else None
+    try:
+        return read_kubeconfig(file, settings.context or None).endpoint
+    except InvalidConfiguration as error:
+        key = "context" if settings.context else "kubeconfig"
+        raise InvalidConfiguration(f"{key}: {error}") from None
+
+
+def _of(options: Mapping[str, object], keys: tuple[str, ...]) -> dict[str, object]:
+    return {key: value for key, value in options.items() if key in keys}
+
+
+def _paths(fields: Fields, key: str) -> tuple[str, ...]:
+    paths = fields.texts(key)
+    for path in paths:
+        if not path.startswith("/") or path.endswith("/"):
+            raise fields.wrong(key, f"want paths such as /apis, got {path!r}")
+    return paths
+
+
+def _duration_s(fields: Fields, key: str, default: float) -> float:
+    if key not in fields:
+        return default
+    match = _DURATION.fullmatch(fields.text(key))
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not 0 < seconds <= _LONGEST_S:
+        raise fields.wrong(key, f"want a duration such as 30s, up to 24h, got {fields.raw(key)!r}")
+    return seconds
+
+
+def _count(fields: Fields, key: str, default: int) -> int:
+    value = fields.raw(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise fields.wrong(key, f"want a number above 0, got {value!r}")
+    return value
+
+
+def service_settings(settings: Settings) -> ServiceSettings:
+    """Return how the servers behind APIServices are reached.
+
+    Raises:
+        InvalidConfiguration: An address is none, or a certificate cannot be used; the message
+            begins with the flag, or with the path of the key.
+    """
+    certificate, key = settings.proxy_client_cert_file, settings.proxy_client_key_file
+    tls = Tls(
+        certificate=Material("--proxy-client-cert-file", file=certificate) if certificate else None,
+        key=Material("--proxy-client-key-file", file=key) if key else None,
+    )
+    tls.context()
+    return ServiceSettings(
+        urls={name: server_url(url, f"services.{name}") for name, url in settings.services.items()},
+        certificate=tls.certificate,
+        key=tls.key,
+    )

@@ -1,0 +1,250 @@
+"""RegistryService: what is asked of registrations at run time, over gRPC."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+import grpc
+import grpc.aio
+import structlog
+from apidiscovery.service.v1 import registry_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    code_pb2,
+    error_details_pb2,
+)
+
+from apidiscovery_service.access import LOCAL, Caller
+from apidiscovery_service.access.authenticator import Unauthenticated
+from apidiscovery_service.errors import DiscoveryError, InvalidFields
+from apidiscovery_service.grpc_api import registrations as messages
+from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.sources.registrations import Registrations
+from apidiscovery_service.sources.registrations.record import InvalidRecord
+from apidiscovery_service.sources.registrations.refusals import (
+    Denied,
+    LimitExceeded,
+    NoSuchOwner,
+    RevisionMismatch,
+)
+from apidiscovery_service.sources.registrations.requests import Outcome, Requester
+from apidiscovery_service.storage import StoreRefused, StoreUnavailable
+
+SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
+
+_Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+# What a call ends with, for errors that have nothing more to tell than their text.
+_CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
+    (Unauthenticated, code_pb2.UNAUTHENTICATED),
+    (Denied, code_pb2.PERMISSION_DENIED),
+    (LimitExceeded, code_pb2.RESOURCE_EXHAUSTED),
+    (StoreUnavailable, code_pb2.UNAVAILABLE),
+    (StoreRefused, code_pb2.FAILED_PRECONDITION),
+    (InvalidRecord, code_pb2.FAILED_PRECONDITION),
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class Access(Protocol):
+    """Who calls, and what they may change."""
+
+    def identify(self, context: _Context) -> Caller:
+        """Return who makes a call.
+
+        Raises:
+            Unauthenticated: That is not known.
+        """
+        ...
+
+    def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
+        """Say why a caller may not change registrations of these API groups; None if it may.
+
+        Without any group it is enough that the caller may change some.
+        """
+        ...
+
+
+class OpenAccess:
+    """Whoever calls is the one who started the server."""
+
+    def identify(self, context: _Context) -> Caller:
+        """Return the local caller."""
+        del context
+        return LOCAL
+
+    def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
+        """Allow everything."""
+        del caller, api_groups
+        return None
+
+
+class RegistryService:
+    """The methods of RegistryService.
+
+    Args:
+        registrations: What is asked.
+        metrics: Where calls are counted.
+        access: Who may change what.
+        ready: Whether the local sources are in the snapshot.
+    """
+
+    def __init__(
+        self,
+        registrations: Registrations,
+        metrics: Metrics,
+        access: Access | None = None,
+        *,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._registrations = registrations
+        self._metrics = metrics
+        self._access = access or OpenAccess()
+        self._ready = ready
+
+    @property
+    def name(self) -> str:
+        """The full name of the service."""
+        return SERVICE
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return what registers the service with a server."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Publish": _unary(self.publish, registry_pb2.PublishRequest.FromString),
+                "Withdraw": _unary(self.withdraw, registry_pb2.WithdrawRequest.FromString),
+                "List": _unary(self.list, registry_pb2.RegistryServiceListRequest.FromString),
+                "Apply": _unary(self.apply, registry_pb2.ApplyRequest.FromString),
+                "Renew": _unary(self.renew, registry_pb2.RenewRequest.FromString),
+            },
+        )
+
+    async def publish(
+        self, request: registry_pb2.PublishRequest, context: _Context
+    ) -> registry_pb2.PublishResponse:
+        """Answer Publish."""
+        async with self._answering("Publish", context):
+            requester = self._publisher(context)
+            publication = await asyncio.to_thread(messages.publication_of, request)
+            try:
+                written = await self._registrations.publish(publication, requester)
+            except InvalidFields as error:
+                raise messages.in_proto_names(error) from None
+            return registry_pb2.PublishResponse(
+                registration=messages.registration_message(written.registered),
+                changed=written.outcome is not Outcome.UNCHANGED,
+            )
+
+    async def withdraw(
+        self, request: registry_pb2.WithdrawRequest, context: _Context
+    ) -> registry_pb2.WithdrawResponse:
+        """Answer Withdraw."""
+        async with self._answering("Withdraw", context):
+            requester = self._publisher(context)
+            references = messages.references_of("registrations", request.registrations)
+            removed = await self._registrations.withdraw(references, request.owner, requester)
+            return registry_pb2.WithdrawResponse(withdrawn=map(messages.reference_message, removed))
+
+    async def list(
+        self, request: registry_pb2.RegistryServiceListRequest, context: _Context
+    ) -> registry_pb2.RegistryServiceListResponse:
+        """Answer List."""
+        async with self._answering("List", context):
+            self._access.identify(context)
+            page = await self._registrations.list(messages.query_of(request))
+            return registry_pb2.RegistryServiceListResponse(
+                registrations=map(messages.registration_message, page.registered),
+                next_page_token=messages.page_token(page.next_after),
+            )
+
+    async def apply(
+        self, request: registry_pb2.ApplyRequest, context: _Context
+    ) -> registry_pb2.ApplyResponse:
+        """Answer Apply."""
+        async with self._answering("Apply", context):
+            requester = self._publisher(context)
+            application = messages.application_of(request)
+            written = await self._registrations.apply(application, requester)
+            return registry_pb2.ApplyResponse(documents=map(messages.applied_message, written))
+
+    async def renew(
+        self, request: registry_pb2.RenewRequest, context: _Context
+    ) -> registry_pb2.RenewResponse:
+        """Answer Renew."""
+        async with self._answering("Renew", context):
+            within_s = await self._registrations.renew(request.owner, self._publisher(context))
+            if within_s is None:
+                return registry_pb2.RenewResponse()
+            duration = Duration()
+            duration.FromMilliseconds(int(within_s * 1000))
+            return registry_pb2.RenewResponse(renew_within=duration)
+
+    def _publisher(self, context: _Context) -> Requester:
+        """Return who calls, if it may change anything.
+
+        Raises:
+            Denied: It may not.
+            Unauthenticated: It is not known who calls.
+        """
+        caller = self._access.identify(context)
+        if reason := self._access.may_change(caller, ()):
+            raise Denied(reason)
+        return Requester(caller, lambda groups: self._access.may_change(caller, groups))
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, method: str, context: _Context) -> AsyncGenerator[None]:
+        """Count a call, and end it with the status of whatever goes wrong."""
+        with counted(self._metrics, method, context):
+            if not self._ready():
+                message = "the server is still reading its sources"
+                await context.abort(grpc.StatusCode.UNAVAILABLE, message)
+            try:
+                yield
+            except DiscoveryError as error:
+                await _refuse(context, error)
+
+
+def _unary(
+    behaviour: Callable[[Any, _Context], Awaitable[Message]],
+    deserializer: Callable[[bytes], Message],
+) -> "grpc.RpcMethodHandler[Any, Any]":  # generic in its stubs alone
+    return grpc.unary_unary_rpc_method_handler(
+        behaviour, request_deserializer=deserializer, response_serializer=_serialized
+    )
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
+    """End a call with the status of an error."""
+    match error:
+        case InvalidFields():
+            await abort_invalid(context, error.violations)
+        case RevisionMismatch():
+            metadata = {
+                "kind": messages.kind_name(error.kind),
+                "name": error.name,
+                "current_revision": str(error.revision),
+            }
+            await abort(context, code_pb2.ABORTED, str(error), _info("REVISION_MISMATCH", metadata))
+        case NoSuchOwner():
+            info = _info("NO_SUCH_OWNER", {"owner": error.owner})
+            await abort(context, code_pb2.NOT_FOUND, str(error), info)
+        case _:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+            if code is None:
+                raise error
+            if code == code_pb2.UNAVAILABLE:
+                _log.warning("the store cannot be reached", error=str(error))
+            await abort(context, code, str(error))
+
+
+def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:
+    return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)

@@ -1,0 +1,131 @@
+"""Who may ask for which path, and what whoever may not is told.
+
+Public paths are those of the cluster role `system:public-info-viewer`. Sources:
+k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go; for the answers
+k8s.io/apiserver pkg/endpoints/filters/authentication.go:Unauthorized, authorization.go,
+pkg/endpoints/handlers/responsewriters/errors.go:Forbidden,
+pkg/server/filters/priority-and-fairness.go.
+"""
+
+import math
+
+from apidiscovery_service.access import Role
+from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
+from apidiscovery_service.encoding import plain
+from apidiscovery_service.encoding.plain import PlainDocument
+from apidiscovery_service.health import ENDPOINTS
+from apidiscovery_service.http_gateway.messages import Request
+
+_HEALTH = frozenset(f"/{endpoint}" for endpoint in ENDPOINTS)
+_PUBLIC = _HEALTH | {"/version", "/version/"}
+_SINGLE_CHECKS = tuple(f"/{endpoint}/" for endpoint in ENDPOINTS)
+
+_ESCAPES = {
+    character: f"\\{letter}" for character, letter in zip("\a\b\f\n\r\t\v", "abfnrtv", strict=True)
+} | {'"': '\\"', "\\": "\\\\"}
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_FIRST_ESCAPED_BYTE = 0xDC00  # how `surrogateescape` keeps a byte that is no UTF-8
+
+
+class Refused(Exception):
+    """A request is not answered.
+
+    Attributes:
+        code: 401, 403 or 429.
+        message: What the caller is told.
+        wait_s: After how many seconds it may come again.
+    """
+
+    def __init__(self, code: int, message: str, wait_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.wait_s = wait_s
+
+    @property
+    def status(self) -> PlainDocument:
+        """As a `Status` object."""
+        if self.code == 401:  # noqa: PLR2004 - Unauthorized
+            return plain.status(401, "Unauthorized", self.message)
+        return plain.status(403, "Forbidden", self.message, details=True)
+
+    @property
+    def retry_after(self) -> bytes:
+        """When to come again, in whole seconds, at least one."""
+        return str(max(1, math.ceil(self.wait_s))).encode()
+
+
+def needed_role(path: str, query: bytes = b"") -> Role:
+    """Return the role without which a request is refused."""
+    if path in _PUBLIC:
+        return Role.ADMIN if query and path in _HEALTH and _is_verbose(query) else Role.NONE
+    if path == "/metrics" or path.startswith(_SINGLE_CHECKS):
+        return Role.ADMIN
+    return Role.READER
+
+
+def _is_verbose(query: bytes) -> bool:
+    return "verbose" in Request("GET", "", query.decode("latin-1")).parameters()
+
+
+class Doorkeeper:
+    """Decides about requests before they are looked at further."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def role(
+        self, port: int, authorization: bytes | None, method: str, path: str, query: bytes
+    ) -> Role:
+        """Return the role in which a caller gets an answer.
+
+        Args:
+            port: From which the connection comes.
+            authorization: The first Authorization field.
+            method: As sent.
+            path: Percent-decoded.
+            query: As sent.
+
+        Raises:
+            Refused: There is no answer for this caller, or not now.
+        """
+        try:
+            admission = self._access.admit(port, authorization)
+        except Unauthenticated as error:
+            self._throttle(error.limit_key)
+            is_public = needed_role(path, query) is Role.NONE
+            if is_public and isinstance(error, NoCredentials):
+                return Role.NONE
+            raise Refused(401, "Unauthorized") from None
+        self._throttle(admission.limit_key)
+        if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
+            raise Refused(403, _forbidden(admission.caller.user, method, path))
+        return admission.role
+
+    def _throttle(self, limit_key: str | None) -> None:
+        wait_s = self._access.throttle(limit_key) if limit_key is not None else 0.0
+        if wait_s:
+            raise Refused(429, "Too many requests, please try again later.", wait_s)
+
+
+def _forbidden(user: str, method: str, path: str) -> str:
+    said = f"User {go_quote(user)} cannot {method.lower()} path {go_quote(path)}"
+    return f"forbidden: {said.translate(_HTML)}"
+
+
+def go_quote(text: str) -> str:
+    """Return text as Go's strconv.Quote writes it."""
+    return f'"{"".join(map(_quoted, text))}"'
+
+
+def _quoted(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    number = ord(character)
+    if _FIRST_ESCAPED_BYTE <= number < _FIRST_ESCAPED_BYTE + 0x100:
+        return f"\\x{number - _FIRST_ESCAPED_BYTE:02x}"
+    if number < 0x80:  # noqa: PLR2004 - ASCII
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"  # noqa: PLR2004 - BMP

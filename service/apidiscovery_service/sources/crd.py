@@ -1,0 +1,125 @@
+"""CustomResourceDefinitions as documents, into the model."""
+
+from dataclasses import replace
+
+from apidiscovery_service.sources import crd_validation
+from apidiscovery_service.sources.crd_model import (
+    Condition,
+    CrdVersion,
+    CustomResourceDefinition,
+    Names,
+    StatedStatus,
+    packed,
+)
+from apidiscovery_service.sources.discovery_list import Node
+from apidiscovery_service.sources.fields import Fields, Findings, object_json
+
+__all__ = [
+    "Condition",
+    "CrdVersion",
+    "CustomResourceDefinition",
+    "Names",
+    "StatedStatus",
+    "read_crd",
+]
+
+_NAMES = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
+_VERSION = (
+    "name",
+    "served",
+    "storage",
+    "deprecated",
+    "deprecationWarning",
+    "schema",
+    "subresources",
+    "additionalPrinterColumns",
+    "selectableFields",
+)
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_OBSERVED = ("observedGeneration",)
+
+
+def read_crd(node: Node) -> CustomResourceDefinition:
+    """Return a CustomResourceDefinition.
+
+    Schemas are kept as they are: nothing in them is looked at.
+
+    Raises:
+        InvalidField: A field is not as Kubernetes wants it; `others` has the further ones.
+    """
+    findings = Findings()
+    top = Fields(node, findings, ("kind", "apiVersion", "metadata", "spec", "status"))
+    metadata = top.object("metadata")
+    spec = top.required_object(
+        "spec", "group", "names", "scope", "versions", "conversion", "preserveUnknownFields"
+    )
+    names = _names(spec.required_object("names", *_NAMES))
+    versions = spec.objects("versions", *_VERSION)
+    read = CustomResourceDefinition(
+        name=metadata.text("name") if metadata else "",
+        group=spec.text("group"),
+        scope=spec.text("scope"),
+        names=_with_defaults(names),
+        versions=tuple(map(_version, versions)),
+        packed=packed(object_json(node.value, node.path)),
+        created=metadata.text("creationTimestamp") if metadata else "",
+        terminating=metadata is not None and metadata.text("deletionTimestamp") != "",
+        finalizers=metadata.texts("finalizers") if metadata else (),
+        stated=_stated(top),
+    )
+    crd_validation.check(read, top, spec, versions)
+    findings.raise_any()
+    return read
+
+
+def _names(fields: Fields) -> Names:
+    return Names(
+        plural=fields.text("plural"),
+        singular=fields.text("singular"),
+        kind=fields.text("kind"),
+        list_kind=fields.text("listKind"),
+        short_names=fields.texts("shortNames"),
+        categories=fields.texts("categories"),
+    )
+
+
+def _with_defaults(names: Names) -> Names:
+    """Fill in what may be left out.
+
+    Source: pkg/apis/apiextensions/v1/defaults.go:SetDefaults_CustomResourceDefinitionSpec.
+    """
+    return replace(
+        names,
+        singular=names.singular or names.kind.lower(),
+        list_kind=names.list_kind or (f"{names.kind}List" if names.kind else ""),
+    )
+
+
+def _version(fields: Fields) -> CrdVersion:
+    subresources = fields.object("subresources", "status", "scale")
+    return CrdVersion(
+        name=fields.text("name"),
+        served=fields.flag("served"),
+        storage=fields.flag("storage"),
+        status=subresources is not None and "status" in subresources,
+        scale=subresources is not None and "scale" in subresources,
+    )
+
+
+def _stated(top: Fields) -> StatedStatus | None:
+    """Return the status; generated manifests have one in which everything is empty."""
+    status = top.object("status", "conditions", "acceptedNames", "storedVersions", *_OBSERVED)
+    if status is None:
+        return None
+    accepted = status.object("acceptedNames", *_NAMES)
+    names = _names(accepted) if accepted else None
+    stated = StatedStatus(
+        accepted=None if names == Names("", "", "", "") else names,
+        conditions=tuple(map(_condition, status.objects("conditions", *_CONDITION, *_OBSERVED))),
+        stored_versions=status.texts("storedVersions"),
+    )
+    return None if stated == StatedStatus() else stated
+
+
+def _condition(fields: Fields) -> Condition:
+    return Condition(*(fields.text(name) for name in _CONDITION))

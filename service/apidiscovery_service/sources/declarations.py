@@ -1,0 +1,250 @@
+"""What is declared, by whoever declares it, turned into contributions.
+
+An origin is a manifest file (`manifests:PATH`) or a registration (`registrations:KIND/NAME`). Of
+several that declare the same name the first in the order of their own names is in force, so files
+go before registrations; the next one takes its place when it goes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from apidiscovery_service.errors import InvalidContribution
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.model import Contribution, Freshness, Offer, Precedence
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources import crd_names
+from apidiscovery_service.sources.api_service import ApiService
+from apidiscovery_service.sources.crd_discovery import group_offers
+from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.crd_names import CrdStatus
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """All that one origin declares.
+
+    Attributes:
+        offers: Of its discovery lists; at most one of each group-version.
+        crds: At most one of each name.
+        api_services: At most one of each name.
+        stale: Whether whoever declared it has gone; everything is offered as Stale then.
+    """
+
+    offers: tuple[Offer, ...] = ()
+    crds: tuple[CustomResourceDefinition, ...] = ()
+    api_services: tuple[ApiService, ...] = ()
+    stale: bool = False
+
+
+_NOTHING = Declared()
+
+
+def crd_source(group: str) -> str:
+    """Return the name of the source of a group's CustomResourceDefinitions."""
+    return f"crds:{group}"
+
+
+class Declarations:
+    """Keeps a registry at what is declared. It belongs to the thread of the registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._origins: set[str] = set()
+        self._crds: _Names[tuple[CustomResourceDefinition, bool]] = _Names()
+        self._api_services: _Names[ApiService] = _Names()
+        self._in_force: dict[str, CustomResourceDefinition] = {}
+        # group -> name -> status, of those in force
+        self._statuses: dict[str, dict[str, CrdStatus]] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    def update(self, declared: Mapping[str, Declared], withdrawn: Iterable[str] = ()) -> None:
+        """Take what origins declare in place of what they declared before, in one step.
+
+        Args:
+            declared: By origin.
+            withdrawn: Origins that declare nothing any more; unknown ones are passed over, and
+                one that declares something as well stays.
+
+        Raises:
+            InvalidContribution: An origin declares something twice; then nothing is changed.
+        """
+        for origin, what in declared.items():
+            _refuse_twice(origin, what)
+        changes = {
+            origin: declared.get(origin, _NOTHING)
+            for origin in (*declared, *withdrawn)
+            if origin in declared or origin in self._origins
+        }
+        contributions = [
+            Contribution(origin, Precedence.BUILTIN, _offers(what))
+            for origin, what in changes.items()
+            if what.offers
+        ]
+        gone = [origin for origin, what in changes.items() if not what.offers]
+        crds, services = self._take(changes)
+        for group in self._settle(crds):
+            offers = self._group_offers(group)
+            if offers:
+                contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
+            else:
+                gone.append(crd_source(group))
+        self._registry.update(contributions, gone)
+        if services:
+            for listener in tuple(self._listeners):
+                listener()
+
+    def _take(self, changes: Mapping[str, Declared]) -> tuple[set[str], set[str]]:
+        """Note what origins declare now.
+
+        Returns:
+            The names of the CustomResourceDefinitions, and of the APIServices, for which something
+            else is in force than before.
+        """
+        crds: set[str] = set()
+        services: set[str] = set()
+        for origin, what in changes.items():
+            crds |= self._crds.replace(origin, {crd.name: (crd, what.stale) for crd in what.crds})
+            services |= self._api_services.replace(
+                origin, {service.name: service for service in what.api_services}
+            )
+        self._origins.difference_update(changes)
+        self._origins.update(origin for origin, what in changes.items() if what is not _NOTHING)
+        return crds, services
+
+    def _settle(self, names: Iterable[str]) -> set[str]:
+        """Work out the status of all in the groups of these; return the groups."""
+        members: dict[str, set[str]] = {}
+        for name in names:
+            group = name.partition(".")[2]
+            members.setdefault(group, set(self._statuses.get(group, ())))
+            if name in self._crds.in_force:
+                members[group].add(name)
+                self._in_force[name] = self._crds.in_force[name][0]
+            else:
+                members[group].discard(name)
+                self._in_force.pop(name, None)
+        for group, present in members.items():
+            self._statuses.pop(group, None)
+            if present:
+                self._statuses[group] = crd_names.statuses(self._in_force[n] for n in present)
+        return set(members)
+
+    def _group_offers(self, group: str) -> tuple[Offer, ...]:
+        statuses = self._statuses.get(group, {})
+        crds = [self._crds.in_force[name] for name in statuses]
+        stale = {crd.name for crd, is_stale in crds if is_stale}
+        return group_offers((crd for crd, _ in crds), statuses, stale)
+
+    @property
+    def crds(self) -> Mapping[str, CustomResourceDefinition]:
+        """The CustomResourceDefinitions in force, by name."""
+        return MappingProxyType(self._in_force)
+
+    def crd_status(self, name: str) -> dict[str, JSONValue]:
+        """Return the status of a CustomResourceDefinition in force, as Kubernetes' JSON has it.
+
+        Raises:
+            KeyError: There is none of that name.
+        """
+        return crd_names.status_value(self._statuses[name.partition(".")[2]][name])
+
+    def group_statuses(self, group: str) -> dict[str, dict[str, JSONValue]]:
+        """Return the status of each CustomResourceDefinition in force of a group, by name."""
+        statuses = self._statuses.get(group, {})
+        return {name: crd_names.status_value(statuses[name]) for name in sorted(statuses)}
+
+    @property
+    def api_services(self) -> Mapping[str, ApiService]:
+        """The APIServices in force, by name."""
+        return MappingProxyType(self._api_services.in_force)
+
+    def on_api_services(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after every change of the APIServices in force, until undone.
+
+        Returns:
+            What to call to end it.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def conflicts(self) -> list[str]:
+        """Return a line for each name that several origins declare, sorted."""
+        kinds = (("CustomResourceDefinition", self._crds), ("APIService", self._api_services))
+        return [
+            f"{kind} {name} is declared by {' and '.join(origins)}; the first is in force"
+            for kind, names in kinds
+            for name, origins in names.conflicts()
+        ]
+
+
+class _Names(Generic[T]):
+    """What origins declare under names of one kind.
+
+    Attributes:
+        in_force: What the first origin says of each name.
+    """
+
+    def __init__(self) -> None:
+        self.in_force: dict[str, T] = {}
+        self._by_origin: dict[str, dict[str, T]] = {}
+        self._by_name: dict[str, dict[str, T]] = {}
+        self._several: set[str] = set()
+
+    def replace(self, origin: str, declared: dict[str, T]) -> set[str]:
+        """Take what an origin declares in place of what it did.
+
+        Returns:
+            The names for which something else is in force now.
+        """
+        before = self._by_origin.pop(origin, {})
+        if declared:
+            self._by_origin[origin] = declared
+        changed: set[str] = set()
+        for name in before.keys() | declared.keys():
+            origins = self._by_name.setdefault(name, {})
+            origins.pop(origin, None)
+            if name in declared:
+                origins[origin] = declared[name]
+            if self._choose(name, origins):
+                changed.add(name)
+        return changed
+
+    def _choose(self, name: str, origins: dict[str, T]) -> bool:
+        """Put the first origin in force; tell whether that changes anything."""
+        (self._several.add if len(origins) > 1 else self._several.discard)(name)
+        if not origins:
+            del self._by_name[name]
+            del self.in_force[name]
+            return True
+        chosen = origins[min(origins)]
+        changed = name not in self.in_force or self.in_force[name] != chosen
+        self.in_force[name] = chosen
+        return changed
+
+    def conflicts(self) -> list[tuple[str, list[str]]]:
+        """Return the names with several origins, and these; both sorted."""
+        return [(name, sorted(self._by_name[name])) for name in sorted(self._several)]
+
+
+def _offers(declared: Declared) -> tuple[Offer, ...]:
+    if not declared.stale:
+        return declared.offers
+    return tuple(
+        replace(offer, version=replace(offer.version, freshness=Freshness.STALE))
+        for offer in declared.offers
+    )
+
+
+def _refuse_twice(origin: str, declared: Declared) -> None:
+    for kind, names in (
+        ("", [f"{o.group}/{o.version.version}".lstrip("/") for o in declared.offers]),
+        ("CustomResourceDefinition ", [crd.name for crd in declared.crds]),
+        ("APIService ", [service.name for service in declared.api_services]),
+    ):
+        if len(set(names)) < len(names):
+            twice = next(name for place, name in enumerate(names) if name in names[:place])
+            raise InvalidContribution(f"{origin} declares {kind}{twice} twice")

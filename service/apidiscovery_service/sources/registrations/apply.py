@@ -1,0 +1,141 @@
+"""Manifests into what is wanted of the store: all of them valid, or none taken."""
+
+from collections.abc import Iterator, Sequence
+
+from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.sources.manifest_file import Document, read_documents
+from apidiscovery_service.sources.registrations import objects, published
+from apidiscovery_service.sources.registrations.names import wrong_name
+from apidiscovery_service.sources.registrations.record import Kind, as_object
+from apidiscovery_service.sources.registrations.refusals import LimitExceeded
+from apidiscovery_service.sources.registrations.requests import Application, Manifest
+from apidiscovery_service.sources.registrations.writes import Wanted
+
+MAX_DOCUMENTS = 10_000
+
+_KINDS = {"groups": Kind.GROUPS, "crd": Kind.CRD, "apiservice": Kind.API_SERVICE}
+
+
+class _Reader:
+    """Reads the manifests of one request.
+
+    Attributes:
+        wanted: What is wanted so far, by kind and name, in order.
+        violations: What is wrong so far.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self.wanted: dict[tuple[Kind, str], Wanted] = {}
+        self.violations: list[FieldViolation] = []
+
+    def refuse(self, field: str, message: str) -> None:
+        """Note that a field is wrong."""
+        self.violations.append(FieldViolation(field, message))
+
+    def read(self, place: int, manifest: Manifest) -> None:
+        """Read one manifest."""
+        field = f"manifests[{place}]"
+        try:
+            text = manifest.content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            self.refuse(f"{field}.content", f"{manifest.file or field}:{line}: not UTF-8")
+            return
+        try:
+            documents = read_documents(text, manifest.file or field, applied=True)
+        except InvalidDocument as error:
+            self.violations += _violations(field, error)
+            return
+        lists = 0
+        for document in documents:
+            lists += document.kind == "groups"
+            self._take(field, manifest, document, lists)
+
+    def _take(self, field: str, manifest: Manifest, document: Document, lists: int) -> None:
+        """Take a document, which is valid by itself."""
+        kind = _KINDS[document.kind]
+        where = f"{field}.documents[{document.number - 1}]"
+        name, name_field = document.name, f"{where}.metadata.name"
+        if not name:
+            name, name_field = _list_name(manifest.list_name, lists), f"{field}.list_name"
+        if kind is Kind.GROUPS and (wrong := wrong_name(name)):
+            self.refuse(name_field, f"for the APIGroupDiscoveryList: {wrong}")
+            return
+        if (kind, name) in self.wanted:
+            other = self.wanted[kind, name].field
+            self.refuse(name_field, f"{kind}/{name} is already in {other}")
+            return
+        expected = self._expected(kind, name) + self._resource_version(where, document)
+        self.wanted[kind, name] = Wanted(kind, name, where, _content(kind, document), expected)
+
+    def _expected(self, kind: Kind, name: str) -> tuple[int, ...]:
+        return tuple(
+            reference.revision
+            for reference in self._application.expected
+            if (reference.kind, reference.name) == (kind, name) and reference.revision is not None
+        )
+
+    def _resource_version(self, where: str, document: Document) -> tuple[int, ...]:
+        text = objects.metadata_of(as_object(document.value)).get("resourceVersion")
+        if text in (None, ""):
+            return ()
+        if isinstance(text, str) and text.isascii() and text.isdigit():
+            return (int(text),)
+        field = f"{where}.metadata.resourceVersion"
+        self.refuse(field, f"want the revision of a registration, got {text!r}")
+        return ()
+
+    def check_expected(self) -> None:
+        """See that each expectation is of something in the request."""
+        for place, reference in enumerate(self._application.expected):
+            if (reference.kind, reference.name) not in self.wanted:
+                message = f"no document of the request is {reference.kind}/{reference.name}"
+                self.refuse(f"expected[{place}]", message)
+
+
+def _content(kind: Kind, document: Document) -> JSONValue:
+    value = as_object(document.value)
+    return published.to_json(published.of_list(value)) if kind is Kind.GROUPS else value
+
+
+def _list_name(name: str, number: int) -> str:
+    return f"{name}-{number}" if name and number > 1 else name
+
+
+def _violations(field: str, error: InvalidDocument) -> Iterator[FieldViolation]:
+    """Yield the fields that are wrong in a manifest."""
+    where = f"{field}.documents[{error.document - 1}]" if error.document else f"{field}.content"
+    place = f"{error.file}:{error.line}" if error.line else error.file
+    path = f"{where}.{error.field}" if error.field else where
+    yield FieldViolation(path, f"{place}: {error.args[0]}")
+    for other in error.others:
+        yield from _violations(field, other)
+
+
+def read(application: Application) -> Sequence[Wanted]:
+    """Return what is wanted, in order of the documents.
+
+    Raises:
+        InvalidFields: Documents are wrong, or two are the same registration.
+        LimitExceeded: There are too many.
+    """
+    # Before anything is parsed, which takes its time.
+    separators = sum(m.content.count(b"\n---") for m in application.manifests)
+    if max(separators, len(application.manifests)) > MAX_DOCUMENTS:
+        raise _too_many()
+    reader = _Reader(application)
+    for place, manifest in enumerate(application.manifests):
+        reader.read(place, manifest)
+        if len(reader.wanted) > MAX_DOCUMENTS:
+            raise _too_many()
+    if not reader.violations:
+        reader.check_expected()
+    if reader.violations:
+        raise InvalidFields(*reader.violations[: published.MAX_VIOLATIONS])
+    return tuple(reader.wanted.values())
+
+
+def _too_many() -> LimitExceeded:
+    return LimitExceeded(f"a request may have {MAX_DOCUMENTS} documents at most")

@@ -1,0 +1,173 @@
+"""What a server adds to an object that is applied, and what of it it does not take from callers.
+
+Sources: k8s.io/apiserver pkg/registry/rest/create.go and update.go: BeforeCreate, BeforeUpdate;
+k8s.io/apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and etcd.go.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.sources.registrations import published
+from apidiscovery_service.sources.registrations.record import (
+    Kind,
+    Object,
+    as_list,
+    as_object,
+)
+
+# Of these the server's stand, whatever a manifest says.
+_OF_THE_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_DROPPED = ("managedFields", "selfLink", "resourceVersion", "generateName", *_OF_THE_SERVER)
+
+_TERMINATING: Object = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionPending",
+    "message": "CustomResourceDefinition marked for deletion; "
+    "CustomResource deletion will begin soon",
+}
+
+
+def timestamp(seconds: float) -> str:
+    """Return Unix time as Kubernetes writes it, in UTC and whole seconds.
+
+    >>> timestamp(0.5)
+    '1970-01-01T00:00:00Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def metadata_of(manifest: Mapping[str, JSONValue]) -> Object:
+    """Return the metadata of an object."""
+    return as_object(manifest.get("metadata"))
+
+
+def finalizers_of(manifest: Mapping[str, JSONValue]) -> list[JSONValue]:
+    """Return what must be done before an object may go."""
+    return as_list(metadata_of(manifest).get("finalizers"))
+
+
+def is_terminating(manifest: Mapping[str, JSONValue]) -> bool:
+    """Whether an object is to go as soon as it has no finalizers."""
+    return metadata_of(manifest).get("deletionTimestamp") is not None
+
+
+def groups_of(kind: Kind, content: JSONValue) -> frozenset[str]:
+    """Return the API groups that a registration concerns."""
+    if kind is Kind.GROUPS:
+        return frozenset(placed.name for placed in published.from_json(content))
+    return frozenset([str(as_object(as_object(content).get("spec")).get("group") or "")])
+
+
+def update_violations(manifest: Object, current: Object) -> Iterator[tuple[str, str]]:
+    """Yield field and message of what may not change of a CustomResourceDefinition.
+
+    Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go:
+    validateCustomResourceDefinitionSpecUpdate; k8s.io/apimachinery
+    pkg/api/validation/objectmeta.go:ValidateObjectMetaAccessorUpdate.
+    """
+    before, after = as_object(current.get("spec")), as_object(manifest.get("spec"))
+    if _is_established(current):
+        kind_before, kind_after = (as_object(s.get("names")).get("kind") for s in (before, after))
+        if before.get("scope") != after.get("scope"):
+            yield "spec.scope", _immutable(after.get("scope"))
+        if kind_before != kind_after:
+            yield "spec.names.kind", _immutable(kind_after)
+    if is_terminating(current):
+        fresh = [name for name in finalizers_of(manifest) if name not in finalizers_of(current)]
+        if fresh:
+            message = "no new finalizers can be added if the object is being deleted"
+            yield "metadata.finalizers", f"Forbidden: {message}, found new finalizers {fresh}"
+
+
+def _immutable(value: JSONValue) -> str:
+    return f"Invalid value: {json.dumps(value)}: field is immutable"
+
+
+def _is_established(manifest: Object) -> bool:
+    conditions = map(as_object, as_list(as_object(manifest.get("status")).get("conditions")))
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
+
+
+def created(kind: Kind, manifest: Object, now: str) -> Object:
+    """Return a manifest as a new object."""
+    metadata: Object = {"uid": str(uuid.uuid4()), "creationTimestamp": now}
+    if kind is Kind.CRD:
+        metadata["generation"] = 1
+    return _object(manifest, metadata, None)
+
+
+def updated(manifest: Object, current: Object) -> Object:
+    """Return a manifest as the object that takes the place of another."""
+    before = metadata_of(current)
+    metadata = {name: before[name] for name in _OF_THE_SERVER if name in before}
+    generation = before.get("generation")
+    if isinstance(generation, int) and manifest.get("spec") != current.get("spec"):
+        metadata["generation"] = generation + 1
+    return _object(manifest, metadata, _status_after(manifest, current))
+
+
+def _status_after(manifest: Object, current: Object) -> JSONValue:
+    """Return the status of an object once its spec is another manifest's.
+
+    A new storage version joins `storedVersions`. One that is no longer in the spec leaves, where
+    kube-apiserver would refuse: the objects that may be stored in it are not here.
+    """
+    status = as_object(current.get("status"))
+    stored = status.get("storedVersions")
+    if not isinstance(stored, list):
+        return current.get("status")
+    listed = as_list(as_object(manifest.get("spec")).get("versions"))
+    versions = {str(v.get("name")): v.get("storage") is True for v in map(as_object, listed)}
+    kept: list[JSONValue] = [name for name in as_list(stored) if name in versions]
+    kept += [name for name, storage in versions.items() if storage and name not in kept]
+    return {**status, "storedVersions": kept}
+
+
+def _object(manifest: Object, metadata: Object, status: JSONValue) -> Object:
+    kept = {k: v for k, v in metadata_of(manifest).items() if k not in _DROPPED}
+    made = {k: v for k, v in manifest.items() if k != "status"} | {"metadata": kept | metadata}
+    return made if status is None else {**made, "status": status}
+
+
+def terminating(manifest: Object, now: str) -> Object:
+    """Return a CustomResourceDefinition that is to go, with the condition that says so."""
+    if is_terminating(manifest):
+        return manifest
+    before = metadata_of(manifest)
+    metadata: Object = {**before, "deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
+    generation = before.get("generation")
+    if isinstance(generation, int):
+        metadata["generation"] = generation + 1
+    status = as_object(manifest.get("status"))
+    others = [
+        condition
+        for condition in as_list(status.get("conditions"))
+        if as_object(condition).get("type") != _TERMINATING["type"]
+    ]
+    conditions: JSONValue = [*others, {**_TERMINATING, "lastTransitionTime": now}]
+    return {**manifest, "metadata": metadata, "status": {**status, "conditions": conditions}}
+
+
+def with_status(manifest: Object, status: Mapping[str, JSONValue], now: str) -> Object:
+    """Return an object with a status; conditions whose `status` stays keep their time."""
+    since = {
+        (condition.get("type"), condition.get("status")): condition.get("lastTransitionTime")
+        for condition in map(
+            as_object, as_list(as_object(manifest.get("status")).get("conditions"))
+        )
+    }
+    conditions: list[JSONValue] = []
+    for condition in map(as_object, as_list(status.get("conditions"))):
+        at = since.get((condition.get("type"), condition.get("status"))) or now
+        conditions.append({**condition, "lastTransitionTime": at})
+    return {**manifest, "status": {**status, "conditions": conditions}}

@@ -1,0 +1,246 @@
+"""Owners of registrations: who they are, that they are alive, and what happens when they are not.
+
+Each life of an owner has an id of its own, which its registrations carry: removing the owner is
+one write, after which all that carries its id is left over, whatever happens in between.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from apidiscovery_service.access import Caller
+from apidiscovery_service.sources.registrations import removal
+from apidiscovery_service.sources.registrations.objects import timestamp
+from apidiscovery_service.sources.registrations.record import (
+    OwnerRecord,
+    decode_owner,
+    encode_owner,
+    owner_key,
+)
+from apidiscovery_service.sources.registrations.refusals import Denied, NoSuchOwner
+from apidiscovery_service.sources.registrations.table import OwnerRow, Table
+from apidiscovery_service.storage import Conflict, Entry, Guard, Store, StoreUnavailable
+
+# How many times as often as it must an owner should renew: some renewals may be lost.
+_RENEWALS_A_LEASE = 3
+
+# From a failure of the store to the next attempt.
+_RETRY_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLease:
+    """How long an owner may be silent, and how much longer until it is removed."""
+
+    duration_s: float
+    removal_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What a registration gets from its owner; all empty when it has none.
+
+    Attributes:
+        guard: Holds while this life of the owner lasts.
+    """
+
+    owner: str = ""
+    owner_id: str = ""
+    guard: Guard | None = None
+
+
+async def take(store: Store, owner: str, caller: Caller, lease: OwnerLease | None) -> Ownership:
+    """Find or make an owner for what is about to be written; it counts as a renewal.
+
+    Raises:
+        Denied: It is another caller's.
+    """
+    if not owner:
+        return Ownership()
+    while True:
+        entry = await store.get(owner_key(owner))
+        record = _taken(owner, entry, caller, lease)
+        if entry is None or record != decode_owner(entry.value):
+            try:
+                entry = await store.put(
+                    owner_key(owner),
+                    encode_owner(record),
+                    expected=entry.revision if entry else 0,
+                )
+            except Conflict:
+                continue
+        return Ownership(owner, record.id, Guard(entry.key, entry.created))
+
+
+async def peek(store: Store, owner: str, caller: Caller) -> Ownership:
+    """Return what `take` would, as far as that is known without writing.
+
+    Raises:
+        Denied: It is another caller's.
+    """
+    entry = await store.get(owner_key(owner)) if owner else None
+    if entry is None:
+        return Ownership(owner)
+    record = _checked(owner, decode_owner(entry.value), caller)
+    return Ownership(owner, record.id, Guard(entry.key, entry.created))
+
+
+async def renew(store: Store, owner: str, caller: Caller) -> float | None:
+    """Note that an owner is alive.
+
+    Returns:
+        Within how many seconds it should renew again; None when it need not.
+
+    Raises:
+        NoSuchOwner: There is none any more.
+        Denied: It is another caller's.
+    """
+    while True:
+        entry = await store.get(owner_key(owner))
+        if entry is None:
+            raise NoSuchOwner(owner)
+        record = _renewed(_checked(owner, decode_owner(entry.value), caller))
+        if record.duration_s is None:
+            return None
+        try:
+            await store.put(entry.key, encode_owner(record), expected=entry.revision)
+        except Conflict:
+            continue
+        return record.duration_s / _RENEWALS_A_LEASE
+
+
+async def remove(store: Store, owner: str, caller: Caller) -> None:
+    """Remove an owner; what carries the id of its life is left over then.
+
+    Raises:
+        Denied: It is another caller's.
+    """
+    while (entry := await store.get(owner_key(owner))) is not None:
+        _checked(owner, decode_owner(entry.value), caller)
+        try:
+            await store.delete(entry.key, expected=entry.revision)
+        except Conflict:
+            continue
+
+
+def _taken(
+    owner: str, entry: Entry | None, caller: Caller, lease: OwnerLease | None
+) -> OwnerRecord:
+    """Return the record of an owner that is alive now."""
+    if entry is None:
+        record = OwnerRecord(uuid.uuid4().hex, caller.user)
+    else:
+        record = _checked(owner, decode_owner(entry.value), caller)
+    if lease is not None:
+        record = replace(record, duration_s=lease.duration_s, removal_after_s=lease.removal_after_s)
+    return _renewed(record)
+
+
+def _renewed(record: OwnerRecord) -> OwnerRecord:
+    if record.duration_s is None:
+        return record
+    return replace(record, stale_since="", renewals=record.renewals + 1)
+
+
+def _checked(owner: str, record: OwnerRecord, caller: Caller) -> OwnerRecord:
+    """See that an owner is the caller's; one of nobody becomes the caller's.
+
+    Where callers are not identified, all of them are whoever is asked for.
+    """
+    if caller.user and record.user not in ("", caller.user):
+        raise Denied(f"the owner {owner!r} belongs to another user than {caller.user!r}")
+    return replace(record, user=caller.user or record.user)
+
+
+class OwnerExpiry:
+    """Marks owners that have stopped renewing, later removes them with all that they have.
+
+    Time is measured from when this process first saw an owner as it is: whoever takes this work
+    over gives every owner its full time again, which may be long, but is never short.
+
+    Args:
+        store: Where owners stand.
+        table: What is followed of it.
+        clock: Unix time in seconds.
+    """
+
+    def __init__(self, store: Store, table: Table, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._table = table
+        self._clock = clock
+        # Revision of an owner, and when it was first seen.
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    async def work(self, guard: Guard) -> None:
+        """Do this until cancelled.
+
+        Args:
+            guard: Holds while nobody else does this work.
+
+        Raises:
+            Fenced: Somebody else does it now.
+        """
+        self._seen.clear()
+        with self._table.advances() as advanced:
+            while True:
+                advanced.clear()
+                try:
+                    pause_s = await self._round(guard)
+                except StoreUnavailable as error:
+                    _log.warning("owners cannot be written", error=str(error))
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                try:
+                    async with asyncio.timeout(pause_s):
+                        await advanced.wait()
+                except TimeoutError:
+                    continue
+
+    async def _round(self, guard: Guard) -> float | None:
+        """Do what is due; return how long nothing more is, None for as long as nothing changes."""
+        now = time.monotonic()
+        owners = dict(self._table.owners)
+        seen = {name: self._seen.get(name, (0, 0.0)) for name in owners}
+        self._seen = {
+            name: seen[name] if seen[name][0] == row.revision else (row.revision, now)
+            for name, row in owners.items()
+        }
+        pauses_s: list[float] = []
+        for name, row in owners.items():
+            left_s = self._left_s(name, row, now)
+            if left_s is not None and left_s <= 0:
+                await self._expire(name, row, guard)
+            elif left_s is not None:
+                pauses_s.append(left_s)
+        await removal.remove_orphans(self._store, self._table, timestamp(self._clock()), guard)
+        return min(pauses_s, default=None)
+
+    def _left_s(self, name: str, row: OwnerRow, now: float) -> float | None:
+        record = row.record
+        if record.duration_s is None:
+            return None
+        allowed_s = record.removal_after_s if record.stale_since else record.duration_s
+        return self._seen[name][1] + allowed_s - now
+
+    async def _expire(self, name: str, row: OwnerRow, guard: Guard) -> None:
+        """Mark an owner, or remove one that is marked, unless it was renewed meanwhile."""
+        # Should the watch be behind, the next look at it is a full period away.
+        self._seen[name] = (row.revision, time.monotonic())
+        try:
+            if row.record.stale_since:
+                await self._store.delete(owner_key(name), expected=row.revision, guard=guard)
+                _log.warning("owner removed", owner=name)
+            else:
+                marked = replace(row.record, stale_since=timestamp(self._clock()))
+                await self._store.put(
+                    owner_key(name), encode_owner(marked), expected=row.revision, guard=guard
+                )
+                _log.warning("owner has stopped renewing", owner=name)
+        except Conflict:
+            return

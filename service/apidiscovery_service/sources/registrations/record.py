@@ -1,0 +1,180 @@
+"""What stands in the store for a registration and for an owner: JSON with a format number.
+
+Both stand below one prefix, so that whoever watches it sees an owner before what it owns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TypeAlias, cast
+
+import orjson
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.go_json import JSONValue
+
+PREFIX = "registrations/"
+OWNERS = "registrations/owners/"
+FORMAT = 1
+
+Object: TypeAlias = dict[str, JSONValue]
+
+
+class Kind(StrEnum):
+    """What a registration consists of, in the order of lists; the value is part of its key."""
+
+    GROUPS = "groups"
+    CRD = "crds"
+    API_SERVICE = "apiservices"
+
+
+KINDS = tuple(Kind)
+
+
+class InvalidRecord(DiscoveryError):
+    """A value in the store is not what this version writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A registration as it is kept.
+
+    Attributes:
+        owner: Empty for nobody.
+        owner_id: Which life of the owner; a name that was removed may come again.
+        created: When it was first registered, RFC 3339.
+        content: A list of groups as `published` understands it, or a manifest.
+    """
+
+    owner: str
+    owner_id: str
+    created: str
+    content: JSONValue
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """An owner as it is kept.
+
+    Attributes:
+        id: Of this life of the owner, never taken again.
+        user: Whose it is; empty when callers were not identified.
+        duration_s: After so long without renewal it is stale; None when it need not renew.
+        removal_after_s: So long after that it is removed.
+        stale_since: RFC 3339; empty while it is alive.
+        renewals: How often it was renewed, so that every renewal is a change.
+    """
+
+    id: str
+    user: str
+    duration_s: float | None = None
+    removal_after_s: float = 0.0
+    stale_since: str = ""
+    renewals: int = 0
+
+
+def as_object(value: object) -> Object:
+    """Return a JSON object; an empty one in place of anything else."""
+    return cast("Object", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[JSONValue]:
+    """Return a JSON array; an empty one in place of anything else."""
+    return cast("list[JSONValue]", value) if isinstance(value, list) else []
+
+
+def key_of(kind: Kind, name: str) -> str:
+    """Return where a registration stands."""
+    return f"{PREFIX}{kind}/{name}"
+
+
+def owner_key(owner: str) -> str:
+    """Return where an owner stands."""
+    return OWNERS + owner
+
+
+def parse_key(key: str) -> tuple[Kind, str] | None:
+    """Return kind and name of a registration; None of anything else."""
+    kind, slash, name = key.removeprefix(PREFIX).partition("/")
+    return (Kind(kind), name) if slash and name and kind in KINDS else None
+
+
+def encode(record: Record) -> bytes:
+    """Write a registration."""
+    return orjson.dumps(
+        {
+            "format": FORMAT,
+            "owner": record.owner,
+            "ownerId": record.owner_id,
+            "created": record.created,
+            "content": record.content,
+        }
+    )
+
+
+def decode(value: bytes) -> Record:
+    """Read a registration.
+
+    Raises:
+        InvalidRecord: It is none, or of a newer format.
+    """
+    fields = _fields(value)
+    content = fields.get("content")
+    if not isinstance(content, dict | list):
+        raise InvalidRecord("want content, got none")
+    return Record(
+        _text(fields, "owner"),
+        _text(fields, "ownerId"),
+        _text(fields, "created"),
+        cast("JSONValue", content),
+    )
+
+
+def encode_owner(record: OwnerRecord) -> bytes:
+    """Write an owner."""
+    return orjson.dumps({"format": FORMAT, **asdict(record)})
+
+
+def decode_owner(value: bytes) -> OwnerRecord:
+    """Read an owner.
+
+    Raises:
+        InvalidRecord: It is none, or of a newer format.
+    """
+    fields = _fields(value)
+    duration = fields.get("duration_s")
+    return OwnerRecord(
+        id=_text(fields, "id"),
+        user=_text(fields, "user"),
+        duration_s=None if duration is None else _number(fields, "duration_s"),
+        removal_after_s=_number(fields, "removal_after_s"),
+        stale_since=_text(fields, "stale_since"),
+        renewals=int(_number(fields, "renewals")),
+    )
+
+
+def _fields(value: bytes) -> Mapping[str, object]:
+    try:
+        fields = cast("object", orjson.loads(value))
+    except orjson.JSONDecodeError as error:
+        raise InvalidRecord(f"no JSON: {error.msg}") from None
+    if not isinstance(fields, dict):
+        raise InvalidRecord("want an object")
+    known = cast("Mapping[str, object]", fields)
+    if known.get("format") != FORMAT:
+        raise InvalidRecord(f"want format {FORMAT}, got {known.get('format')!r}")
+    return known
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise InvalidRecord(f"{name}: want a string, got {type(value).__name__}")
+    return value
+
+
+def _number(fields: Mapping[str, object], name: str) -> float:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidRecord(f"{name}: want a number, got {type(value).__name__}")
+    return float(value)

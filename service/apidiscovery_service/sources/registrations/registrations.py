@@ -1,0 +1,422 @@
+"""The operations on registrations.
+
+Whatever is acknowledged is in the store, and this replica has seen it there: who asks it next
+finds it.
+"""
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from apidiscovery_service.access import Caller
+from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.sources.declarations import Declarations
+from apidiscovery_service.sources.registrations import apply, objects, owners, published, removal
+from apidiscovery_service.sources.registrations.names import wrong_name
+from apidiscovery_service.sources.registrations.owners import OwnerExpiry, OwnerLease, Ownership
+from apidiscovery_service.sources.registrations.record import (
+    KINDS,
+    Kind,
+    as_object,
+    decode,
+    key_of,
+    parse_key,
+)
+from apidiscovery_service.sources.registrations.refusals import (
+    Denied,
+    LimitExceeded,
+    RevisionMismatch,
+)
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    Page,
+    Publication,
+    Query,
+    Reference,
+    Registered,
+    Requester,
+    Written,
+)
+from apidiscovery_service.sources.registrations.statuses import Statuses
+from apidiscovery_service.sources.registrations.table import Row, Table
+from apidiscovery_service.sources.registrations.writes import Plan, Wanted, carry_out, plan
+from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
+
+# What a page holds when nobody says, and at most; and how much content it has besides its last
+# registration, since clients of gRPC take messages of 4 MiB unless told otherwise.
+DEFAULT_PAGE = 250
+MAX_PAGE = 1000
+_PAGE_BYTES = 2 * 1024 * 1024
+
+MAX_REFERENCES = 10_000
+
+MIN_LEASE_S = 1.0
+MAX_LEASE_S = 24 * 3600.0
+MAX_REMOVAL_AFTER_S = 30 * 24 * 3600.0
+
+# How many values are asked for at once.
+_AT_ONCE = 32
+
+
+class Registrations:
+    """What is registered at run time: kept in a store, declared as the store's watch tells it.
+
+    Args:
+        store: Where it is kept.
+        declarations: What is kept up to date.
+        clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self, store: Store, declarations: Declarations, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._table = Table(store, declarations)
+        self._statuses = Statuses(store, self._table, declarations)
+
+    async def load(self) -> None:
+        """Declare what is in the store, in one step.
+
+        Raises:
+            StoreUnavailable: It cannot be asked.
+        """
+        await self._table.load()
+
+    async def follow(self) -> None:
+        """Keep what is declared at what is in the store, until cancelled."""
+        await self._table.follow()
+
+    async def expire_owners(self, guard: Guard) -> None:
+        """Mark and remove owners that have stopped renewing, until cancelled.
+
+        Raises:
+            Fenced: The guard does not hold any more.
+        """
+        await OwnerExpiry(self._store, self._table, self._clock).work(guard)
+
+    def warnings(self) -> list[str]:
+        """Return a line for each entry of the store that cannot be read, sorted."""
+        return [f"store: {key}: {what}" for key, what in sorted(self._table.problems.items())]
+
+    def _now(self) -> str:
+        return objects.timestamp(self._clock())
+
+    async def publish(self, publication: Publication, requester: Requester) -> Written:
+        """Put groups under a name.
+
+        Raises:
+            InvalidFields: Something is not as it must be.
+            Denied: The caller may not change these groups, or the owner is another's.
+            RevisionMismatch: Another revision is there than expected.
+            StoreUnavailable: Nothing is known to be written.
+        """
+        wrong = await asyncio.to_thread(published.violations, publication.groups)
+        _check([*_publication_violations(publication), *wrong])
+        wanted = Wanted(
+            Kind.GROUPS,
+            publication.name,
+            "groups",
+            published.to_json(publication.groups),
+            () if publication.expected is None else (publication.expected,),
+        )
+        (written,) = await self._write(
+            (wanted,), publication.owner, publication.lease, requester, dry_run=False
+        )
+        return written
+
+    async def apply(self, application: Application, requester: Requester) -> Sequence[Written]:
+        """Take manifests; return what became of each document, in order.
+
+        Raises:
+            InvalidFields: Some document is not valid; none is taken.
+            LimitExceeded: There are too many.
+            Denied: The caller may not change the groups of some; none is taken.
+            RevisionMismatch: Another revision is there than expected; what came before it is
+                taken if that was written meanwhile, and nothing if it was there before.
+            StoreUnavailable: Not all is known to be written.
+        """
+        _check(_owner_violations(application.owner, application.lease))
+        wanted = await asyncio.to_thread(apply.read, application)
+        written = await self._write(
+            wanted, application.owner, application.lease, requester, dry_run=application.dry_run
+        )
+        if application.dry_run:
+            return written
+        groups = {
+            group
+            for one in written
+            if one.registered.kind is Kind.CRD
+            for group in objects.groups_of(Kind.CRD, one.registered.record.content)
+        }
+        await self._statuses.write_back(groups, self._now())
+        return [await self._as_it_is(one) for one in written]
+
+    async def _write(
+        self,
+        wanted: Sequence[Wanted],
+        owner: str,
+        lease: OwnerLease | None,
+        requester: Requester,
+        *,
+        dry_run: bool,
+    ) -> list[Written]:
+        """Plan everything, and only then write, in order."""
+        ownership = await owners.peek(self._store, owner, requester.caller)
+        plans = [await self._plan(one, ownership, requester) for one in wanted]
+        if dry_run:
+            return [_written(planned, planned.entry) for planned in plans]
+        ownership = await owners.take(self._store, owner, requester.caller, lease)
+        written: list[Written] = []
+        for planned in plans:
+            one, ownership = await self._carry_out(planned, ownership, lease, requester)
+            written.append(one)
+        await self._see(written)
+        return written
+
+    async def _carry_out(
+        self, planned: Plan, ownership: Ownership, lease: OwnerLease | None, requester: Requester
+    ) -> tuple[Written, Ownership]:
+        """Write what was planned, planning again for as long as others come between."""
+        while True:
+            if planned.record.owner_id != ownership.owner_id:
+                planned = await self._plan(planned.wanted, ownership, requester)
+            try:
+                entry = await carry_out(self._store, planned, ownership)
+            except Conflict:
+                planned = await self._plan(planned.wanted, ownership, requester)
+            except Fenced:
+                owner = ownership.owner
+                ownership = await owners.take(self._store, owner, requester.caller, lease)
+            else:
+                return _written(planned, entry), ownership
+
+    async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
+        return await plan(self._store, wanted, ownership, requester.permit, self._now)
+
+    async def _see(self, written: Iterable[Written]) -> None:
+        """Wait until this replica has taken what it wrote, or its removal."""
+        revision = max((one.registered.revision for one in written), default=0)
+        gone = {
+            key_of(one.registered.kind, one.registered.name): one.registered.revision
+            for one in written
+            if _is_gone(one)
+        }
+        await self._table.seen(
+            lambda: (
+                self._table.revision >= revision
+                and not any(self._stands(key, at) for key, at in gone.items())
+            )
+        )
+
+    def _stands(self, key: str, revision: int) -> bool:
+        row = self._table.rows.get(key)
+        return row is not None and row.revision <= revision
+
+    async def _as_it_is(self, written: Written) -> Written:
+        """Return what was written with the status that it has by now."""
+        registered = written.registered
+        if registered.kind is not Kind.CRD or _is_gone(written):
+            return written
+        entry = await self._store.get(key_of(registered.kind, registered.name))
+        if entry is None or entry.revision < registered.revision:
+            return written
+        return replace(
+            written,
+            registered=replace(registered, revision=entry.revision, record=decode(entry.value)),
+        )
+
+    async def withdraw(
+        self, references: Sequence[Reference], owner: str, requester: Requester
+    ) -> list[Reference]:
+        """Remove registrations, and all of an owner with the owner.
+
+        Returns:
+            Those that were there, with the revision that they had.
+
+        Raises:
+            InvalidFields: Something is not as it must be.
+            Denied: The caller may not change the groups of some, or the owner is another's.
+            RevisionMismatch: Another revision is there than expected.
+            StoreUnavailable: Not all is known to be removed.
+        """
+        _check(_withdrawal_violations(references, owner))
+        expected = {key_of(one.kind, one.name): one.revision for one in references}
+        ownership = await owners.peek(self._store, owner, requester.caller)
+        owned = self._table.owned_by(owner) if owner else []
+        keys = {**dict.fromkeys(owned), **expected}
+        for key, revision in keys.items():
+            entry = await self._store.get(key)
+            if entry is not None:
+                _see_that_it_may_go(entry, revision, requester)
+        removed = [
+            one
+            for key, revision in keys.items()
+            if (one := await self._remove(key, revision, owner, requester)) is not None
+        ]
+        if ownership.guard is not None:
+            await self._remove_owner(owner, requester.caller)
+        await self._table.seen(lambda: not any(map(self._is_left, removed)))
+        groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
+        await self._statuses.write_back(groups, self._now())
+        return removed
+
+    async def _remove(
+        self, key: str, expected: int | None, owner: str, requester: Requester
+    ) -> Reference | None:
+        """Remove a registration; None if it is not there, or was only said to be the owner's."""
+        place = parse_key(key)
+        while (entry := await self._store.get(key)) and place:
+            if owner and expected is None and decode(entry.value).owner != owner:
+                return None
+            _see_that_it_may_go(entry, expected, requester)
+            try:
+                await removal.remove(self._store, entry, self._now(), leave_owner=bool(owner))
+            except Conflict:
+                continue
+            return Reference(*place, entry.revision)
+        return None
+
+    async def _remove_owner(self, owner: str, caller: Caller) -> None:
+        """Remove an owner, and what was registered for it in the meantime."""
+        await owners.remove(self._store, owner, caller)
+        await self._table.seen(lambda: owner not in self._table.owners)
+        await removal.remove_orphans(self._store, self._table, self._now())
+
+    def _is_left(self, removed: Reference) -> bool:
+        row = self._table.rows.get(key_of(removed.kind, removed.name))
+        return row is not None and row.revision == removed.revision and not row.terminating
+
+    async def renew(self, owner: str, requester: Requester) -> float | None:
+        """Note that an owner is alive.
+
+        Returns:
+            Within how many seconds it should renew again; None when it need not.
+
+        Raises:
+            InvalidFields: It has no valid name.
+            NoSuchOwner: There is none any more.
+            Denied: It is another caller's.
+            StoreUnavailable: Whether it was noted is not known.
+        """
+        _check([FieldViolation("owner", wrong)] if (wrong := wrong_name(owner)) else [])
+        within_s = await owners.renew(self._store, owner, requester.caller)
+        await self._table.seen(lambda: not self._is_stale(owner))
+        return within_s
+
+    def _is_stale(self, owner: str) -> bool:
+        row = self._table.owners.get(owner)
+        return row is not None and bool(row.record.stale_since)
+
+    async def list(self, query: Query) -> Page:
+        """Return a page of registrations.
+
+        It may have fewer than asked for, and then `more` tells whether others come.
+
+        Raises:
+            StoreUnavailable: Their content cannot be had.
+        """
+        places = sorted(
+            (KINDS.index(row.kind), row.name)
+            for row in self._table.rows.values()
+            if _matches(row, query)
+        )
+        if query.after is not None:
+            after = (KINDS.index(query.after[0]), query.after[1])
+            places = places[bisect_right(places, after) :]
+        size = min(query.size or DEFAULT_PAGE, MAX_PAGE)
+        page: list[Registered] = []
+        taken, bytes_left = 0, _PAGE_BYTES
+        while taken < min(size, len(places)) and bytes_left > 0:
+            some = [(KINDS[kind], name) for kind, name in places[taken : taken + _AT_ONCE]]
+            entries = await asyncio.gather(*(self._store.get(key_of(*place)) for place in some))
+            for place, entry in zip(some, entries, strict=True):
+                if bytes_left <= 0 or taken == size:
+                    break
+                taken += 1
+                if entry is not None:
+                    bytes_left -= len(entry.value)
+                    page.append(self._registered(place, entry))
+        last = places[taken - 1] if taken else None
+        more = last is not None and taken < len(places)
+        return Page(tuple(page), (KINDS[last[0]], last[1]) if last and more else None)
+
+    def _registered(self, place: tuple[Kind, str], entry: Entry) -> Registered:
+        record = decode(entry.value)
+        since = self._table.stale_since(record.owner, record.owner_id)
+        return Registered(*place, entry.revision, record, since)
+
+
+def _matches(row: Row, query: Query) -> bool:
+    return (
+        (not query.kinds or row.kind in query.kinds)
+        and (not query.names or row.name in query.names)
+        and (not query.owner or row.owner == query.owner)
+    )
+
+
+def _written(planned: Plan, entry: Entry | None) -> Written:
+    wanted = planned.wanted
+    was = entry or planned.entry
+    revision = was.revision if was else 0
+    return Written(Registered(wanted.kind, wanted.name, revision, planned.record), planned.outcome)
+
+
+def _is_gone(written: Written) -> bool:
+    """Tell whether it was written by being removed."""
+    manifest = as_object(written.registered.record.content)
+    return objects.is_terminating(manifest) and not objects.finalizers_of(manifest)
+
+
+def _see_that_it_may_go(entry: Entry, expected: int | None, requester: Requester) -> None:
+    place = parse_key(entry.key)
+    if place is None:
+        return
+    reason = requester.permit(objects.groups_of(place[0], decode(entry.value).content))
+    if reason is not None:
+        raise Denied(reason)
+    if expected is not None and expected != entry.revision:
+        raise RevisionMismatch(*place, expected, entry.revision)
+
+
+def _check(violations: Iterable[FieldViolation]) -> None:
+    found = tuple(violations)
+    if found:
+        raise InvalidFields(*found[: published.MAX_VIOLATIONS])
+
+
+def _publication_violations(publication: Publication) -> Iterator[FieldViolation]:
+    if wrong := wrong_name(publication.name):
+        yield FieldViolation("name", wrong)
+    if not publication.groups:
+        yield FieldViolation("groups", "want at least one group; what is not wanted is withdrawn")
+    yield from _owner_violations(publication.owner, publication.lease)
+
+
+def _owner_violations(owner: str, lease: OwnerLease | None) -> Iterator[FieldViolation]:
+    if owner and (wrong := wrong_name(owner)):
+        yield FieldViolation("owner", wrong)
+    if lease is None:
+        return
+    if not owner:
+        yield FieldViolation("owner", "required, for there is a lease")
+    if not MIN_LEASE_S <= lease.duration_s <= MAX_LEASE_S:
+        message = f"want {MIN_LEASE_S:g} s to {MAX_LEASE_S:g} s, got {lease.duration_s:g} s"
+        yield FieldViolation("lease.duration", message)
+    if not 0 <= lease.removal_after_s <= MAX_REMOVAL_AFTER_S:
+        message = f"want 0 s to {MAX_REMOVAL_AFTER_S:g} s, got {lease.removal_after_s:g} s"
+        yield FieldViolation("lease.removal_after", message)
+
+
+def _withdrawal_violations(references: Sequence[Reference], owner: str) -> Iterator[FieldViolation]:
+    if len(references) > MAX_REFERENCES:
+        raise LimitExceeded(f"a request may withdraw {MAX_REFERENCES} registrations at most")
+    for place, reference in enumerate(references):
+        if not reference.name:
+            yield FieldViolation(f"registrations[{place}].name", "required")
+    if owner and (wrong := wrong_name(owner)):
+        yield FieldViolation("owner", wrong)
+    if not references and not owner:
+        yield FieldViolation("registrations", "want at least one registration, or an owner")

@@ -1,0 +1,326 @@
+"""The registrations and owners of the store as its watch tells them, handed on as declarations.
+
+Every replica, the one that wrote included, knows them by this way alone.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import structlog
+
+from apidiscovery_service.sources.api_service import read_api_service
+from apidiscovery_service.sources.crd import CustomResourceDefinition, read_crd
+from apidiscovery_service.sources.declarations import Declarations, Declared
+from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
+from apidiscovery_service.sources.registrations import published
+from apidiscovery_service.sources.registrations.record import (
+    OWNERS,
+    PREFIX,
+    InvalidRecord,
+    Kind,
+    OwnerRecord,
+    Record,
+    decode,
+    decode_owner,
+    parse_key,
+)
+from apidiscovery_service.storage import (
+    Change,
+    Compacted,
+    Entry,
+    Store,
+    StoreUnavailable,
+)
+
+# How long a writer waits to see its own write before it answers all the same.
+VISIBLE_WITHIN_S = 1.0
+
+# From a failure of the store to the next attempt.
+_RETRY_S = 1.0
+
+# What takes the loop's thread longer than a few milliseconds is read in another one.
+_MANY = 20
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A registration without its content.
+
+    Attributes:
+        owner_id: Which life of the owner it belongs to.
+        declared: As if its owner were alive.
+    """
+
+    kind: Kind
+    name: str
+    revision: int
+    owner: str
+    owner_id: str
+    declared: Declared
+
+    @property
+    def origin(self) -> str:
+        """Its name among what is declared."""
+        return f"registrations:{self.kind}/{self.name}"
+
+    @property
+    def terminating(self) -> bool:
+        """Whether it is to go as soon as it has no finalizers."""
+        return any(crd.terminating for crd in self.declared.crds)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """An owner, and when it was written.
+
+    Attributes:
+        created: Revision since which an owner of this name is there.
+    """
+
+    record: OwnerRecord
+    revision: int
+    created: int
+
+
+def declared_by(kind: Kind, record: Record) -> Declared:
+    """Return what a registration declares.
+
+    Raises:
+        InvalidField: Its content is not valid.
+    """
+    match kind:
+        case Kind.GROUPS:
+            return Declared(offers=published.offers_of(published.from_json(record.content)))
+        case Kind.CRD:
+            return Declared(crds=(_of_store(read_crd(Node(record.content))),))
+        case Kind.API_SERVICE:
+            return Declared(api_services=(read_api_service(Node(record.content)),))
+
+
+def _of_store(crd: CustomResourceDefinition) -> CustomResourceDefinition:
+    """Take the status for what was decided here: it is where the next decision starts from.
+
+    What a document states stands for good, which is right for the document of another server only.
+    """
+    return replace(crd, stated=crd.stated and replace(crd.stated, final=False))
+
+
+class Table:
+    """What the store held at `revision`; everything in it is declared.
+
+    Args:
+        store: What is followed.
+        declarations: What is kept up to date.
+    """
+
+    def __init__(self, store: Store, declarations: Declarations) -> None:
+        self._store = store
+        self._declarations = declarations
+        self._rows: dict[str, Row] = {}
+        self._owners: dict[str, OwnerRow] = {}
+        # Keys of registrations by the name of their owner.
+        self._owned: dict[str, set[str]] = {}
+        self._problems: dict[str, str] = {}
+        self._advanced: set[asyncio.Event] = set()
+        self.revision = 0
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """The registrations by key."""
+        return MappingProxyType(self._rows)
+
+    @property
+    def owners(self) -> Mapping[str, OwnerRow]:
+        """The owners by name."""
+        return MappingProxyType(self._owners)
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong with entries that cannot be read, by key; what was there before serves."""
+        return MappingProxyType(self._problems)
+
+    def owned_by(self, owner: str) -> list[str]:
+        """Return the keys of what is registered for an owner, sorted."""
+        return sorted(self._owned.get(owner, ()))
+
+    def stale_since(self, owner: str, owner_id: str) -> str | None:
+        """Return since when an owner is gone; None while it is alive, empty when not known."""
+        if not owner:
+            return None
+        row = self._owners.get(owner)
+        if row is None or row.record.id != owner_id:
+            return ""  # that life is over; what is left of it is about to be removed
+        return row.record.stale_since or None
+
+    def orphans(self) -> list[str]:
+        """Return the keys of what belongs to a life of an owner that is over, sorted."""
+        return sorted(
+            key
+            for owner, keys in self._owned.items()
+            for key in keys
+            if (row := self._owners.get(owner)) is None or row.record.id != self._rows[key].owner_id
+        )
+
+    async def load(self) -> None:
+        """Take what the store holds, in one step.
+
+        Raises:
+            StoreUnavailable: It cannot be asked.
+        """
+        listing = await self._store.list(PREFIX)
+        present = {entry.key for entry in listing.entries}
+        known = {*self._rows, *(OWNERS + name for name in self._owners), *self._problems}
+        changes = [Change(entry.key, entry) for entry in listing.entries]
+        changes += [Change(key, None) for key in known - present]
+        await self._take(changes, listing.revision)
+
+    async def follow(self) -> None:
+        """Take every change, until cancelled; while the store is away all stays as it is."""
+        while True:
+            try:
+                await self._follow()
+            except StoreUnavailable as error:
+                _log.warning("registrations cannot be followed", error=str(error))
+            await asyncio.sleep(_RETRY_S)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async for batch in self._store.watch(PREFIX, self.revision):
+                    await self._take(batch.changes, batch.revision)
+            except Compacted:
+                _log.info("registrations are listed again, for changes were forgotten")
+                await self.load()
+            else:
+                return  # the store was closed
+
+    @contextmanager
+    def advances(self) -> Generator[asyncio.Event]:
+        """Return an event that is set whenever changes have been taken."""
+        advanced = asyncio.Event()
+        self._advanced.add(advanced)
+        try:
+            yield advanced
+        finally:
+            self._advanced.discard(advanced)
+
+    async def seen(self, condition: Callable[[], bool]) -> bool:
+        """Wait until a condition on this table is met; False if it is not in time."""
+        if condition():
+            return True
+        with self.advances() as advanced:
+            try:
+                async with asyncio.timeout(VISIBLE_WITHIN_S):
+                    while not condition():
+                        await advanced.wait()
+                        advanced.clear()
+            except TimeoutError:
+                return False
+        return True
+
+    async def _take(self, changes: Iterable[Change], revision: int) -> None:
+        """Take changes of the store, and declare what differs by them, in one step."""
+        news = [change for change in changes if self._is_news(change)]
+        read = await asyncio.to_thread(_read, news) if len(news) > _MANY else _read(news)
+        touched = self._take_owners(news)
+        touched.update(key for key, _ in read)
+        before = {key: row.origin for key in touched if (row := self._rows.get(key))}
+        for key, outcome in read:
+            self._take_row(key, outcome)
+        after = {key: row for key in touched if (row := self._rows.get(key))}
+        gone = [origin for key, origin in before.items() if key not in after]
+        if after or gone:
+            declared = {row.origin: self._as_of_owner(row) for row in after.values()}
+            self._declarations.update(declared, gone)
+        self.revision = revision
+        for advanced in self._advanced:
+            advanced.set()
+
+    def _is_news(self, change: Change) -> bool:
+        if change.entry is None:
+            return True
+        known: Row | OwnerRow | None = self._rows.get(change.key)
+        known = known or self._owners.get(change.key.removeprefix(OWNERS))
+        return known is None or known.revision != change.entry.revision
+
+    def _take_row(self, key: str, outcome: Row | str | None) -> None:
+        """Take what stands under a key now; a text says why it cannot be read."""
+        if isinstance(outcome, str):
+            self._problems[key] = outcome
+            _log.error("registration cannot be read, it stays as it was", key=key, error=outcome)
+            return
+        self._problems.pop(key, None)
+        former = self._rows.pop(key, None)
+        if former is not None and former.owner:
+            self._owned[former.owner].discard(key)
+            if not self._owned[former.owner]:
+                del self._owned[former.owner]
+        if outcome is not None:
+            self._rows[key] = outcome
+            if outcome.owner:
+                self._owned.setdefault(outcome.owner, set()).add(key)
+
+    def _take_owners(self, changes: Iterable[Change]) -> set[str]:
+        """Take the owners among changes; return the keys of what looks different by them."""
+        touched: set[str] = set()
+        for change in changes:
+            if not change.key.startswith(OWNERS):
+                continue
+            name = change.key.removeprefix(OWNERS)
+            before = _life(self._owners.get(name))
+            self._take_owner(name, change)
+            if _life(self._owners.get(name)) != before:
+                touched |= self._owned.get(name, set())
+        return touched
+
+    def _take_owner(self, name: str, change: Change) -> None:
+        self._problems.pop(change.key, None)
+        if change.entry is None:
+            self._owners.pop(name, None)
+            return
+        try:
+            record = decode_owner(change.entry.value)
+        except InvalidRecord as error:
+            self._problems[change.key] = str(error)
+            _log.error("owner cannot be read, it stays as it was", owner=name, error=str(error))
+        else:
+            self._owners[name] = OwnerRow(record, change.entry.revision, change.entry.created)
+
+    def _as_of_owner(self, row: Row) -> Declared:
+        stale = self.stale_since(row.owner, row.owner_id) is not None
+        return replace(row.declared, stale=True) if stale else row.declared
+
+
+def _life(row: OwnerRow | None) -> tuple[str, bool]:
+    """Return what of an owner shows in what it has registered."""
+    return (row.record.id, bool(row.record.stale_since)) if row else ("", False)
+
+
+def _read(changes: Iterable[Change]) -> list[tuple[str, Row | str | None]]:
+    """Return for each key of a registration its row, None if it is gone, or what is wrong."""
+    return [
+        (change.key, _row(change.key, change.entry))
+        for change in changes
+        if not change.key.startswith(OWNERS)
+    ]
+
+
+def _row(key: str, entry: Entry | None) -> Row | str | None:
+    if entry is None:
+        return None
+    place = parse_key(key)
+    if place is None:
+        return "want a key of groups, crds or apiservices"
+    try:
+        record = decode(entry.value)
+        declared = declared_by(place[0], record)
+    except InvalidField as error:
+        return f"{path_text(error.path)}: {error}"
+    except (InvalidRecord, ValueError) as error:
+        return str(error)
+    return Row(*place, entry.revision, record.owner, record.owner_id, declared)

@@ -1,0 +1,1 @@
+"""Other API servers as sources: fetched, kept, followed."""

@@ -1,0 +1,399 @@
+"""The documents of discovery as servers send them, into the model.
+
+As lenient as Go's decoder: unknown fields are passed over, null is as good as absent; a field of
+the wrong type is an error. What has no valid name or stands there twice is left out with a warning,
+so that one odd group does not take the others with it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import cast
+
+from apidiscovery_service.model import (
+    Freshness,
+    Group,
+    GroupVersionKind,
+    Resource,
+    Scope,
+    Subresource,
+    Version,
+)
+from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
+from apidiscovery_service.sources.upstreams.spec import Filter, Limits
+
+_NO_KIND = GroupVersionKind("", "", "")
+
+# RFC 1123 subdomain and RFC 1035 label, as Kubernetes names groups and versions.
+_GROUP_NAME = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+_VERSION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?")
+
+_MAX_WARNINGS = 20
+_MAX_WARNING = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A group of an unaggregated list; its versions stand in order of preference."""
+
+    name: str
+    versions: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Reading:
+    """How a document is read, and what was noted.
+
+    Attributes:
+        core: Whether it must have the core group only, or named ones only.
+        warnings: What was left out, at most some.
+        kept: Whether it is a document that we keep ourselves: it has storage version hashes, and
+            what was taken once is taken again.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    filter: Filter = field(default_factory=Filter)
+    core: bool = False
+    kept: bool = False
+    warnings: list[str] = field(default_factory=list[str])
+    _versions: int = 0
+
+    def json(self, body: Body) -> BoundedJSON:
+        """Return a reader of a body."""
+        return BoundedJSON(body, self.limits.decode_s)
+
+    def warn(self, text: str) -> None:
+        """Note what is odd, as long as there are not too many notes."""
+        if len(self.warnings) < _MAX_WARNINGS:
+            self.warnings.append(shown(text, _MAX_WARNING))
+
+    def count_version(self) -> None:
+        """Count one more group-version of the document.
+
+        Raises:
+            UpstreamFailed: That is one too many.
+        """
+        self._versions += 1
+        if self._versions > self.limits.group_versions:
+            raise UpstreamFailed(
+                Reason.TOO_LARGE, f"more than {self.limits.group_versions} group-versions"
+            )
+
+    def takes_group(self, name: str) -> bool:
+        """Tell whether a group is taken; note it when it has no name that is wanted."""
+        valid = self.kept or (not name if self.core else bool(_GROUP_NAME.fullmatch(name)))
+        if not valid:
+            self.warn(f"group {name!r} left out: not a name that is wanted here")
+        return valid
+
+    def takes_version(self, group: str, name: str) -> bool:
+        """Tell whether a version is taken; note it when it has no valid name."""
+        if self.kept:
+            return True
+        if not _VERSION_NAME.fullmatch(name):
+            self.warn(f"version {name!r} of group {group!r} left out: not a valid name")
+            return False
+        return self.filter.takes(group, name)
+
+
+def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
+    """Return the groups of an APIGroupDiscoveryList, v2 or v2beta1, in its order.
+
+    Raises:
+        UpstreamFailed: It cannot be read, or is too large.
+    """
+    json = reading.json(body)
+    groups: dict[str, Group] = {}
+    for name in _document(json, "APIGroupDiscoveryList", "items"):
+        if name == "items":
+            for place in json.elements():
+                group = _group(json, reading, f"items[{place}]")
+                if group is None or not reading.takes_group(group.name):
+                    continue
+                if groups.setdefault(group.name, group) is not group:
+                    reading.warn(f"group {group.name!r} is there twice; the first counts")
+        else:
+            json.value()
+    json.end()
+    return tuple(group for group in groups.values() if group.versions)
+
+
+def _document(json: BoundedJSON, kind: str, content: str) -> Iterable[str]:
+    """Yield the fields of a document but for its kind, which is checked."""
+    seen: set[str] = set()
+    for name in json.fields():
+        seen.add(name)
+        if name == "kind":
+            found = json.value()
+            if found not in (kind, None, ""):
+                raise UpstreamFailed(Reason.MALFORMED, f"want kind {kind}, got {found!r}")
+        else:
+            yield name
+    if not seen & {"kind", content}:
+        raise UpstreamFailed(Reason.MALFORMED, f"want a document of kind {kind}, got another")
+
+
+def _group(json: BoundedJSON, reading: Reading, where: str) -> Group | None:
+    name, versions = "", dict[str, Version]()
+    taken: list[Version] = []
+    for field_name in json.fields():
+        if field_name == "metadata":
+            name = _text(_object(json.value(), f"{where}.metadata"), "name", where)
+        elif field_name == "versions":
+            for place in json.elements():
+                reading.count_version()
+                taken.append(_version(json, reading, f"{where}.versions[{place}]"))
+        else:
+            json.value()
+    for version in taken:
+        if not reading.takes_version(name, version.version):
+            continue
+        if versions.setdefault(version.version, version) is not version:
+            reading.warn(
+                f"version {version.version!r} of {name!r} is there twice; the first counts"
+            )
+    return Group(name, tuple(versions.values()))
+
+
+def _version(json: BoundedJSON, reading: Reading, where: str) -> Version:
+    name, freshness, resources = "", "", list[Resource]()
+    for field_name in json.fields():
+        if field_name == "resources":
+            resources = [
+                _resource(json.value(), f"{where}.resources[{place}]", reading)
+                for place in json.elements()
+            ]
+        elif field_name in ("version", "freshness"):
+            text = _text({field_name: json.value()}, field_name, where)
+            name, freshness = (text, freshness) if field_name == "version" else (name, text)
+        else:
+            json.value()
+    return Version(name, tuple(resources), freshness)
+
+
+def _resource(value: object, where: str, reading: Reading) -> Resource:
+    fields = _object(value, where)
+    subresources = fields.get("subresources")
+    return Resource(
+        resource=_text(fields, "resource", where),
+        response_kind=_kind(fields.get("responseKind"), where),
+        scope=_text(fields, "scope", where),
+        singular_resource=_text(fields, "singularResource", where),
+        verbs=_texts(fields, "verbs", where),
+        short_names=_texts(fields, "shortNames", where) or (),
+        categories=_texts(fields, "categories", where) or (),
+        subresources=tuple(
+            _subresource(subresource, f"{where}.subresources[{place}]")
+            for place, subresource in enumerate(_list(subresources, f"{where}.subresources"))
+        ),
+        storage_version_hash=_text(fields, "storageVersionHash", where) if reading.kept else "",
+    )
+
+
+def _subresource(value: object, where: str) -> Subresource:
+    fields = _object(value, where)
+    accepted = _list(fields.get("acceptedTypes"), f"{where}.acceptedTypes")
+    return Subresource(
+        subresource=_text(fields, "subresource", where),
+        response_kind=_kind(fields.get("responseKind"), where),
+        verbs=_texts(fields, "verbs", where),
+        accepted_types=tuple(_kind(kind, where) for kind in accepted),
+    )
+
+
+def _kind(value: object, where: str) -> GroupVersionKind:
+    """Return a kind; a missing one has three empty strings, for old clients do not check."""
+    if value is None:
+        return _NO_KIND
+    fields = _object(value, where)
+    return _shared_kind(*(_text(fields, name, where) for name in ("group", "version", "kind")))
+
+
+def read_group_list(body: Body, reading: Reading) -> tuple[Listed, ...]:
+    """Return the groups of an APIGroupList in its order, each with the preferred version first.
+
+    Raises:
+        UpstreamFailed: It cannot be read, or is too large.
+    """
+    json = reading.json(body)
+    groups: dict[str, Listed] = {}
+    for name in _document(json, "APIGroupList", "groups"):
+        if name != "groups":
+            json.value()
+            continue
+        for place in json.elements():
+            group = _listed(json.value(), f"groups[{place}]", reading)
+            if not reading.takes_group(group.name):
+                continue
+            if groups.setdefault(group.name, group) is not group:
+                reading.warn(f"group {group.name!r} is there twice; the first counts")
+    json.end()
+    return tuple(group for group in groups.values() if group.versions)
+
+
+def _listed(value: object, where: str, reading: Reading) -> Listed:
+    fields = _object(value, where)
+    name = _text(fields, "name", where)
+    entries = _list(fields.get("versions"), f"{where}.versions")
+    versions = [_text(_object(entry, f"{where}.versions"), "version", where) for entry in entries]
+    preferred = _object(fields.get("preferredVersion") or {}, f"{where}.preferredVersion")
+    first = _text(preferred, "version", where)
+    if first in versions:
+        versions.insert(0, first)
+    return Listed(name, _taken(name, dict.fromkeys(versions), reading))
+
+
+def _taken(group: str, versions: Iterable[str], reading: Reading) -> tuple[str, ...]:
+    taken: list[str] = []
+    for version in versions:
+        reading.count_version()
+        if reading.takes_version(group, version):
+            taken.append(version)
+    return tuple(taken)
+
+
+def read_core_versions(body: Body, reading: Reading) -> tuple[Listed, ...]:
+    """Return the core group of an APIVersions, in its order; nothing when it has no version.
+
+    Raises:
+        UpstreamFailed: It cannot be read, or is too large.
+    """
+    json = reading.json(body)
+    versions: tuple[str, ...] = ()
+    for name in _document(json, "APIVersions", "versions"):
+        fields = {name: json.value()}
+        if name == "versions":
+            versions = _taken("", dict.fromkeys(_texts(fields, name, "") or ()), reading)
+    json.end()
+    return (Listed("", versions),) if versions else ()
+
+
+def read_resource_list(body: Body, version: str, reading: Reading) -> Version:
+    """Return an APIResourceList as kube-apiserver converts it to an aggregated version.
+
+    Entries with a slash become subresources of what stands before it; a parent that is not listed
+    is made up and put after the others. Storage version hashes are kept besides.
+
+    Raises:
+        UpstreamFailed: It cannot be read, or a subresource is in another scope than its parent.
+
+    Source: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery.
+    """
+    json = reading.json(body)
+    entries: list[Mapping[str, object]] = []
+    for name in _document(json, "APIResourceList", "resources"):
+        if name == "resources":
+            entries = [_object(json.value(), f"resources[{place}]") for place in json.elements()]
+        else:
+            json.value()
+    json.end()
+    return Version(version, _converted(entries), Freshness.CURRENT)
+
+
+@dataclass(slots=True)
+class _Parent:
+    resource: Resource
+    subresources: list[Subresource] = field(default_factory=list[Subresource])
+
+
+def _converted(entries: list[Mapping[str, object]]) -> tuple[Resource, ...]:
+    named = [(_text(entry, "name", f"resources[{i}]"), entry) for i, entry in enumerate(entries)]
+    parents = [_Parent(_whole(name, entry)) for name, entry in named if "/" not in name]
+    by_name = {parent.resource.resource: parent for parent in parents}
+    for name, entry in named:
+        parent_name, slash, subresource = name.partition("/")
+        if not slash:
+            continue
+        scope = _scope(entry, name)
+        if parent_name not in by_name:
+            made_up = Resource(parent_name, _NO_KIND, scope, "", None)
+            by_name[parent_name] = _Parent(made_up)
+            parents.append(by_name[parent_name])
+        parent = by_name[parent_name]
+        if parent.resource.scope != scope:
+            message = f"{name} is {scope}, but {parent_name} is {parent.resource.scope}"
+            raise UpstreamFailed(Reason.MALFORMED, message)
+        kind, verbs = _kind(entry, name), _texts(entry, "verbs", name)
+        parent.subresources.append(Subresource(subresource, kind, verbs))
+    return tuple(_with_subresources(parent) for parent in parents)
+
+
+def _whole(name: str, entry: Mapping[str, object]) -> Resource:
+    return Resource(
+        resource=name,
+        response_kind=_kind(entry, name),
+        scope=_scope(entry, name),
+        singular_resource=_text(entry, "singularName", name),
+        verbs=_texts(entry, "verbs", name),
+        short_names=_texts(entry, "shortNames", name) or (),
+        categories=_texts(entry, "categories", name) or (),
+        storage_version_hash=_text(entry, "storageVersionHash", name),
+    )
+
+
+def _with_subresources(parent: _Parent) -> Resource:
+    if not parent.subresources:
+        return parent.resource
+    return replace(parent.resource, subresources=tuple(parent.subresources))
+
+
+def _scope(entry: Mapping[str, object], where: str) -> Scope:
+    namespaced = entry.get("namespaced")
+    if namespaced is not None and not isinstance(namespaced, bool):
+        raise _wrong_type(f"{where}.namespaced", "true or false", namespaced)
+    return Scope.NAMESPACED if namespaced else Scope.CLUSTER
+
+
+def _object(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise _wrong_type(where, "an object", value)
+    return cast("dict[str, object]", value)
+
+
+def _list(value: object, where: str) -> list[object]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _wrong_type(where, "a list", value)
+    return cast("list[object]", value)
+
+
+def _text(fields: Mapping[str, object], name: str, where: str) -> str:
+    value = fields.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _wrong_type(f"{where}.{name}", "a string", value)
+    return value if value.isascii() else _without_surrogates(value)
+
+
+def _texts(fields: Mapping[str, object], name: str, where: str) -> tuple[str, ...] | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    elements = _list(value, f"{where}.{name}")
+    return _shared(tuple(_text({name: element}, name, where) for element in elements))
+
+
+def _without_surrogates(text: str) -> str:
+    """Replace half characters, which JSON escapes can make, as Go does."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _wrong_type(where: str, wanted: str, value: object) -> UpstreamFailed:
+    return UpstreamFailed(Reason.MALFORMED, f"{where}: want {wanted}, got {type(value).__name__}")
+
+
+# The same verbs and kinds stand there thousands of times.
+@lru_cache(4096)
+def _shared(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return texts
+
+
+@lru_cache(4096)
+def _shared_kind(group: str, version: str, kind: str) -> GroupVersionKind:
+    return GroupVersionKind(group, version, kind)

@@ -1,0 +1,272 @@
+"""Where an API server is and how it is asked: address, TLS, credentials, proxy."""
+
+import http.cookiejar
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.credentials import (
+    Anonymous,
+    Credentials,
+    Impersonation,
+    Material,
+    TokenFile,
+    read_impersonation,
+)
+from apidiscovery_service.sources.upstreams.fields import Fields
+from apidiscovery_service.sources.upstreams.proxies import (
+    environment_proxy,
+    is_loopback,
+    proxy_url,
+    without_password,
+)
+from apidiscovery_service.sources.upstreams.tls import Tls
+from apidiscovery_service.sources.upstreams.transport import RenewingTransport
+
+SETTINGS = (
+    "as",
+    "as-groups",
+    "as-uid",
+    "as-user-extra",
+    "ca-file",
+    "client-certificate",
+    "client-key",
+    "insecure-skip-tls-verify",
+    "proxy-url",
+    "tls-server-name",
+    "token-file",
+)
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is made once it is needed."""
+
+    client: httpx2.AsyncClient | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API server, and all that a request to it needs.
+
+    Attributes:
+        url: Scheme, host, where needed port and a path that goes before every other; no slash at
+            the end.
+        tls: How the server is verified, and a client certificate for it.
+        credentials: What goes with each request.
+        impersonation: Whom to ask as; None for oneself.
+        proxy_url: None for what the environment says, empty for none.
+        compress: Whether compressed answers are asked for.
+    """
+
+    url: str
+    tls: Tls = field(default_factory=Tls)
+    credentials: Credentials = field(default_factory=Anonymous, repr=False)
+    impersonation: Impersonation | None = None
+    proxy_url: str | None = field(default=None, repr=False)
+    compress: bool = True
+    _open: _Open = field(default_factory=_Open, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidConfiguration` when the address is none."""
+        object.__setattr__(self, "url", server_url(self.url, "the address of the server"))
+
+    def client(self) -> httpx2.AsyncClient:
+        """Return the client for this server, always the same one; it stays valid until `aclose`.
+
+        `async with` lends it and does not close it. Certificates are renewed below it. It follows
+        no redirect, keeps no cookie and sets no time limit: the caller bounds each exchange.
+        Whom to ask as is in it, credentials are not: they come from `headers`. A path alone goes
+        to this server. A certificate or plugin that is unusable is a `ConnectError`.
+
+        Raises:
+            InvalidConfiguration: The proxy that the environment names cannot be used.
+        """
+        if self._open.client is None:
+            self._open.client = self._made_client()
+        return self._open.client
+
+    async def headers(self) -> dict[str, str]:
+        """Return the credential headers for one request, asked for anew each time.
+
+        Raises:
+            CredentialsUnavailable: There are none now, such as when a plugin fails.
+        """
+        proof = await self.credentials.get()
+        return {} if proof.authorization is None else {"Authorization": proof.authorization}
+
+    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
+        """Drop cached credentials after a 401.
+
+        Args:
+            refused: What `headers` gave for the request; what came after that is kept.
+        """
+        self.credentials.drop(None if refused is None else refused.get("Authorization"))
+
+    def describe(self) -> str:
+        """Return one line for people, without secrets and without reading anything."""
+        parts = [self.url]
+        if self.tls.insecure:
+            parts.append("certificate not verified")
+        elif self.tls.ca is not None:
+            parts.append(f"authority {self.tls.ca.file or 'given'}")
+        if self.tls.server_name:
+            parts.append(f"known as {self.tls.server_name}")
+        if self.tls.certificate is not None:
+            parts.append(f"client certificate {self.tls.certificate.file or 'given'}")
+        parts.append(self.credentials.describe())
+        if self.impersonation is not None:
+            parts.append(f"as {self.impersonation.user}")
+        if self.proxy_url:
+            parts.append(f"through {without_password(self.proxy_url)}")
+        return ", ".join(parts)
+
+    def check(self) -> None:
+        """Read what the settings name, to tell of a mistake at once; blocks on files.
+
+        Raises:
+            InvalidConfiguration: As the message says: which key, what was seen, what is wanted.
+        """
+        if self.url.startswith("https:"):
+            self.tls.context()
+        if isinstance(self.credentials, TokenFile):
+            self.credentials.check()
+        self._proxy()
+
+    async def aclose(self) -> None:
+        """Close the connections, and end a plugin that runs."""
+        await self.credentials.aclose()
+        if self._open.client is not None:
+            client, self._open.client = self._open.client, None
+            await client.aclose()
+
+    def _proxy(self) -> str | None:
+        if self.proxy_url is None:
+            return environment_proxy(self.url, os.environ)
+        return self.proxy_url or None
+
+    def _made_client(self) -> httpx2.AsyncClient:
+        lines = [(b"User-Agent", f"apidiscovery/{version('apidiscovery')}".encode())]
+        if not self.compress:
+            lines.append((b"Accept-Encoding", b"identity"))
+        if self.impersonation is not None:
+            lines += self.impersonation.headers()
+        no_cookies = http.cookiejar.DefaultCookiePolicy(allowed_domains=[])
+        return _LentClient(
+            base_url=self.url,
+            cookies=http.cookiejar.CookieJar(no_cookies),
+            follow_redirects=False,
+            headers=httpx2.Headers(lines),
+            timeout=None,
+            transport=RenewingTransport(self.tls, self.credentials, self._proxy()),
+            trust_env=False,
+        )
+
+
+class _LentClient(httpx2.AsyncClient):
+    """A client that outlives the blocks that use it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Leave it open."""
+
+
+def endpoint_from_settings(url: str, settings: Mapping[str, object]) -> Endpoint:
+    """Return the endpoint of an upstream from its address and the keys in `SETTINGS`.
+
+    Values are what YAML gives. Relative paths start in the working directory. All files are read
+    once, to tell of a mistake at once.
+
+    Raises:
+        InvalidConfiguration: The message begins with the key (or `url`) that is wrong.
+    """
+    fields = Fields(settings)
+    fields.only(SETTINGS)
+    endpoint = Endpoint(
+        server_url(url, "url"),
+        tls=_tls(fields),
+        credentials=_credentials(fields, url),
+        impersonation=read_impersonation(fields),
+        proxy_url=proxy_url(text, "proxy-url") if (text := fields.text("proxy-url")) else None,
+    )
+    endpoint.check()
+    return endpoint
+
+
+def server_url(text: str, where: str) -> str:
+    """Return an address without the slash at its end; `where` is for the error.
+
+    Raises:
+        InvalidConfiguration: It is no URL of http or https, or has credentials, a query or a
+            fragment. Credentials are not quoted.
+    """
+    wanted = "want a URL such as https://host:6443, of http or https"
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+        httpx2.URL(text)
+    except (ValueError, httpx2.InvalidURL):
+        raise InvalidConfiguration(f"{where}: no URL; {wanted}") from None
+    if "@" in parts.netloc:
+        raise InvalidConfiguration(
+            f"{where}: there are credentials in the URL; want them in settings of their own"
+        )
+    if not is_url or text != text.strip():
+        raise InvalidConfiguration(f"{where}: {wanted}, got {text!r}")
+    if "?" in text or "#" in text:
+        raise InvalidConfiguration(f"{where}: {wanted}, without query and fragment, got {text!r}")
+    return text.rstrip("/")
+
+
+def check_trust(tls: Tls) -> None:
+    """Raise `InvalidConfiguration` when an authority is named that is not to be asked.
+
+    Source: client-go transport/transport.go `TLSConfigFor`.
+    """
+    if tls.insecure and tls.ca is not None:
+        raise InvalidConfiguration(
+            f"{tls.ca.where}: an authority beside insecure-skip-tls-verify; want one of the two"
+        )
+
+
+def _tls(fields: Fields) -> Tls:
+    certificate, key = fields.path("client-certificate"), fields.path("client-key")
+    if certificate is None and key is not None:
+        raise fields.wrong("client-certificate", "want the certificate of client-key")
+    if certificate is not None and key is None:
+        raise fields.wrong("client-key", "want the key of client-certificate")
+    ca = fields.path("ca-file")
+    tls = Tls(
+        ca=Material("ca-file", file=ca) if ca else None,
+        certificate=Material("client-certificate", file=certificate) if certificate else None,
+        key=Material("client-key", file=key) if key else None,
+        server_name=fields.text("tls-server-name"),
+        insecure=fields.flag("insecure-skip-tls-verify"),
+    )
+    check_trust(tls)
+    return tls
+
+
+def _credentials(fields: Fields, url: str) -> Credentials:
+    file = fields.path("token-file")
+    if file is None:
+        return Anonymous()
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise fields.wrong("token-file", "the token would go unencrypted; want an https:// URL")
+    return TokenFile(Material("token-file", file=file))

@@ -1,0 +1,41 @@
+"""Why an upstream cannot be believed now, told so that it can be counted and shown."""
+
+import re
+from enum import StrEnum
+
+from apidiscovery_service.errors import DiscoveryError
+
+_MAX_SHOWN = 300
+_CONTROL = re.compile(r"[^\x20-\x7e]+")
+
+
+class Reason(StrEnum):
+    """The kinds of failure, as they are counted."""
+
+    UNREACHABLE = "Unreachable"
+    TIMEOUT = "Timeout"
+    STATUS = "UnexpectedStatus"
+    CONTENT_TYPE = "UnexpectedContentType"
+    MALFORMED = "MalformedAnswer"
+    TOO_LARGE = "TooLarge"
+    NOT_CACHED = "NotModifiedWithoutCache"
+    CREDENTIALS = "Credentials"
+    INTERNAL = "Internal"
+
+
+class UpstreamFailed(DiscoveryError):
+    """An upstream did not answer as it should.
+
+    Attributes:
+        reason: What kind of failure it is.
+    """
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(shown(message))
+        self.reason = reason
+
+
+def shown(text: str, most: int = _MAX_SHOWN) -> str:
+    """Return one bounded line of plain characters: it may hold what a stranger sent."""
+    line = _CONTROL.sub(" ", text[: 4 * most]).strip()
+    return line if len(line) <= most else f"{line[: most - 3]}..."

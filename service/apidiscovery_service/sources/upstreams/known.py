@@ -1,0 +1,56 @@
+"""What is known of an upstream: what it served last, and whether it does still."""
+
+from dataclasses import dataclass
+
+from apidiscovery_service.model import Freshness, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What is known of one path, `/api` or `/apis`; each fails by itself.
+
+    Attributes:
+        core: Whether it has the core group.
+        state: `Current`, or `Stale` when the last attempt failed.
+        since: When that began, RFC 3339 in UTC; empty when nothing was tried.
+        error: Why it is stale, one line.
+        reason: The kind of failure, as it is counted.
+        etag: Of the last document, verbatim.
+        old: Whether the server has no aggregated discovery.
+        groups: As served last, in the server's order.
+        failures: Of an old server, the group-versions that could not be had, each with the reason.
+        warnings: What of the document was left out.
+    """
+
+    path: str
+    core: bool
+    state: Freshness = Freshness.STALE
+    since: str = ""
+    error: str = ""
+    reason: str = ""
+    etag: str = ""
+    old: bool = False
+    groups: tuple[Group, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_current(self) -> bool:
+        return self.state is Freshness.CURRENT
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a whole upstream.
+
+    Attributes:
+        claim: Which holder of the claim learned it: the revision at which that began.
+    """
+
+    claim: int
+    roots: tuple[Root, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing failed."""
+        return all(root.is_current and not root.failures for root in self.roots)

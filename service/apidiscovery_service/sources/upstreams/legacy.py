@@ -1,0 +1,169 @@
+"""Old servers, without aggregated discovery: a list of groups, then each group-version by itself.
+
+What has not changed is not asked for again in every round, and never read again.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+
+from apidiscovery_service.model import Freshness, Group, Version
+from apidiscovery_service.sources.upstreams.answers import Listed, Reading, read_resource_list
+from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
+from apidiscovery_service.sources.upstreams.fetch import JSON, Exchange
+from apidiscovery_service.sources.upstreams.known import Root
+from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+
+# A change of resources within a group-version does not show in the list of groups. With a round a
+# minute it is seen after five, and an unchanged server costs one request in the other rounds.
+EVERYTHING_EVERY_ROUNDS = 5
+
+GroupVersion = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of one path between rounds, by one process.
+
+    Attributes:
+        list_digest: Of the body of the list of groups.
+        listed: What it said.
+        rounds: Since everything was asked for.
+        digests: Of the body of each group-version that was read.
+    """
+
+    list_digest: bytes = b""
+    listed: tuple[Listed, ...] = ()
+    warnings: tuple[str, ...] = ()
+    rounds: int = 0
+    digests: dict[GroupVersion, bytes] = field(default_factory=dict[GroupVersion, bytes])
+
+
+def digest(body: bytes) -> bytes:
+    """Return what tells bodies apart."""
+    return hashlib.sha256(body).digest()
+
+
+def due(memory: Memory, listed: Iterable[Listed], root: Root) -> set[GroupVersion]:
+    """Return the group-versions to ask for in this round, and count the round.
+
+    Those are all in every fifth, else those whose entry in the list changed, that failed before or
+    that this process has not read.
+    """
+    everything = {(group.name, version) for group in listed for version in group.versions}
+    memory.rounds += 1
+    if memory.rounds >= EVERYTHING_EVERY_ROUNDS:
+        memory.rounds = 0
+        return everything
+    before = {group.name: group for group in memory.listed}
+    changed = {group.name for group in listed if before.get(group.name) != group}
+    failed = {name for name, _ in root.failures}
+    return {
+        (group, version)
+        for group, version in everything
+        if group in changed
+        or (group, version) not in memory.digests
+        or name_of(group, version) in failed
+    }
+
+
+def name_of(group: str, version: str) -> str:
+    """Write a group-version: `apps/v1`, or `v1` in the core group."""
+    return f"{group}/{version}" if group else version
+
+
+class VersionsFetch:
+    """Asks for group-versions of one path.
+
+    Args:
+        exchange: How the upstream is asked.
+        spec: The upstream.
+        root: What is known of the path.
+        memory: What is remembered of it; brought up to date.
+    """
+
+    def __init__(self, exchange: Exchange, spec: UpstreamSpec, root: Root, memory: Memory) -> None:
+        self._exchange = exchange
+        self._spec = spec
+        self._root = root
+        self._memory = memory
+        self._known = versions_of(root.groups)
+
+    async def fetch(
+        self, wanted: Iterable[GroupVersion]
+    ) -> tuple[dict[GroupVersion, Version], dict[GroupVersion, UpstreamFailed]]:
+        """Ask for group-versions, some at once.
+
+        Returns:
+            Those that were had, and why the others were not.
+        """
+        had: dict[GroupVersion, Version] = {}
+        failed: dict[GroupVersion, UpstreamFailed] = {}
+        at_once = asyncio.Semaphore(self._spec.limits.concurrent)
+
+        async def one(gv: GroupVersion) -> None:
+            async with at_once:
+                try:
+                    had[gv] = await self._version(gv)
+                except UpstreamFailed as failure:
+                    failed[gv] = failure
+
+        async with asyncio.TaskGroup() as tasks:
+            for gv in sorted(wanted):
+                tasks.create_task(one(gv))
+        return had, failed
+
+    async def _version(self, gv: GroupVersion) -> Version:
+        group, version = gv
+        path = f"{self._base(group)}/{name_of(group, version)}"
+        as_master = self._spec.kind is not Kind.SERVICE
+        answer = await self._exchange.get(path, JSON, as_master=as_master)
+        if answer.status != HTTPStatus.OK:
+            raise answer.wrong("200")
+        now = digest(answer.body)
+        if gv in self._known and self._memory.digests.get(gv) == now:
+            return replace(self._known[gv], freshness=Freshness.CURRENT)
+        self._memory.digests.pop(gv, None)
+        reading = Reading(self._spec.limits)
+        read = await self._exchange.read(
+            answer, lambda body: read_resource_list(body, version, reading)
+        )
+        self._memory.digests[gv] = now
+        return read
+
+    def _base(self, group: str) -> str:
+        # An APIService without a group is of the core group, which is elsewhere.
+        return "/api" if not group and self._spec.kind is Kind.SERVICE else self._root.path
+
+
+def versions_of(groups: Iterable[Group]) -> dict[GroupVersion, Version]:
+    """Return versions by the name of their group and their own."""
+    return {
+        (group.name, version.version): version for group in groups for version in group.versions
+    }
+
+
+def merged(
+    listed: Iterable[Listed],
+    root: Root,
+    had: Mapping[GroupVersion, Version],
+    failed: Mapping[GroupVersion, UpstreamFailed],
+) -> tuple[Group, ...]:
+    """Return groups in the order of the list: what was had now, else what is known of before.
+
+    What failed is stale, and keeps its resources.
+    """
+    known = versions_of(root.groups)
+
+    def version_of(gv: GroupVersion) -> Version:
+        if gv in had:
+            return had[gv]
+        before = known.get(gv, Version(gv[1]))
+        return replace(before, freshness=Freshness.STALE) if gv in failed else before
+
+    return tuple(
+        Group(group.name, tuple(version_of((group.name, version)) for version in group.versions))
+        for group in listed
+    )

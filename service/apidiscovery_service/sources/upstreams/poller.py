@@ -1,0 +1,179 @@
+"""Polls one upstream while its claim is held, and keeps its record in the store up to date."""
+
+import asyncio
+import random
+from concurrent.futures import Executor
+
+import structlog
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.sources.upstreams import record
+from apidiscovery_service.sources.upstreams.fetch import Exchange
+from apidiscovery_service.sources.upstreams.known import Known, Root
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.rounds import Rounds
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.storage import Fenced, Guard, Store, StoreUnavailable
+
+# Where the name of a server leads may change, and the old address may go on answering.
+_NEW_CONNECTION_EVERY_ROUNDS = 10
+# So that many servers are not asked all at the same moment for ever.
+_JITTER = 0.1
+_FORGET_S = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Poller:
+    """Keeps the record of one upstream.
+
+    Args:
+        spec: The upstream.
+        store: Where the record is.
+        metrics: What counts the polls.
+        threads: Where large answers are read.
+
+    Attributes:
+        wanted: The group-versions of a service that have an APIService now.
+    """
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        store: Store,
+        metrics: Metrics,
+        threads: Executor,
+        wanted: frozenset[GroupVersion] = frozenset(),
+    ) -> None:
+        self.spec = spec
+        self.wanted = wanted
+        self._store = store
+        self._metrics = metrics.upstreams
+        self._exchange = Exchange(spec, threads, self._count_bytes)
+        self._woken = asyncio.Event()
+        self._parts: frozenset[str] = frozenset()
+        self._written: Known | None = None
+        self._is_retired = False
+
+    def _count_bytes(self, number: int) -> None:
+        self._metrics.bytes.labels(self.spec.name).inc(number)
+
+    def want(self, wanted: frozenset[GroupVersion]) -> None:
+        """Take other APIServices of the service, and ask at once for what is new."""
+        if wanted != self.wanted:
+            self.wanted = wanted
+            self.wake()
+
+    def wake(self) -> None:
+        """Ask now, and not only when it is due."""
+        self._woken.set()
+
+    async def work(self, guard: Guard) -> None:
+        """Poll until cancelled.
+
+        Raises:
+            Fenced: Another has taken over, and writes the record now.
+        """
+        rounds = Rounds(self.spec, self._exchange, lambda: self.wanted)
+        try:
+            known = await self._first(guard)
+            failures = number = 0
+            while True:
+                self._woken.clear()
+                known = await rounds.round(known)
+                is_kept = await self._keep(known, guard)
+                self._count(known)
+                failures = 0 if known.is_well and is_kept else failures + 1
+                number += 1
+                if failures or not number % _NEW_CONNECTION_EVERY_ROUNDS:
+                    await self.spec.endpoint.aclose()
+                await self._pause(failures)
+        finally:
+            if self._is_retired:
+                await self._forget(guard)
+            await self.spec.endpoint.aclose()
+
+    def retire(self) -> None:
+        """Have the record removed when the work is cancelled: nobody names this upstream."""
+        self._is_retired = True
+
+    async def _forget(self, guard: Guard) -> None:
+        key = record.key_of(self.spec.id)
+        try:
+            async with asyncio.timeout(_FORGET_S):
+                await self._store.delete(key, guard=guard)
+                for name in self._parts:
+                    await self._store.delete(f"{key}/{name}", guard=guard)
+        except (DiscoveryError, TimeoutError) as error:
+            _log.info("record of an upstream not removed", key=key, reason=str(error))
+
+    async def _first(self, guard: Guard) -> Known:
+        """Return what is kept, for this holder: so it is written once, and known to be fresh."""
+        empty = {path: Root(path, core) for path, core in self.spec.paths}
+        kept = await self._kept()
+        for root in kept.roots if kept else ():
+            if root.path in empty:
+                empty[root.path] = root
+        return Known(guard.created, tuple(empty.values()))
+
+    async def _kept(self) -> Known | None:
+        while True:
+            try:
+                return await self._read()
+            except StoreUnavailable as error:
+                _log.warning("record of an upstream not read", reason=str(error))
+                await asyncio.sleep(self.spec.timing.first_retry_s)
+
+    async def _read(self) -> Known | None:
+        key = record.key_of(self.spec.id)
+        entry = await self._store.get(key)
+        if entry is None:
+            return None
+        self._parts = record.part_names(entry.value)
+
+        async def part(name: str) -> bytes | None:
+            found = await self._store.get(f"{key}/{name}")
+            return found.value if found else None
+
+        try:
+            return await record.unseal(entry.value, part)
+        except record.BadRecord as error:
+            _log.warning("record of an upstream passed over", key=key, reason=str(error))
+            return None
+
+    async def _keep(self, known: Known, guard: Guard) -> bool:
+        """Write what has changed; False when the store does not take it now."""
+        if known == self._written:
+            return True
+        try:
+            sealed = await asyncio.to_thread(record.seal, self.spec.id, known)
+            self._parts = await record.write(self._store, sealed, guard, self._parts)
+        except Fenced:
+            raise
+        except (DiscoveryError, ValueError) as error:
+            _log.warning("record of an upstream not written", key=self.spec.id, reason=str(error))
+            # Whether it is there or not is not known.
+            self._written = None
+            return False
+        self._written = known
+        return True
+
+    def _count(self, known: Known) -> None:
+        for root in known.roots:
+            result = root.reason if root.error else "Success"
+            self._metrics.polls.labels(self.spec.name, result).inc()
+        if known.is_well:
+            self._metrics.succeeded(self.spec.name)
+
+    async def _pause(self, failures: int) -> None:
+        timing = self.spec.timing
+        pause = timing.poll_s
+        if failures:
+            pause = min(timing.first_retry_s * 2 ** min(failures - 1, 32), timing.last_retry_s)
+        pause *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
+        try:
+            async with asyncio.timeout(pause):
+                await self._woken.wait()
+        except TimeoutError:
+            return

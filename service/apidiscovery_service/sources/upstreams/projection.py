@@ -1,0 +1,178 @@
+"""What is served of what is known of an upstream. Pure: the same knowledge, the same offers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from apidiscovery_service.model import CORE_GROUP, Freshness, Group, Offer, Resource, Version
+from apidiscovery_service.source_status import SourceState, SourceStatus
+from apidiscovery_service.sources.api_service import ApiService
+from apidiscovery_service.sources.priorities import ordered_offers
+from apidiscovery_service.sources.upstreams.failure import shown
+from apidiscovery_service.sources.upstreams.known import Known, Root
+from apidiscovery_service.sources.upstreams.legacy import name_of
+
+NOT_REFRESHED = "NotRefreshed"
+
+_MAX_ERROR = 600
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known of an upstream, and whether to believe it.
+
+    Attributes:
+        known: None when it was never asked.
+        is_trusted: Whether somebody alive asked last; else everything is stale.
+        since: When trust was lost.
+    """
+
+    known: Known | None = None
+    is_trusted: bool = False
+    since: str = ""
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        return self.known.roots if self.known else ()
+
+    def is_current(self, root: Root) -> bool:
+        return self.is_trusted and root.is_current
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How far a source can be believed, and in one word why not."""
+
+    status: SourceStatus
+    reason: str = ""
+
+
+def mirrored_offers(view: View) -> tuple[Offer, ...]:
+    """Return all groups of a server in its own order; of what failed, what it served last."""
+    core = _core_versions(view)
+    named: dict[str, dict[str, Version]] = {}
+    for root in view.roots:
+        for group in () if root.core else _as_fresh(view, root):
+            versions = named.setdefault(group.name, {})
+            for version in group.versions:
+                versions.setdefault(version.version, version)
+    groups = [(name, tuple(versions.values())) for name, versions in named.items()]
+    return (*ordered_offers([(CORE_GROUP, core)] if core else []), *ordered_offers(groups))
+
+
+def _core_versions(view: View) -> tuple[Version, ...]:
+    """Return the versions of the core group, each with the resources of all paths."""
+    versions: dict[str, Version] = {}
+    for root in view.roots:
+        for group in _as_fresh(view, root) if root.core else ():
+            for version in group.versions:
+                before = versions.get(version.version)
+                versions[version.version] = _united(before, version) if before else version
+    return tuple(versions.values())
+
+
+def _united(first: Version, second: Version) -> Version:
+    """Return both in one; it is stale when one is. Of a resource that both have, the first's."""
+    resources: dict[str, Resource] = {}
+    for resource in (*first.resources, *second.resources):
+        resources.setdefault(resource.resource, resource)
+    stale = Freshness.STALE in (first.freshness, second.freshness)
+    freshness = Freshness.STALE if stale else first.freshness
+    return Version(first.version, tuple(resources.values()), freshness)
+
+
+def _as_fresh(view: View, root: Root) -> Iterable[Group]:
+    """Return the groups of a path, all of them stale unless it is current."""
+    if view.is_current(root):
+        return root.groups
+    return [
+        Group(group.name, tuple(replace(v, freshness=Freshness.STALE) for v in group.versions))
+        for group in root.groups
+    ]
+
+
+def service_offer(service: ApiService, view: View) -> Offer:
+    """Return the group-version of an APIService with its priorities.
+
+    A document without it makes it current without resources. Source: k8s.io/kube-aggregator
+    pkg/apiserver/handler_discovery.go:syncAPIService.
+    """
+    return Offer(
+        service.group,
+        _service_version(service, view),
+        service.group_priority,
+        service.version_priority,
+    )
+
+
+def _service_version(service: ApiService, view: View) -> Version:
+    for root in view.roots:
+        version = _version_in(root, service)
+        if not view.is_current(root):
+            return replace(version or Version(service.version), freshness=Freshness.STALE)
+        if version is not None:
+            return version
+        if not root.old:
+            return Version(service.version, (), Freshness.CURRENT)
+    return Version(service.version, (), Freshness.STALE)
+
+
+def _version_in(root: Root, service: ApiService) -> Version | None:
+    for group in root.groups:
+        if group.name == service.group:
+            for version in group.versions:
+                if version.version == service.version:
+                    return version
+    return None
+
+
+def mirror_condition(source: str, address: str, view: View) -> Condition:
+    """Return how far a mirrored server can be believed."""
+    if view.known is None:
+        return Condition(SourceStatus(source, SourceState.PENDING, address=address), NOT_REFRESHED)
+    if not view.is_trusted:
+        return _not_refreshed(source, address, view)
+    bad = [root for root in view.roots if not root.is_current or root.failures]
+    of_interest = bad or view.roots
+    state = SourceState.STALE if bad else SourceState.CURRENT
+    status = SourceStatus(
+        source,
+        state,
+        max((time for root in of_interest if (time := _time(root.since))), default=None),
+        shown("; ".join(root.error for root in bad), _MAX_ERROR),
+        address,
+    )
+    return Condition(status, bad[0].reason if bad else "")
+
+
+def service_condition(service: ApiService, source: str, address: str, view: View) -> Condition:
+    """Return how far the server behind an APIService can be believed, for its group-version."""
+    if not view.roots:
+        return Condition(
+            SourceStatus(source, SourceState.STALE, error="not asked yet", address=address),
+            NOT_REFRESHED,
+        )
+    if not view.is_trusted:
+        return _not_refreshed(source, address, view)
+    root = view.roots[0]
+    error = root.error
+    if root.is_current:
+        error = dict(root.failures).get(name_of(service.group, service.version), "")
+        if not error and _service_version(service, view).freshness == Freshness.STALE:
+            error = "not asked yet"
+    state = SourceState.STALE if error else SourceState.CURRENT
+    status = SourceStatus(source, state, _time(root.since), shown(error, _MAX_ERROR), address)
+    return Condition(status, (root.reason or NOT_REFRESHED) if error else "")
+
+
+def _not_refreshed(source: str, address: str, view: View) -> Condition:
+    error = "last known; nobody has asked it since"
+    status = SourceStatus(source, SourceState.STALE, _time(view.since), error, address)
+    return Condition(status, NOT_REFRESHED)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

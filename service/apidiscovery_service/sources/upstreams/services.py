@@ -1,0 +1,120 @@
+"""The servers behind APIServices, as upstreams."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import httpx2
+
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.api_service import ApiService, ServiceReference
+from apidiscovery_service.sources.upstreams.credentials import Material
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint as TlsEndpoint
+from apidiscovery_service.sources.upstreams.spec import (
+    Endpoint,
+    Kind,
+    Limits,
+    Timing,
+    UpstreamSpec,
+)
+from apidiscovery_service.sources.upstreams.tls import Tls
+
+# Upstreams, each with the APIServices that name it.
+SpecsById: TypeAlias = dict[str, tuple[UpstreamSpec, tuple[ApiService, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """How the servers behind APIServices are reached.
+
+    Attributes:
+        urls: Where a service is in place of its name in the cluster, by `namespace/name` or, before
+            that, `namespace/name:port`.
+        certificate: What shows them that it is us who sets `X-Remote-User`, as
+            --proxy-client-cert-file of kube-apiserver; needs `key`.
+    """
+
+    urls: Mapping[str, str] = field(default_factory=dict[str, str])
+    certificate: Material | None = None
+    key: Material | None = None
+    limits: Limits = field(default_factory=Limits)
+    timing: Timing = field(default_factory=Timing)
+
+
+class _UnusableEndpoint:
+    """A server that cannot even be named; asking it fails with the reason."""
+
+    def __init__(self, url: str, error: InvalidConfiguration) -> None:
+        self.url = url
+        self._error = error
+
+    def client(self) -> httpx2.AsyncClient:
+        raise self._error
+
+    async def headers(self) -> dict[str, str]:
+        raise self._error
+
+    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
+        """Do nothing: there are no credentials."""
+
+    def describe(self) -> str:
+        return self.url
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def service_specs(services: Iterable[ApiService], settings: ServiceSettings) -> SpecsById:
+    """Return the upstreams that APIServices name, by id, each with those it is named by.
+
+    Group-versions of one service share an upstream, as long as it is trusted in the same way: a
+    bundle that somebody gives for one group-version says nothing of the others.
+    """
+    found: SpecsById = {}
+    for service in sorted(services, key=lambda service: service.name):
+        if service.service is None:
+            continue
+        spec = _spec(service.service, service, settings)
+        _, others = found.get(spec.id, (spec, ()))
+        found[spec.id] = (spec, (*others, service))
+    return found
+
+
+def _spec(
+    reference: ServiceReference, service: ApiService, settings: ServiceSettings
+) -> UpstreamSpec:
+    name = f"{reference.namespace}/{reference.name}"
+    trust = hashlib.sha256(service.ca_bundle).hexdigest() if service.ca_bundle else ""
+    return UpstreamSpec(
+        name=f"{name}:{reference.port}",
+        endpoint=_endpoint(reference, service, settings),
+        kind=Kind.SERVICE,
+        limits=settings.limits,
+        timing=settings.timing,
+        trust="insecure" if service.insecure_skip_tls_verify else trust,
+    )
+
+
+def _endpoint(
+    reference: ServiceReference, service: ApiService, settings: ServiceSettings
+) -> Endpoint:
+    name = f"{reference.namespace}/{reference.name}"
+    # Source: k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go:updateAPIService.
+    host = f"{reference.name}.{reference.namespace}.svc"
+    url = settings.urls.get(f"{name}:{reference.port}") or settings.urls.get(name)
+    url = url or f"https://{host}:{reference.port}"
+    try:
+        if url.startswith("http:"):
+            return TlsEndpoint(url)
+        ca = Material("caBundle", data=service.ca_bundle) if service.ca_bundle else None
+        tls = Tls(
+            ca=ca,
+            certificate=settings.certificate,
+            key=settings.key,
+            server_name=host,
+            insecure=service.insecure_skip_tls_verify,
+        )
+        return TlsEndpoint(url, tls=tls)
+    except InvalidConfiguration as error:
+        return _UnusableEndpoint(url, error)

@@ -1,0 +1,185 @@
+"""Connections to one server, renewed when what they are made from changes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import httpx2
+import structlog
+
+from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
+from apidiscovery_service.sources.upstreams.credentials import ClientCertificate, Credentials
+from apidiscovery_service.sources.upstreams.tls import Tls
+
+# More requests than these wait for one to end; with HTTP/2 they share one connection.
+MAX_CONNECTIONS = 16
+MAX_IDLE_CONNECTIONS = 4
+IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
+
+_log = structlog.get_logger(__name__)
+
+_Trace = Callable[[str, dict[str, object]], Awaitable[None]]
+_Basis = tuple[tuple[tuple[int, ...], ...], ClientCertificate | None]
+
+
+@dataclass(slots=True, eq=False)
+class _Pool:
+    """Connections made with one TLS context, closed when retired and out of use."""
+
+    inner: httpx2.AsyncHTTPTransport
+    basis: _Basis
+    users: int = 0
+    retired: bool = False
+
+    async def release(self) -> None:
+        self.users -= 1
+        await self.close_if_over()
+
+    async def retire(self) -> None:
+        self.retired = True
+        await self.close_if_over()
+
+    async def close_if_over(self) -> None:
+        if self.retired and not self.users:
+            await self.inner.aclose()
+
+
+class RenewingTransport(httpx2.AsyncBaseTransport):
+    """The connections of one server.
+
+    A request goes over connections made with the certificates of now: when a file or what the
+    plugin gives has changed, new ones are made, and the old ones end with their last response.
+    """
+
+    def __init__(self, tls: Tls, credentials: Credentials, proxy_url: str | None) -> None:
+        self._tls = tls
+        self._credentials = credentials
+        self._proxy = None if proxy_url is None else httpx2.Proxy(proxy_url)
+        self._pool: _Pool | None = None
+        self._unusable: _Basis | None = None
+        self._renewing = asyncio.Lock()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; what cannot be prepared for it is a `ConnectError`, as in a handshake."""
+        try:
+            pool = await self._current()
+        except DiscoveryError as error:
+            raise httpx2.ConnectError(str(error), request=request) from error
+        pool.users += 1
+        try:
+            response = await self._send(pool, request)
+        except BaseException:
+            if self._proxy:
+                self._pool = None if self._pool is pool else self._pool
+                # httpcore counts a tunnel whose TLS failed as busy for ever (http_proxy.py
+                # `AsyncTunnelHTTPConnection`), until no connection is left.
+                pool.retired = True
+            await pool.release()
+            raise
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_Body(response, pool),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections; a response that is being read ends with an error."""
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            pool.retired = True
+            await pool.inner.aclose()
+
+    async def _send(self, pool: _Pool, request: httpx2.Request) -> httpx2.Response:
+        handshake = _Handshake(request.extensions.get("trace"))
+        request.extensions = {**request.extensions, "trace": handshake}
+        if self._tls.server_name:
+            request.extensions["sni_hostname"] = self._tls.server_name
+        try:
+            return await pool.inner.handle_async_request(request)
+        except BaseException:
+            await handshake.abandon()
+            raise
+
+    async def _current(self) -> _Pool:
+        async with self._renewing:
+            basis = (
+                await asyncio.to_thread(self._tls.stamp),
+                await self._credentials.certificate(),
+            )
+            pool = self._pool
+            if pool is not None and basis in (pool.basis, self._unusable):
+                return pool
+            try:
+                self._pool = await self._made(basis)
+            except InvalidConfiguration as error:
+                if pool is None:
+                    raise
+                self._unusable = basis
+                _log.warning("certificates kept", reason=str(error))
+                return pool
+            if pool is not None:
+                await pool.retire()
+            return self._pool
+
+    async def _made(self, basis: _Basis) -> _Pool:
+        context = await asyncio.to_thread(self._tls.context, basis[1])
+        inner = httpx2.AsyncHTTPTransport(
+            verify=context,
+            http2=True,
+            limits=httpx2.Limits(
+                max_connections=MAX_CONNECTIONS,
+                max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+                keepalive_expiry=IDLE_S,
+            ),
+            proxy=self._proxy,
+            trust_env=False,
+        )
+        return _Pool(inner, basis)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of a response; its connections are in use until it is closed."""
+
+    def __init__(self, response: httpx2.Response, pool: _Pool) -> None:
+        self._response = response
+        self._pool: _Pool | None = pool
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        stream = self._response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream):
+            raise TypeError(f"want a body that is read asynchronously, got {type(stream)}")
+        async for chunk in stream:
+            yield chunk
+
+    async def aclose(self) -> None:
+        try:
+            await self._response.aclose()
+        finally:
+            if self._pool is not None:
+                pool, self._pool = self._pool, None
+                await pool.release()
+
+
+class _Handshake:
+    """Follows a connection being made, so that giving it up closes the socket.
+
+    httpcore closes it when the TLS handshake fails, but not when that is cancelled (`start_tls` of
+    its backends); a server that hangs would then cost a socket at each attempt.
+    """
+
+    def __init__(self, outer: _Trace | None) -> None:
+        self._outer = outer
+        self._close: Callable[[], Awaitable[None]] | None = None
+
+    async def __call__(self, event: str, details: dict[str, object]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self._close = getattr(details["return_value"], "aclose", None)
+        elif event == "connection.start_tls.complete":
+            self._close = None
+        if self._outer is not None:
+            await self._outer(event, details)
+
+    async def abandon(self) -> None:
+        if self._close is not None:
+            await self._close()

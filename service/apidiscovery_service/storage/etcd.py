@@ -1,0 +1,379 @@
+"""The store in etcd, which several machines share.
+
+A guard, an expectation and the write that depends on them are one transaction of etcd.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+import grpc.aio
+import structlog
+
+from apidiscovery_service.storage import (
+    Batch,
+    Change,
+    Compacted,
+    Conflict,
+    Entry,
+    Fenced,
+    Guard,
+    Lease,
+    Listing,
+    StoreRefused,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage.etcd_connection import (
+    Endpoint,
+    EtcdConnection,
+    EtcdOptions,
+    LeaseNotFound,
+    Metadata,
+    is_stale_token,
+    told,
+)
+from apidiscovery_service.storage.keys import check_size, prefix_end
+
+# Keys of one answer of a listing.
+_PAGE = 500
+
+# How long a broken watch waits before it begins again.
+_PAUSE_S = 0.1
+
+# Ends a watch when its server has lost the others, rather than leave it without news. Source: etcd
+# clientv3 ctx.go, `WithRequireLeader`.
+_REQUIRE_LEADER = ("hasleader", "true")
+
+_log = structlog.get_logger(__name__)
+
+
+class EtcdStore:
+    """Keeps everything below one prefix.
+
+    Nothing is sent before the first call: a server may start before its etcd does.
+
+    Args:
+        endpoints: HOST:PORT of servers of one etcd.
+        prefix: What all keys are put below, without slashes around.
+        options: How etcd is reached.
+
+    Raises:
+        InvalidConfiguration: The options are wrong, or `aetcd` is not installed.
+    """
+
+    def __init__(self, endpoints: Sequence[str], prefix: str, options: EtcdOptions) -> None:
+        self._connection = EtcdConnection(endpoints, options)
+        self._rpc = self._connection.rpc
+        self._prefix = f"{prefix}/"
+
+    async def get(self, key: str) -> Entry | None:
+        answer = await self._range(key=self._key(key))
+        return self._entry(answer.kvs[0]) if answer.kvs else None
+
+    async def list(self, prefix: str) -> Listing:
+        while True:
+            try:
+                return await self._list(prefix)
+            except Compacted:
+                _log.debug("store compacted between two pages of a listing")
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guard | None = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        check_size(key, value)
+        own = self._own(lease)
+        name = self._key(key)
+        put = self._rpc.PutRequest(key=name, value=value, lease=own.number if own else 0)
+        # What a transaction reads after its writes is what it has written.
+        look = self._rpc.RangeRequest(key=name, keys_only=True)
+        operations = [
+            self._rpc.RequestOp(request_put=put),
+            self._rpc.RequestOp(request_range=look),
+        ]
+        try:
+            answer = await self._transaction(key, operations, expected, guard)
+        except LeaseNotFound as error:
+            raise Fenced(f"{key}: the lease has ended") from error
+        written = answer.responses[1].response_range.kvs[0]
+        return Entry(key, value, written.mod_revision, written.create_revision)
+
+    async def delete(
+        self, key: str, *, expected: int | None = None, guard: Guard | None = None
+    ) -> bool:
+        request = self._rpc.DeleteRangeRequest(key=self._key(key))
+        operations = [self._rpc.RequestOp(request_delete_range=request)]
+        answer = await self._transaction(key, operations, expected, guard)
+        return bool(answer.responses[0].response_delete_range.deleted)
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        watch = _Watch(self._connection, *self._bounds(prefix), after)
+        async with aclosing(watch.batches()) as batches:
+            async for events, revision in batches:
+                yield Batch(self._changes(events), revision)
+
+    async def lease(self, ttl_s: float) -> Lease:
+        request = self._rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
+        answer = await self._connection.call(
+            lambda endpoint, metadata: endpoint.leases.LeaseGrant(request, metadata=metadata),
+            again=True,
+        )
+        return _EtcdLease(self._connection, answer.ID, float(answer.TTL))
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def _list(self, prefix: str) -> Listing:
+        start, end = self._bounds(prefix)
+        entries: list[Entry] = []
+        revision = 0
+        while True:
+            answer = await self._range(key=start, range_end=end, limit=_PAGE, revision=revision)
+            entries += map(self._entry, answer.kvs)
+            revision = revision or answer.header.revision
+            if not answer.more:
+                return Listing(tuple(entries), revision)
+            start = answer.kvs[-1].key + b"\0"
+
+    async def _range(self, **fields: object) -> Any:  # noqa: ANN401 - a message without types
+        request = self._rpc.RangeRequest(**fields)
+        return await self._connection.call(
+            lambda endpoint, metadata: endpoint.kv.Range(request, metadata=metadata), again=True
+        )
+
+    async def _transaction(
+        self, key: str, operations: Sequence[object], expected: int | None, guard: Guard | None
+    ) -> Any:  # noqa: ANN401 - a message without types
+        """Do what is wanted if all conditions hold.
+
+        Raises:
+            Fenced: The guard does not hold.
+            Conflict: Another revision than expected stands there.
+        """
+        looks = [self._key(key)] if guard is None else [self._key(key), self._key(guard.key)]
+        request = self._rpc.TxnRequest(
+            compare=self._conditions(key, expected, guard),
+            success=operations,
+            failure=[
+                self._rpc.RequestOp(request_range=self._rpc.RangeRequest(key=look, keys_only=True))
+                for look in looks
+            ],
+        )
+        answer = await self._connection.call(
+            lambda endpoint, metadata: endpoint.kv.Txn(request, metadata=metadata), again=False
+        )
+        if not answer.succeeded:
+            raise _refusal(key, guard, [found.response_range.kvs for found in answer.responses])
+        return answer
+
+    def _conditions(self, key: str, expected: int | None, guard: Guard | None) -> Iterable[object]:
+        compare = self._rpc.Compare
+        if guard is not None:
+            yield compare(
+                result=compare.EQUAL,
+                target=compare.CREATE,
+                key=self._key(guard.key),
+                create_revision=guard.created,
+            )
+        if expected is not None:
+            yield compare(
+                result=compare.EQUAL,
+                target=compare.MOD,
+                key=self._key(key),
+                mod_revision=expected,
+            )
+
+    def _own(self, lease: Lease | None) -> "_EtcdLease | None":
+        if lease is None:
+            return None
+        if isinstance(lease, _EtcdLease) and lease.connection is self._connection:
+            return lease
+        raise ValueError("the lease is of another store")
+
+    def _key(self, key: str) -> bytes:
+        return f"{self._prefix}{key}".encode()
+
+    def _bounds(self, prefix: str) -> tuple[bytes, bytes]:
+        whole = self._prefix + prefix
+        return whole.encode(), prefix_end(whole).encode()
+
+    def _entry(self, found: Any) -> Entry:  # noqa: ANN401 - a message without types
+        key = found.key.decode()[len(self._prefix) :]
+        return Entry(key, found.value, found.mod_revision, found.create_revision)
+
+    def _changes(self, events: Iterable[Any]) -> tuple[Change, ...]:
+        """Return what is so after these events: each key where it changed last."""
+        changes: dict[str, Change] = {}
+        for event in events:
+            entry = self._entry(event.kv)
+            changes.pop(entry.key, None)
+            is_there = event.type == self._rpc.Event.PUT
+            changes[entry.key] = Change(entry.key, entry if is_there else None)
+        return tuple(changes.values())
+
+
+def _refusal(key: str, guard: Guard | None, found: Sequence[Any]) -> Fenced | Conflict:
+    """Return which condition did not hold, the guard first."""
+    if guard is not None:
+        holders = found[1]
+        if not holders or holders[0].create_revision != guard.created:
+            return Fenced(f"{key}: {guard.key} is no longer held since {guard.created}")
+    standing = found[0]
+    return Conflict(key, standing[0].mod_revision if standing else 0)
+
+
+class _Watch:
+    """Events of a range of keys, across whatever happens to the connection."""
+
+    def __init__(self, connection: EtcdConnection, start: bytes, end: bytes, after: int) -> None:
+        self._connection = connection
+        self._rpc = connection.rpc
+        self._start = start
+        self._end = end
+        self._after = after
+        self._cluster = 0
+        self._interrupted = False
+        self._may_authenticate = True
+
+    async def batches(self) -> AsyncGenerator[tuple[Sequence[Any], int]]:
+        """Yield events that came together, and the revision of the last."""
+        while not self._connection.closed:
+            try:
+                async with aclosing(self._stream()) as stream:
+                    async for events in stream:
+                        yield events, self._after
+            except StoreUnavailable as error:
+                if self._connection.closed:
+                    return
+                self._tell(error)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _stream(self) -> AsyncGenerator[Sequence[Any]]:
+        """Yield events for as long as one connection lasts."""
+        endpoint = await self._connection.connected()
+        metadata = (*await self._connection.metadata(endpoint), _REQUIRE_LEADER)
+        stream = endpoint.watches.Watch(metadata=metadata)
+        try:
+            await stream.write(self._request())
+            while True:
+                answer = await stream.read()
+                if answer is grpc.aio.EOF:
+                    raise StoreUnavailable(f"etcd at {endpoint.address}: ended the watch")
+                await self._examine(endpoint, answer)
+                if answer.events:
+                    self._after = answer.events[-1].kv.mod_revision
+                    yield answer.events
+        except asyncio.CancelledError:
+            self._connection.raise_if_closed()
+            raise
+        except grpc.aio.AioRpcError as error:
+            self._connection.turn(endpoint)
+            raise told(endpoint, error) from error
+        finally:
+            stream.cancel()
+
+    def _request(self) -> object:
+        return self._rpc.WatchRequest(
+            create_request=self._rpc.WatchCreateRequest(
+                key=self._start,
+                range_end=self._end,
+                start_revision=self._after + 1,
+                progress_notify=True,
+            )
+        )
+
+    async def _examine(self, endpoint: Endpoint, answer: Any) -> None:  # noqa: ANN401 - a message without types
+        """Find out what an answer says besides its events."""
+        if answer.canceled:
+            self._refuse(endpoint, answer)
+        elif answer.created:
+            await self._begin(answer.header)
+        elif not answer.events and answer.watch_id >= 0:
+            # etcd says now and then that nothing has happened up to here, which keeps us ahead of
+            # compactions. What it says for no watch, -1, may be ahead of events still to come.
+            self._after = max(self._after, answer.header.revision)
+
+    def _refuse(self, endpoint: Endpoint, answer: Any) -> None:  # noqa: ANN401 - a message without types
+        if answer.compact_revision:
+            raise Compacted(f"revision {self._after} is forgotten, up to {answer.compact_revision}")
+        reason = f"etcd at {endpoint.address}: {answer.cancel_reason or 'cancelled the watch'}"
+        # A stale token looks like a missing permission here.
+        if "permission denied" in reason or is_stale_token(reason):
+            if not self._may_authenticate:
+                raise StoreRefused(reason)
+            self._may_authenticate = False
+            self._connection.forget_token()
+        raise StoreUnavailable(reason)
+
+    async def _begin(self, header: Any) -> None:  # noqa: ANN401 - a message without types
+        """Make sure that this is still the etcd in which the watch began."""
+        if header.revision < self._after:
+            await self._ask_leader()
+        if self._cluster not in (0, header.cluster_id):
+            raise Compacted("etcd was replaced by another cluster")
+        self._cluster = header.cluster_id
+        self._may_authenticate = True
+        if self._interrupted:
+            self._interrupted = False
+            _log.info("store watch goes on", after=self._after)
+
+    async def _ask_leader(self) -> None:
+        """Tell a server that lags behind from one that was restored from a backup."""
+        request = self._rpc.RangeRequest(key=self._start, count_only=True)
+
+        def send(endpoint: Endpoint, metadata: Metadata) -> Any:  # noqa: ANN401 - a call without types
+            return endpoint.kv.Range(request, metadata=metadata)
+
+        revision = (await self._connection.call(send, again=True)).header.revision
+        if revision < self._after:
+            raise Compacted(f"revision {self._after} is not known, etcd is at {revision}")
+
+    def _tell(self, error: StoreUnavailable) -> None:
+        """Log the first failure of an outage."""
+        if not self._interrupted:
+            self._interrupted = True
+            _log.warning("store watch interrupted", error=str(error))
+
+
+class _EtcdLease:
+    """A lease that etcd knows by a number."""
+
+    def __init__(self, connection: EtcdConnection, number: int, ttl_s: float) -> None:
+        self.connection = connection
+        self.number = number
+        self._ttl_s = ttl_s
+
+    @property
+    def ttl_s(self) -> float:
+        return self._ttl_s
+
+    async def keep_alive(self) -> bool:
+        answer = await self.connection.call(self._keep_alive, again=True)
+        return bool(answer.TTL > 0)
+
+    async def revoke(self) -> None:
+        request = self.connection.rpc.LeaseRevokeRequest(ID=self.number)
+        with suppress(LeaseNotFound):
+            await self.connection.call(
+                lambda endpoint, metadata: endpoint.leases.LeaseRevoke(request, metadata=metadata),
+                again=True,
+            )
+
+    async def _keep_alive(self, endpoint: Endpoint, metadata: Metadata) -> Any:  # noqa: ANN401 - a message without types
+        """Send one request over a stream, which is how etcd wants it, and take its answer."""
+        stream = endpoint.leases.LeaseKeepAlive(metadata=metadata)
+        try:
+            await stream.write(self.connection.rpc.LeaseKeepAliveRequest(ID=self.number))
+            answer = await stream.read()
+            if answer is grpc.aio.EOF:
+                raise StoreUnavailable(f"etcd at {endpoint.address}: ended the stream")
+            return answer
+        finally:
+            stream.cancel()

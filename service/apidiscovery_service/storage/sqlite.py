@@ -1,0 +1,200 @@
+"""The store in a file of this machine, which several processes may use at once."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self, TypeVar
+
+import structlog
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.storage import (
+    Batch,
+    Entry,
+    Guard,
+    Lease,
+    Listing,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage.keys import check_size
+from apidiscovery_service.storage.sqlite_file import SqliteFile
+from apidiscovery_service.storage.wakeup import Wakeup
+
+# How often other processes' changes are looked for while somebody watches.
+_LOOK_EVERY_S = 0.04
+
+# How long a watch waits when the file cannot be read.
+_PAUSE_S = 0.5
+
+_log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
+
+
+class SqliteStore:
+    """Keeps everything in one file; all SQL runs in one thread of its own."""
+
+    def __init__(self, thread: ThreadPoolExecutor, file: SqliteFile) -> None:
+        self._thread = thread
+        self._file = file
+        self._wakeup = Wakeup()
+        self._watches = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls, path: Path, *, history: int = 10_000, clock: Callable[[], float] = time.time
+    ) -> Self:
+        """Open a file, and make it when nothing is there.
+
+        Args:
+            path: Folders that are not there are made for this user alone.
+            history: How many changes are remembered for those who watch.
+            clock: Seconds since 1970, by which leases end.
+
+        Raises:
+            StoreRefused: It is damaged, of a newer release, of another program, or cannot be
+                written; it is left as it was.
+            StoreUnavailable: The disk fails.
+        """
+        thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        loop = asyncio.get_running_loop()
+        try:
+            file = await loop.run_in_executor(thread, SqliteFile, path, history, clock)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return cls(thread, file)
+
+    async def get(self, key: str) -> Entry | None:
+        return await self._run(lambda: self._file.get(key))
+
+    async def list(self, prefix: str) -> Listing:
+        return await self._run(lambda: self._file.list(prefix))
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guard | None = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        check_size(key, value)
+        number = self._number(lease)
+        return await self._write(lambda: self._file.put(key, value, expected, guard, number))
+
+    async def delete(
+        self, key: str, *, expected: int | None = None, guard: Guard | None = None
+    ) -> bool:
+        return await self._write(lambda: self._file.delete(key, expected, guard))
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        with self._looked_after():
+            while not self._closed:
+                changed = self._wakeup.next()
+                batch = await self._changes(prefix, after)
+                if batch is None:
+                    continue
+                after = batch.revision
+                if batch.changes:
+                    yield batch
+                else:
+                    await changed.wait()
+
+    async def lease(self, ttl_s: float) -> Lease:
+        number = await self._write(lambda: self._file.begin_lease(ttl_s))
+        return _SqliteLease(self, number, ttl_s)
+
+    async def keep_alive(self, lease: int) -> bool:
+        """Begin a lease's time to live anew, see `Lease.keep_alive`."""
+        return await self._write(lambda: self._file.keep_alive(lease))
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease, see `Lease.revoke`."""
+        await self._write(lambda: self._file.end_lease(lease))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._wakeup.ring()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
+        self._thread.shutdown()
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _write(self, work: Callable[[], _T]) -> _T:
+        result = await self._run(work)
+        self._wakeup.ring()
+        return result
+
+    async def _changes(self, prefix: str, after: int) -> Batch | None:
+        """Return what has changed, or None after a pause when it cannot be read now."""
+        try:
+            return await self._run(lambda: self._file.changes(prefix, after))
+        except StoreUnavailable as error:
+            if not self._closed:
+                _log.warning("store cannot be read, trying again", error=str(error))
+                await asyncio.sleep(_PAUSE_S)
+            return None
+
+    def _number(self, lease: Lease | None) -> int | None:
+        if lease is None:
+            return None
+        if isinstance(lease, _SqliteLease) and lease.store is self:
+            return lease.number
+        raise ValueError("the lease is of another store")
+
+    @contextlib.contextmanager
+    def _looked_after(self) -> Generator[None]:
+        """Look for changes of other processes as long as anybody watches."""
+        self._watches += 1
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        try:
+            yield
+        finally:
+            self._watches -= 1
+            if not self._watches:
+                self._looking.cancel()
+                self._looking = None
+
+    async def _look(self) -> None:
+        seen = -1
+        while not self._closed:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            try:
+                revision = await self._run(self._file.revision)
+            except DiscoveryError:
+                revision = -1  # each watch meets the error itself
+            if revision != seen or revision < 0:
+                seen = revision
+                self._wakeup.ring()
+
+
+class _SqliteLease:
+    """A row of the file."""
+
+    def __init__(self, store: SqliteStore, number: int, ttl_s: float) -> None:
+        self.store = store
+        self.number = number
+        self._ttl_s = ttl_s
+
+    @property
+    def ttl_s(self) -> float:
+        return self._ttl_s
+
+    async def keep_alive(self) -> bool:
+        return await self.store.keep_alive(self.number)
+
+    async def revoke(self) -> None:
+        await self.store.revoke(self.number)

@@ -1,0 +1,289 @@
+"""Listens, ends TLS, and carries bytes to a plain server on a loopback port.
+
+Neither server behind it can hand out a client's certificate: Granian keeps it to itself, and
+grpc asks for one only if every client must have one. So each connection goes on to the server
+from a port that is noted with its peer first (`access.peers`). Nothing is read of what is carried.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from functools import partial
+from typing import cast
+
+import structlog
+
+from apidiscovery_service.access.certificates import certificate_caller, valid_until
+from apidiscovery_service.access.limits import Buckets, Counts, Limits, network
+from apidiscovery_service.access.peers import Peer, Peers
+from apidiscovery_service.tls_front.certificates import Certificates
+from apidiscovery_service.tls_front.metrics import FrontMetrics
+from apidiscovery_service.tls_front.relay import Relay
+
+_BACKLOG = 1024
+_BACKEND_HOST = "127.0.0.1"
+
+# A port that was in use until just now rests; the kernel gives another one.
+_PORT_TRIES = 64
+
+# After this long without file descriptors there may be some again.
+_OUT_OF_FILES_S = 0.1
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+# How long a client may take to say goodbye, and to read what was sent before.
+_GOODBYE_S = 5.0
+
+# After the connections are cut, what is left to do is to notice.
+_CUT_S = 1.0
+
+# How many looks at its idleness a connection outlives.
+_LOOKS = 4
+
+_log = structlog.get_logger(__name__)
+
+
+class TlsFront:
+    """One listening address in front of one plain server.
+
+    Args:
+        name: For logs and metrics: `http` or `grpc`.
+        host: A name or a literal IPv4 or IPv6 address.
+        port: 0 for any free one.
+        certificates: What handshakes need.
+        peers: Where each connection is noted; the server asks it.
+        limits: How much clients may take.
+        metrics: Where connections are counted.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is another part of the server
+        self,
+        name: str,
+        host: str,
+        port: int,
+        *,
+        certificates: Certificates,
+        peers: Peers,
+        limits: Limits | None = None,
+        metrics: FrontMetrics | None = None,
+    ) -> None:
+        """Listen.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        self._name = name
+        self._certificates = certificates
+        self._peers = peers
+        self._limits = limits or Limits()
+        self._metrics = metrics or FrontMetrics()
+        self._relays: set[Relay] = set()
+        self._openings: set[asyncio.Task[None]] = set()
+        self._connections: Counts[str] = Counts(self._limits.address_connections)
+        self._rate: Buckets[str] = Buckets(self._limits.connections_per_second, 2.0)
+        self._backend = (_BACKEND_HOST, 0)
+        self._empty = asyncio.Event()
+        self._stopped = False
+        self._listening = _listen(name, host, port)
+        self._port = int(self._listening.getsockname()[1])
+        self._serving: asyncio.Task[None] | None = None
+        certificates.on_distrust(self._ask_again)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return self._port
+
+    async def serve(self, backend_port: int) -> None:
+        """Serve until `stop`, by a server on this loopback port."""
+        self._backend = (_BACKEND_HOST, backend_port)
+        if self._stopped:
+            return
+        self._serving = asyncio.create_task(self._serve())
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(self._serving)
+        if not self._stopped:  # not by `stop`: the caller was cancelled
+            await self.stop(0)
+            raise asyncio.CancelledError
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more connections, let those that are there end for up to `grace_s`, cut the rest.
+
+        It does not end them: that is for the server behind to do, stopped at the same time.
+        """
+        self._stopped = True
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait([self._serving])
+        self._listening.close()
+        await self._end(grace_s)
+        for opening in self._openings:
+            opening.cancel()
+        for relay in tuple(self._relays):
+            self._cut(relay, "drain")
+        await self._end(_CUT_S)
+
+    async def _serve(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._accept())
+            if self._limits.idle_s:
+                tasks.create_task(self._cut_idle())
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._listening)
+            except OSError as error:
+                if error.errno in _OUT_OF_FILES:
+                    _log.warning("no connection accepted", front=self._name, error=error.strerror)
+                    await asyncio.sleep(_OUT_OF_FILES_S)
+                continue  # else it went before it was taken
+            key = network(address[0])
+            refused = self._refused(key)
+            if refused:
+                self._metrics.count_cut(self._name, refused)
+                connection.close()
+                continue
+            relay = Relay(self._ended, key)
+            self._relays.add(relay)
+            self._metrics.count_open(self._name, 1)
+            opening = loop.create_task(self._open(connection, relay, address[0]))
+            self._openings.add(opening)
+            opening.add_done_callback(partial(self._opened, connection, relay))
+
+    def _refused(self, key: str) -> str:
+        """Count a connection in; return why it is refused, empty if it is not."""
+        most = self._limits.connections
+        if most and len(self._connections) >= most:
+            return "total"
+        if self._rate.take(key):
+            return "rate"
+        return "" if self._connections.enter(key) else "address"
+
+    def _opened(self, connection: socket.socket, relay: Relay, opening: asyncio.Task[None]) -> None:
+        self._openings.discard(opening)
+        if relay.client is None:  # TLS never began, so no transport tells of the end
+            connection.close()
+            self._ended(relay)
+
+    async def _open(self, connection: socket.socket, relay: Relay, address: str) -> None:
+        """Shake hands and go on to the server; what fails ends here."""
+        try:
+            peer = await self._shake_hands(connection, relay, address)
+            await self._connect(relay, peer)
+        except (ssl.SSLError, ConnectionError, TimeoutError) as error:
+            # That a client goes away before is its own affair; why it was refused is not.
+            log = _log.info if isinstance(error, ssl.SSLError) else _log.debug
+            log("no TLS", front=self._name, client=address, reason=_reason(error))
+            self._cut(relay, "handshake")
+        except OSError as error:
+            _log.warning("connection lost", front=self._name, client=address, error=str(error))
+            self._cut(relay, "backend")
+
+    async def _shake_hands(self, connection: socket.socket, relay: Relay, address: str) -> Peer:
+        trust = self._certificates.value
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: relay.client_side,
+            connection,
+            ssl=trust.context,
+            ssl_handshake_timeout=self._limits.handshake_s or None,
+            ssl_shutdown_timeout=_GOODBYE_S,
+        )
+        tls = cast("ssl.SSLObject", transport.get_extra_info("ssl_object"))
+        certificate = tls.getpeercert()
+        if not certificate:
+            return Peer(address)
+        if trust.authorities - self._certificates.value.authorities:
+            raise ConnectionAbortedError("an authority went during the handshake")
+        return Peer(address, certificate_caller(certificate), valid_until(certificate))
+
+    async def _connect(self, relay: Relay, peer: Peer) -> None:
+        loop = asyncio.get_running_loop()
+        connection, port = self._bound(peer)
+        relay.on_release(lambda: self._peers.remove(port))
+        relay.certified = peer.caller is not None
+        try:
+            await loop.sock_connect(connection, self._backend)
+            await loop.create_connection(lambda: relay.server_side, sock=connection)
+        except BaseException:
+            relay.release()
+            connection.close()
+            raise
+
+    def _bound(self, peer: Peer) -> tuple[socket.socket, int]:
+        """Return a socket bound to a loopback port that is noted as this peer's."""
+        taken: list[socket.socket] = []
+        try:
+            for _ in range(_PORT_TRIES):
+                connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                taken.append(connection)
+                connection.setblocking(False)  # noqa: FBT003 - its only argument
+                connection.bind((_BACKEND_HOST, 0))
+                port = int(connection.getsockname()[1])
+                if self._peers.add(port, peer):
+                    return taken.pop(), port
+        finally:
+            for connection in taken:
+                connection.close()
+        raise OSError(errno.EADDRINUSE, "no loopback port has rested")
+
+    def _ended(self, relay: Relay) -> None:
+        if relay in self._relays:
+            self._relays.remove(relay)
+            self._connections.leave(relay.key)
+            self._metrics.count_open(self._name, -1)
+            if not self._relays:
+                self._empty.set()
+
+    async def _end(self, within_s: float) -> None:
+        """Wait until there is no connection, but not longer than so many seconds."""
+        if self._relays:
+            self._empty.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._empty.wait()
+
+    def _cut(self, relay: Relay, reason: str) -> None:
+        self._metrics.count_cut(self._name, reason)
+        relay.abort()
+
+    def _ask_again(self) -> None:
+        """Cut the connections of clients that a certificate speaks for."""
+        for relay in tuple(self._relays):
+            if relay.certified:
+                self._cut(relay, "authority")
+
+    async def _cut_idle(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.idle_s / _LOOKS)
+            for relay in tuple(self._relays):
+                relay.quiet += 1
+                if relay.quiet > _LOOKS:
+                    self._cut(relay, "idle")
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a handshake, such as `certificate has expired`."""
+    named = getattr(error, "verify_message", None) or getattr(error, "reason", None)
+    return str(named or type(error).__name__)
+
+
+def _listen(name: str, host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        both = host == "::" and socket.has_dualstack_ipv6()
+        listening = socket.create_server(
+            cast("tuple[str, int]", address[:2]),
+            family=family,
+            backlog=_BACKLOG,
+            dualstack_ipv6=both,
+        )
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"cannot listen on {host}:{port} for {name} over TLS: {reason}") from error
+    listening.setblocking(False)  # noqa: FBT003 - its only argument
+    return listening

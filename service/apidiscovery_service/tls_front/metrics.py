@@ -1,0 +1,73 @@
+"""What the front counts: connections, those that it refused, and files that it read again."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+class FrontMetrics(Collector):
+    """Plain numbers until somebody scrapes them; shared by all fronts of a server.
+
+    Attributes:
+        open: Connections by front.
+        accepted: Connections since the start by front.
+        cut: Connections that did not end by themselves, by front and reason.
+        reloads: Reads of a changed file by what it is and whether it could be used.
+        broken: What cannot be used as it is now.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[str, int] = {}
+        self.accepted: dict[str, int] = {}
+        self.cut: dict[tuple[str, str], int] = {}
+        self.reloads: dict[tuple[str, bool], int] = {}
+        self.broken: dict[str, bool] = {}
+
+    def count_open(self, front: str, change: int) -> None:
+        """Count a connection that begins (1) or ends (-1)."""
+        self.open[front] = self.open.get(front, 0) + change
+        if change > 0:
+            self.accepted[front] = self.accepted.get(front, 0) + change
+
+    def count_cut(self, front: str, reason: str) -> None:
+        """Count a connection that was refused or cut."""
+        self.cut[front, reason] = self.cut.get((front, reason), 0) + 1
+
+    def count_reload(self, what: str, *, success: bool) -> None:
+        """Count a read of a changed file."""
+        self.reloads[what, success] = self.reloads.get((what, success), 0) + 1
+        self.broken[what] = not success
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield everything as samples."""
+        is_open = GaugeMetricFamily(
+            "apidiscovery_tls_connections", "TLS connections open", labels=["front"]
+        )
+        accepted = CounterMetricFamily(
+            "apidiscovery_tls_accepted_connections", "TLS connections accepted", labels=["front"]
+        )
+        cut = CounterMetricFamily(
+            "apidiscovery_tls_cut_connections",
+            "TLS connections refused or cut",
+            labels=["front", "reason"],
+        )
+        reloads = CounterMetricFamily(
+            "apidiscovery_reloads", "Changed files read again", labels=["file", "result"]
+        )
+        broken = GaugeMetricFamily(
+            "apidiscovery_reload_error",
+            "1 for a file that cannot be used as it is now; what it was before is in use",
+            labels=["file"],
+        )
+        for front, count in self.open.items():
+            is_open.add_metric([front], count)
+        for front, count in self.accepted.items():
+            accepted.add_metric([front], count)
+        for (front, reason), count in self.cut.items():
+            cut.add_metric([front, reason], count)
+        for (what, success), count in self.reloads.items():
+            reloads.add_metric([what, "success" if success else "error"], count)
+        for what, is_broken in self.broken.items():
+            broken.add_metric([what], is_broken)
+        yield from (is_open, accepted, cut, reloads, broken)

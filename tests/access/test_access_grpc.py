@@ -1,0 +1,322 @@
+"""Over TLS each gRPC method is there for whom it is meant, and a stream for as long as that."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+import structlog
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, registry_pb2
+from apidiscovery_service.access import Caller, Grant, Role
+from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.peers import Peer
+from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
+from certificates import Authority
+from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+from secured import GRANTS, TOKENS, Secured, bearer, secured
+
+DEADLINE_S = 5.0
+OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
+NOBODY = grpc.StatusCode.UNAUTHENTICATED
+
+CALLERS = ("", "stranger", "nemo", "rita", "paul", "ada")
+PUBLIC = (OK, NOBODY, OK, OK, OK, OK)
+READERS = (NOBODY, NOBODY, DENIED, OK, OK, OK)
+PUBLISHERS = (NOBODY, NOBODY, DENIED, DENIED, OK, OK)
+ADMINS = (NOBODY, NOBODY, DENIED, DENIED, DENIED, OK)
+
+REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
+
+Metadata = tuple[tuple[str, str], ...]
+Call = Callable[[grpc.aio.Channel, Metadata], Awaitable[object]]
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Secured]:
+    async with secured(tmp_path) as running:
+        yield running
+
+
+def given(user: str) -> Metadata:
+    if user == "stranger":
+        return (("authorization", "Bearer unheard-of"),)
+    return tuple(bearer(user).items())
+
+
+async def get(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+    request = discovery_pb2.GetDiscoveryRequest()
+    return await stub.GetDiscovery(request, metadata=metadata, timeout=DEADLINE_S)
+
+
+async def sources(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+    request = discovery_pb2.ListSourcesRequest()
+    return await stub.ListSources(request, metadata=metadata, timeout=DEADLINE_S)
+
+
+def watching(channel: grpc.aio.Channel, metadata: Metadata) -> Any:  # noqa: ANN401 - a call
+    stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+    return stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest(), metadata=metadata)
+
+
+async def watch(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    call = watching(channel, metadata)
+    message = await call.read()
+    if message is grpc.aio.EOF:
+        raise AssertionError(await call.code())
+    call.cancel()
+    return message
+
+
+async def health(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    call: grpc.aio.UnaryUnaryMultiCallable[health_pb2.HealthCheckRequest, bytes]
+    call = channel.unary_unary(
+        "/grpc.health.v1.Health/Check", health_pb2.HealthCheckRequest.SerializeToString
+    )
+    return await call(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=DEADLINE_S)
+
+
+async def health_watch(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    begin: grpc.aio.UnaryStreamMultiCallable[health_pb2.HealthCheckRequest, bytes]
+    begin = channel.unary_stream(
+        "/grpc.health.v1.Health/Watch", health_pb2.HealthCheckRequest.SerializeToString
+    )
+    call = begin(health_pb2.HealthCheckRequest(), metadata=metadata)
+    message = await call.read()
+    call.cancel()
+    return message
+
+
+async def reflect(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
+    begin: grpc.aio.StreamStreamMultiCallable[reflection_pb2.ServerReflectionRequest, bytes]
+    begin = channel.stream_stream(
+        f"/{reflection.SERVICE_NAME}/ServerReflectionInfo",
+        reflection_pb2.ServerReflectionRequest.SerializeToString,
+    )
+    return [answer async for answer in begin(iter([request]), metadata=metadata)]
+
+
+METHODS: dict[str, tuple[Call, tuple[grpc.StatusCode, ...]]] = {
+    "GetDiscovery": (get, READERS),
+    "ListSources": (sources, READERS),
+    "WatchDiscovery": (watch, READERS),
+    "Check": (health, PUBLIC),
+    "Watch": (health_watch, PUBLIC),
+    "ServerReflectionInfo": (reflect, READERS),
+}
+
+
+async def outcome(call: Call, channel: grpc.aio.Channel, metadata: Metadata) -> grpc.StatusCode:
+    try:
+        await call(channel, metadata)
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return OK
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_each_method_for_each_caller(served: Secured, method: str) -> None:
+    call, expected = METHODS[method]
+    async with served.channel() as channel:
+        found = [await outcome(call, channel, given(user)) for user in CALLERS]
+    assert tuple(found) == expected
+
+
+async def test_a_certificate_says_who_calls(served: Secured) -> None:
+    expected: list[tuple[str, list[str], grpc.StatusCode]]
+    expected = [("someone", ["readers"], OK), ("someone", ["writers"], DENIED), ("ada", [], OK)]
+    for user, groups, code in expected:
+        async with served.channel(served.authority.client(user, groups)) as channel:
+            assert await outcome(get, channel, ()) is code
+            assert await outcome(get, channel, given("stranger")) is code
+
+
+async def test_foreign_and_expired_certificates_are_refused(
+    served: Secured, tmp_path: Path
+) -> None:
+    foreign = Authority(tmp_path / "other", "other").client("ada", [])
+    for pair in (foreign, served.authority.client("ada", [], expired=True)):
+        async with served.channel(pair) as channel:
+            assert await outcome(health, channel, ()) is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_the_plain_port_answers_nobody_but_the_front(served: Secured) -> None:
+    target = f"127.0.0.1:{served.grpc_backend}"
+    async with grpc.aio.insecure_channel(target) as channel:
+        for call, _ in METHODS.values():
+            if call is not health_watch:  # it is read, not awaited
+                assert await outcome(call, channel, given("ada")) is NOBODY
+
+
+def watchers(served: Secured) -> float:
+    """Return how many watches the server has, as a scrape shows it."""
+    text = served.metrics.text().decode()
+    (value,) = re.findall(r"^apidiscovery_grpc_watchers (.*)$", text, re.MULTILINE)
+    return float(value)
+
+
+async def ended(call: Any) -> tuple[grpc.StatusCode, str]:  # noqa: ANN401 - a call
+    """Return with what a stream ends, which must be within a second and a half."""
+    async with asyncio.timeout(1.5):
+        code, details = await call.code(), await call.details()
+    return code, details
+
+
+async def test_a_watch_ends_with_its_token(served: Secured) -> None:
+    """Within about a second, and only those of the token that was revoked."""
+    async with served.channel() as channel:
+        rita, ada = (watching(channel, given(user)) for user in ("rita", "ada"))
+        await rita.read()
+        await ada.read()
+        served.write_tokens(["ada"])
+        assert await ended(rita) == (NOBODY, "the bearer token is not known")
+        assert not ada.done()
+        assert watchers(served) == 1
+        ada.cancel()
+
+
+async def test_a_watch_ends_with_its_role(served: Secured) -> None:
+    async with served.channel() as channel:
+        call = watching(channel, given("rita"))
+        await call.read()
+        served.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
+        assert await ended(call) == (DENIED, "user 'rita' has not the role 'reader'")
+
+
+async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> None:
+    """What stands in the way of a message does not stand in the way of the end."""
+    async with served.channel() as channel:
+        calls = [watching(channel, given("rita")) for _ in range(3)]
+        for call in calls:
+            await call.initial_metadata()
+        assert watchers(served) == 3
+        served.access.use_grants(())
+        async with asyncio.timeout(1.5):
+            while watchers(served):  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.01)
+        for call in calls:
+            call.cancel()
+
+
+async def test_too_many_watches_of_one_caller(tmp_path: Path) -> None:
+    async with secured(tmp_path, limits=Limits(watches=2)) as served, served.channel() as channel:
+        calls = [watching(channel, given("rita")) for _ in range(2)]
+        for call in calls:
+            await call.read()
+        refused = watching(channel, given("rita"))
+        assert await refused.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        other = watching(channel, given("ada"))
+        assert await other.read() is not grpc.aio.EOF
+        calls[0].cancel()
+        async with asyncio.timeout(DEADLINE_S):
+            while await outcome(watch, channel, given("rita")) is not OK:  # noqa: ASYNC110 - nor this
+                await asyncio.sleep(0.01)
+
+
+async def test_too_many_calls_say_when_to_come_again(tmp_path: Path) -> None:
+    limits = Limits(requests_per_second=0.5, burst_s=4.0)
+    async with secured(tmp_path, limits=limits) as served, served.channel() as channel:
+        for _ in range(2):
+            await get(channel, given("rita"))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await get(channel, given("rita"))
+        assert await outcome(get, channel, given("ada")) is OK
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    (details,) = [
+        value
+        for name, value in caught.value.trailing_metadata()
+        if name == "grpc-status-details-bin"
+    ]
+    assert isinstance(details, bytes)
+    rich = status_pb2.Status.FromString(details)
+    told = error_details_pb2.RetryInfo()
+    assert rich.details[0].Unpack(told)
+    assert 1.0 < told.retry_delay.ToTimedelta().total_seconds() <= 2.0
+
+
+async def call_with_nothing(path: str, channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    return await call(b"", metadata=metadata)
+
+
+async def answer(_request: bytes, _context: object) -> bytes:
+    return b""
+
+
+async def test_publishing_is_for_publishers_and_the_unknown_for_admins(served: Secured) -> None:
+    """Every method of RegistryService, and a service that nobody has thought of."""
+    registry = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"]
+    expected: dict[str, tuple[grpc.StatusCode, ...]]
+    expected = {f"/{REGISTRY}/{method.name}": PUBLISHERS for method in registry.methods}
+    expected[f"/{REGISTRY}/List"] = READERS
+    expected["/example.New/Method"] = ADMINS
+    server = grpc.aio.server(interceptors=[AdmissionInterceptor(served.access, served.metrics)])
+    for path in expected:
+        service, method = path[1:].split("/")
+        handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]]
+        handlers = {method: grpc.unary_unary_rpc_method_handler(answer)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    served.grpc_front._backend = ("127.0.0.1", port)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    try:
+        async with served.channel() as channel:
+            for path, codes in expected.items():
+                call = partial(call_with_nothing, path)
+                found = [await outcome(call, channel, given(user)) for user in CALLERS]
+                assert (path, tuple(found)) == (path, codes)
+    finally:
+        await server.stop(0)
+
+
+async def test_which_groups_a_publisher_may_change(served: Secured) -> None:
+    calls = CallAccess(served.access)
+    paul, ada = Caller("paul"), Caller("ada")
+    assert calls.may_change(paul, ["a.example.com", "b.example.com"]) is None
+    denied = calls.may_change(paul, ["a.example.com", "apps", ""])
+    assert denied == "user 'paul' may not change these API groups: '', 'apps'"
+    assert calls.may_change(ada, ["apps", ""]) is None
+    assert calls.may_change(Caller("rita", ("readers",)), []) == "user 'rita' is no publisher"
+
+
+async def test_handlers_learn_who_calls(served: Secured) -> None:
+    class Context:
+        def peer(self) -> str:
+            return "ipv4:127.0.0.1:5"
+
+        def invocation_metadata(self) -> Metadata:
+            return given("rita")
+
+    served.access.peers.add(5, Peer("192.0.2.1"))
+    caller = CallAccess(served.access).identify(Context())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    assert caller == Caller("rita", ("readers", "system:authenticated"))
+
+
+async def test_nobody_may_read_only_where_a_grant_says_so(tmp_path: Path) -> None:
+    grants = (*GRANTS, Grant(Role.READER, users=frozenset({"system:anonymous"})))
+    async with secured(tmp_path, grants=grants) as served, served.channel() as channel:
+        assert await outcome(get, channel, ()) is OK
+        assert await outcome(get, channel, given("stranger")) is NOBODY
+
+
+async def test_secrets_are_nowhere_to_be_seen(served: Secured) -> None:
+    shown: list[object] = []
+    with structlog.testing.capture_logs() as logs:
+        async with served.channel() as channel:
+            for call, _ in METHODS.values():
+                for user in CALLERS:
+                    try:
+                        await call(channel, given(user))
+                    except grpc.aio.AioRpcError as error:
+                        shown += [error.details(), error.trailing_metadata()]
+    text = f"{shown}{logs}{served.metrics.text()!r}"
+    assert [secret for secret in (*TOKENS.values(), "unheard-of") if secret in text] == []

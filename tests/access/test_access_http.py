@@ -1,0 +1,280 @@
+"""Over HTTPS each endpoint is there for whom it is meant, with real clients of both versions."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import structlog
+from apidiscovery_service.access import Grant, Role
+from apidiscovery_service.access.limits import Limits
+from certificates import Authority
+from raw_http import AGG, get
+from secured import GRANTS, TOKENS, Secured, bearer, secured
+from server import environment
+
+from tools import find_tool
+
+# What the callers get, in this order; a stranger has a token that is nobody's.
+CALLERS = ("", "stranger", "nemo", "rita", "paul", "ada")
+PUBLIC = (200, 401, 200, 200, 200, 200)
+READERS = (401, 401, 403, 200, 200, 200)
+ADMINS = (401, 401, 403, 403, 403, 200)
+EXPECTED = {
+    "/healthz": PUBLIC,
+    "/livez": PUBLIC,
+    "/readyz": PUBLIC,
+    "/readyz?exclude=ping": PUBLIC,
+    "/version": PUBLIC,
+    "/version/": PUBLIC,
+    "/readyz?verbose": ADMINS,
+    "/livez?%76erbose=1": ADMINS,
+    "/readyz/ping": ADMINS,
+    "/metrics": ADMINS,
+    "/": READERS,
+    "/index.html": READERS,
+    "/api": READERS,
+    "/apis": READERS,
+    "/apis/": READERS,
+    "/apis/apps": READERS,
+    "/apis/apps/v1": READERS,
+    "/api/v1": READERS,
+    "/apis/none.example.com/v1": (401, 401, 403, 404, 404, 404),
+    "/%2Fhealthz": (401, 401, 403, 404, 404, 404),
+    "/healthz/": (401, 401, 403, 403, 403, 404),
+}
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Secured]:
+    async with secured(tmp_path) as running:
+        yield running
+
+
+def given(user: str) -> dict[str, str]:
+    return {"authorization": "Bearer unheard-of"} if user == "stranger" else bearer(user)
+
+
+async def until_status(client: httpx2.AsyncClient, path: str, status: int) -> None:
+    """Ask again until the status is this; a reload takes half a second."""
+    async with asyncio.timeout(3):
+        while (await client.get(path)).status_code != status:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_each_endpoint_for_each_caller(served: Secured, http2: bool) -> None:  # noqa: FBT001
+    async with served.client(http2=http2) as client:
+        found = {
+            path: tuple(
+                [(await client.get(path, headers=given(user))).status_code for user in CALLERS]
+            )
+            for path in EXPECTED
+        }
+        last = await client.get("/version")
+    assert found == EXPECTED
+    assert last.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_a_certificate_says_who_calls(served: Secured, http2: bool) -> None:  # noqa: FBT001
+    reader = served.authority.client("someone", ["readers"])
+    nobody = served.authority.client("someone", ["writers"])
+    admin = served.authority.client("ada", [])
+    expected = [(reader, "/apis", 200), (reader, "/metrics", 403), (nobody, "/apis", 403)]
+    for pair, path, status in [*expected, (admin, "/metrics", 200)]:
+        async with served.client(certificate=pair, http2=http2) as client:
+            assert (await client.get(path)).status_code == status
+            # A certificate goes before a token, as with kube-apiserver.
+            answer = await client.get(path, headers=given("stranger"))
+            assert answer.status_code == status
+
+
+async def test_foreign_and_expired_certificates_are_refused(
+    served: Secured, tmp_path: Path
+) -> None:
+    foreign = Authority(tmp_path / "other", "other").client("ada", [])
+    expired = served.authority.client("ada", [], expired=True)
+    with structlog.testing.capture_logs() as logs:
+        for pair in (foreign, expired):
+            async with served.client(certificate=pair) as client:
+                with pytest.raises(httpx2.TransportError):
+                    await client.get("/healthz")
+    reasons = [entry["reason"] for entry in logs if entry["event"] == "no TLS"]
+    assert len(reasons) == 2
+    assert reasons[1] == "certificate has expired"
+
+
+async def test_a_certificate_that_expires_on_an_open_connection_counts_no_more(
+    served: Secured,
+) -> None:
+    async with served.client(certificate=served.authority.client("ada", [])) as client:
+        assert (await client.get("/apis")).status_code == 200
+        for port in range(1024, 65536):
+            peer = served.access.peers.get(port)
+            if peer is not None:
+                peer.valid_until = 0.0
+                peer.admitted.clear()
+        assert (await client.get("/apis")).status_code == 401
+        assert (await client.get("/healthz")).status_code == 401
+
+
+async def test_what_is_refused_reads_as_with_kube_apiserver(served: Secured) -> None:
+    async with served.client() as client:
+        no_one = await client.get("/apis")
+        nemo = await client.get("/apis", headers=given("nemo"))
+        odd = await client.request("PUT", '/a"<%C3%A9%01', headers=given("nemo"))
+    assert no_one.text == (
+        '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        '"message":"Unauthorized","reason":"Unauthorized","code":401}\n'
+    )
+    assert "www-authenticate" not in no_one.headers
+    assert no_one.headers["content-type"] == "application/json"
+    assert nemo.text == (
+        '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        '"message":"forbidden: User \\"nemo\\" cannot get path \\"/apis\\"",'
+        '"reason":"Forbidden","details":{},"code":403}\n'
+    )
+    assert nemo.headers["x-content-type-options"] == "nosniff"
+    message = odd.json()["message"]
+    assert message == 'forbidden: User "nemo" cannot put path "/a\\"&lt;é\\x01"'
+
+
+async def test_nobody_may_read_only_where_a_grant_says_so(tmp_path: Path) -> None:
+    grants = (*GRANTS, Grant(Role.READER, groups=frozenset({"system:unauthenticated"})))
+    async with secured(tmp_path, grants=grants) as served, served.client() as client:
+        assert (await client.get("/apis")).status_code == 200
+        refused = await client.get("/metrics")
+        wrong = await client.get("/apis", headers=given("stranger"))
+    assert refused.status_code == 403
+    assert 'User \\"system:anonymous\\" cannot' in refused.text
+    assert wrong.status_code == 401
+
+
+async def test_documents_and_304s_are_the_same_for_all_who_may_read(served: Secured) -> None:
+    async with served.client() as client:
+        headers = {"accept": AGG}
+        first = await client.get("/apis", headers=headers | given("rita"))
+        headers["if-none-match"] = first.headers["etag"]
+        second = await client.get("/apis", headers=headers | given("paul"))
+        denied = await client.get("/apis", headers=headers | given("nemo"))
+        nobody = await client.get("/apis", headers=headers)
+    assert [r.status_code for r in (first, second, denied, nobody)] == [200, 304, 403, 401]
+    assert first.headers["cache-control"] == "public"
+
+
+async def test_the_plain_port_answers_nobody_but_the_front(served: Secured) -> None:
+    for path in ("/apis", "/healthz", "/version"):
+        answer = await asyncio.to_thread(
+            get, served.http_backend, path, None, *bearer("ada").items()
+        )
+        assert answer.status == 401
+
+
+async def test_a_revoked_token_and_a_broken_file(served: Secured) -> None:
+    """A revoked token ends on the open connection; a broken file changes nothing and is told."""
+    async with served.client("rita") as client, served.client("ada") as admin:
+        assert (await client.get("/apis")).status_code == 200
+        served.write_tokens(["ada"])
+        await until_status(client, "/apis", 401)
+        served.write_tokens(["ada", "rita"])
+        await until_status(client, "/apis", 200)
+        with structlog.testing.capture_logs() as logs:
+            served.token_file.write_text(f"{TOKENS['ada']},ada\n")
+            async with asyncio.timeout(3):
+                while not served.tokens.warnings():  # noqa: ASYNC110 - it has no event
+                    await asyncio.sleep(0.02)
+        assert (await client.get("/apis")).status_code == 200
+        report = (await admin.get("/readyz?verbose")).text
+        metrics = (await admin.get("/metrics")).text
+    problem = "tokens.csv:1: want at least 3 columns (token, user name, user id), got 2"
+    assert problem in report
+    assert any(problem in str(entry) for entry in logs)
+    assert 'apidiscovery_reload_error{file="token-auth-file"} 1.0' in metrics
+    assert 'apidiscovery_reloads_total{file="token-auth-file",result="success"} 2.0' in metrics
+    assert not [token for token in TOKENS.values() if token in f"{report}{logs}{metrics}"]
+
+
+async def test_too_many_requests(tmp_path: Path) -> None:
+    """Who asks too often waits, by user and by address; the others do not."""
+    limits = Limits(requests_per_second=0.5, burst_s=6.0)
+    async with secured(tmp_path, limits=limits) as served, served.client() as client:
+        codes = [(await client.get("/apis", headers=given("rita"))).status_code for _ in range(4)]
+        refused = await client.get("/apis", headers=given("rita"))
+        other = await client.get("/apis", headers=given("ada"))
+        guesses = [
+            (await client.get("/apis", headers=given("stranger"))).status_code for _ in range(4)
+        ]
+    assert codes == [200, 200, 200, 429]
+    assert refused.text == "Too many requests, please try again later.\n"
+    assert refused.headers["content-type"] == "text/plain; charset=utf-8"
+    assert 1 <= int(refused.headers["retry-after"]) <= 2
+    assert other.status_code == 200
+    assert guesses == [401, 401, 401, 429]
+
+
+async def output(folder: Path, program: str, *args: str) -> tuple[int, str, str]:
+    """Return the exit code and what a program wrote to its two outputs."""
+    process = await asyncio.create_subprocess_exec(
+        find_tool(program),
+        *args,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(folder),
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, stdout.decode(), stderr.decode()
+
+
+async def test_curl_with_both_versions(served: Secured, tmp_path: Path) -> None:
+    for number in ("1.1", "2"):
+        found = await output(
+            tmp_path,
+            *("curl", "--silent", "--show-error", f"--http{number}"),
+            *("--cacert", str(served.authority.ca_file), "--oauth2-bearer", TOKENS["rita"]),
+            *("--write-out", "%{http_version} %{http_code}", "--output", "/dev/null"),
+            f"https://localhost:{served.http_front.port}/apis",
+        )
+        assert found == (0, f"{number} 200", "")
+
+
+async def test_kubectl_with_token_and_certificate(served: Secured, tmp_path: Path) -> None:
+    pair = served.authority.client("someone", ["readers"])
+    asked = [
+        [f"--token={TOKENS['rita']}"],
+        [f"--client-certificate={pair.cert_file}", f"--client-key={pair.key_file}"],
+        ["--token=unheard-of"],
+        [f"--token={TOKENS['nemo']}"],
+    ]
+    by_token, by_certificate, wrong, denied = [
+        await output(
+            tmp_path,
+            *("kubectl", f"--server=https://127.0.0.1:{served.http_front.port}"),
+            f"--certificate-authority={served.authority.ca_file}",
+            f"--cache-dir={tmp_path / str(number)}",
+            *(*credentials, "api-resources"),
+        )
+        for number, credentials in enumerate(asked)
+    ]
+    assert by_token[0] == 0, by_token[2]
+    assert by_token == by_certificate
+    assert "deployments" in by_token[1]
+    assert (wrong[0], denied[0]) == (1, 1)
+    assert "You must be logged in to the server" in wrong[2]
+    assert "Error from server (Forbidden)" in denied[2]
+
+
+async def test_secrets_are_nowhere_to_be_seen(served: Secured) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with served.client("ada") as client:
+            for path in EXPECTED:
+                for user in CALLERS:
+                    answer = await client.get(path, headers=given(user))
+                    assert "token-of" not in f"{answer.text}{answer.headers}"
+            metrics = (await client.get("/metrics")).text
+    shown = f"{logs}{metrics}{served.tokens!r}{served.tokens.value!r}{served.access!r}"
+    assert [secret for secret in (*TOKENS.values(), "unheard-of") if secret in shown] == []

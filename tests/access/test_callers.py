@@ -1,0 +1,132 @@
+"""From certificate and token to the caller, in kube-apiserver's order."""
+
+import time
+
+import pytest
+from apidiscovery_service.access import ANONYMOUS, Caller, Grant, Role
+from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
+from apidiscovery_service.access.certificates import certificate_caller, valid_until
+from apidiscovery_service.access.peers import Peer, Peers
+from apidiscovery_service.access.tokens import parse_tokens
+
+PORT = 40000
+ALL = (Grant(Role.READER, groups=frozenset({"system:authenticated"})),)
+TOKENS = parse_tokens(b"abc,ann,1,east\n", "t.csv")
+
+
+def access(peer: Peer | None = None, *grants: Grant) -> Access:
+    made = Access(grants or ALL, TOKENS)
+    made.peers.add(PORT, peer or Peer("192.0.2.1"))
+    return made
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"Bearer abc", b"bearer abc", b"BEARER abc", b"  Bearer abc  ", b"Bearer abc more"],
+)
+def test_a_token_says_who_calls(header: bytes) -> None:
+    admission = access().admit(PORT, header)
+    assert admission.caller == Caller("ann", ("east", "system:authenticated"))
+    assert (admission.role, admission.limit_key) == (Role.READER, "user ann")
+
+
+@pytest.mark.parametrize("header", [b"Bearer abcd", b"Bearer ab", b"Bearer ABC", b"bearer \xff"])
+def test_a_token_that_is_nobodys_is_refused_even_where_nobody_would_do(header: bytes) -> None:
+    anonymous = Grant(Role.READER, users=frozenset({ANONYMOUS.user}))
+    with pytest.raises(Unauthenticated, match="the bearer token is not known") as caught:
+        access(None, anonymous).admit(PORT, header)
+    assert not isinstance(caught.value, NoCredentials)
+    assert caught.value.limit_key == "address 192.0.2.1"
+
+
+@pytest.mark.parametrize("header", [None, b"", b"Bearer", b"Bearer ", b"Bearer  abc", b"Basic abc"])
+def test_what_is_no_token_is_nobody(header: bytes | None) -> None:
+    with pytest.raises(NoCredentials):
+        access().admit(PORT, header)
+    anonymous = Grant(Role.READER, groups=frozenset({"system:unauthenticated"}))
+    admission = access(None, anonymous).admit(PORT, header)
+    assert admission.caller == ANONYMOUS
+    assert admission.limit_key == "address 192.0.2.1"
+
+
+def test_nobody_is_not_among_the_known() -> None:
+    anonymous = Grant(Role.READER, users=frozenset({ANONYMOUS.user}))
+    caller = access(None, anonymous, *ALL).admit(PORT, None).caller
+    assert "system:authenticated" not in caller.groups
+
+
+def test_a_certificate_goes_before_a_token() -> None:
+    peer = Peer("192.0.2.1", Caller("bob", ("west",)), time.time() + 60)
+    for header in (None, b"Bearer abc", b"Bearer wrong"):
+        assert access(peer).admit(PORT, header).caller.user == "bob"
+
+
+def test_what_a_client_makes_up_is_not_kept_without_end() -> None:
+    peer = Peer("192.0.2.1", Caller("bob"))
+    served = access(peer)
+    for number in range(1000):
+        served.admit(PORT, b"Bearer %d" % number)
+    assert len(peer.admitted) < 5
+
+
+def test_an_expired_certificate_counts_no_more() -> None:
+    clock = [100.0]
+    served = Access(ALL, TOKENS, now=lambda: clock[0])
+    served.peers.add(PORT, Peer("192.0.2.1", Caller("bob"), 200.0))
+    assert served.admit(PORT, None).caller.user == "bob"
+    clock[0] = 201.0
+    with pytest.raises(Unauthenticated, match="the client certificate has expired"):
+        served.admit(PORT, None)
+
+
+def test_a_connection_that_is_not_the_fronts_is_nobodys() -> None:
+    with pytest.raises(Unauthenticated, match="does not come through TLS") as caught:
+        access().admit(PORT + 1, b"Bearer abc")
+    assert caught.value.limit_key is None
+
+
+def test_other_tokens_and_grants_count_at_once_and_are_announced() -> None:
+    served, heard = access(), list[int]()
+    undo = served.subscribe(lambda: heard.append(1))
+    assert served.admit(PORT, b"Bearer abc") is served.admit(PORT, b"Bearer abc")
+    served.use_grants(())
+    assert served.admit(PORT, b"Bearer abc").role is Role.NONE
+    served.use_tokens(parse_tokens(b"new,ann,1\n", "t.csv"))
+    with pytest.raises(Unauthenticated):
+        served.admit(PORT, b"Bearer abc")
+    assert served.admit(PORT, b"Bearer new").caller.user == "ann"
+    assert heard == [1, 1]
+    undo()
+    served.use_grants(ALL)
+    assert heard == [1, 1]
+
+
+def test_a_port_rests_before_it_is_anothers() -> None:
+    clock = [0.0]
+    peers = Peers(lambda: clock[0])
+    assert peers.add(1, Peer("a"))
+    assert not peers.add(1, Peer("b"))
+    peers.remove(1)
+    assert peers.get(1) is None
+    assert not peers.add(1, Peer("b"))
+    clock[0] = 11.0
+    assert peers.add(1, Peer("b"))
+    assert len(peers) == 1
+
+
+def subject(*pairs: tuple[str, str]) -> dict[str, object]:
+    return {"subject": tuple((pair,) for pair in pairs)}
+
+
+def test_the_subject_of_a_certificate() -> None:
+    full = subject(
+        ("organizationName", "b"),
+        ("organizationalUnitName", "x"),
+        ("organizationName", "a"),
+        ("commonName", "ann"),
+    )
+    assert certificate_caller(full) == Caller("ann", ("b", "a"))
+    assert certificate_caller(subject(("organizationName", "a"))) is None
+    assert certificate_caller(subject(("commonName", ""))) is None
+    assert certificate_caller(None) is None
+    assert valid_until({"notAfter": "Jan  2 00:00:01 1970 GMT"}) == 86401.0

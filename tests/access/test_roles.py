@@ -1,0 +1,152 @@
+"""Who has which role, and which API groups a publisher may change."""
+
+import re
+
+import pytest
+from apidiscovery_service.access import Caller, Grant, Role
+from apidiscovery_service.access.grants import parse_grants
+from apidiscovery_service.access.roles import Roles
+from apidiscovery_service.errors import InvalidConfiguration
+from hypothesis import given
+from hypothesis import strategies as st
+
+ANN = Caller("ann", ("east", "west"))
+
+
+def publisher(*patterns: str) -> Roles:
+    return Roles([Grant(Role.PUBLISHER, frozenset({"ann"}), api_groups=patterns)])
+
+
+def test_nothing_is_granted_by_default() -> None:
+    assert Roles().role(ANN) is Role.NONE
+    assert Roles().may_change(ANN, []) == "user 'ann' is no publisher"
+
+
+def test_the_highest_role_of_user_and_groups_counts() -> None:
+    grants = [
+        Grant(Role.READER, groups=frozenset({"east"})),
+        Grant(Role.PUBLISHER, groups=frozenset({"west"}), api_groups=("a",)),
+        Grant(Role.ADMIN, users=frozenset({"bob"})),
+    ]
+    assert Roles(grants).role(ANN) is Role.PUBLISHER
+    assert Roles(grants).role(Caller("ann", ("east",))) is Role.READER
+    assert Roles(grants).role(Caller("bob")) is Role.ADMIN
+    # A group of that name is not the user of that name, and the reverse.
+    assert Roles(grants).role(Caller("east", ("bob",))) is Role.NONE
+
+
+@pytest.mark.parametrize(
+    ("pattern", "group", "allowed"),
+    [
+        ("*", "", True),
+        ("*", "a.example.com", True),
+        ("", "", True),
+        ("", "a", False),
+        ("a.example.com", "a.example.com", True),
+        ("a.example.com", "axexample.com", False),
+        ("*.example.com", "example.com", False),
+        ("*.example.com", "a.b.example.com", True),
+        ("*.example.com", "a.example.com\n", False),
+        ("*.example.com", "a.example.com.evil", False),
+        ("a*z", "az", True),
+        ("a?", "ab", False),
+        ("[ab]", "a", False),
+    ],
+)
+def test_patterns(pattern: str, group: str, allowed: bool) -> None:  # noqa: FBT001 - a table
+    assert (publisher(pattern).may_change(ANN, [group]) is None) is allowed
+
+
+def test_patterns_of_several_grants_add_up_and_each_group_must_match_one() -> None:
+    grants = [
+        Grant(Role.PUBLISHER, frozenset({"ann"}), api_groups=("a",)),
+        Grant(Role.PUBLISHER, groups=frozenset({"east"}), api_groups=("b",)),
+        Grant(Role.READER, groups=frozenset({"west"})),
+    ]
+    assert Roles(grants).may_change(ANN, ["a", "b"]) is None
+    denied = Roles(grants).may_change(ANN, ["c", "a", "", "c"])
+    assert denied == "user 'ann' may not change these API groups: '', 'c'"
+
+
+def test_patterns_of_others_do_not_count() -> None:
+    grants = [
+        Grant(Role.PUBLISHER, frozenset({"ann"}), api_groups=("a",)),
+        Grant(Role.PUBLISHER, frozenset({"bob"}), api_groups=("*",)),
+    ]
+    assert Roles(grants).may_change(ANN, ["b"]) is not None
+
+
+@given(st.text("ab.*", max_size=6), st.text("ab.", max_size=6))
+def test_a_pattern_matches_what_it_says(pattern: str, group: str) -> None:
+    """The rule once more: the parts between the stars follow each other in the name."""
+    first, *rest = pattern.split("*")
+    expected = group == pattern
+    if rest:
+        *middle, last = rest
+        left = group[len(first) :] if group.startswith(first) else None
+        for part in middle:
+            if left is not None:
+                _, found, left = left.partition(part) if part else ("", "-", left)
+                left = left if found else None
+        expected = left is not None and left.endswith(last)
+    assert (publisher(pattern).may_change(ANN, [group]) is None) is expected
+
+
+def test_grants_are_read() -> None:
+    value = [
+        {"role": "reader", "groups": ["system:authenticated"]},
+        {"role": "publisher", "users": ["ann"], "api-groups": ["*.example.com", ""]},
+        {"role": "admin", "users": ["bob"], "groups": ["system:masters"]},
+    ]
+    assert parse_grants(value) == (
+        Grant(Role.READER, groups=frozenset({"system:authenticated"})),
+        Grant(Role.PUBLISHER, frozenset({"ann"}), api_groups=("*.example.com", "")),
+        Grant(Role.ADMIN, frozenset({"bob"}), frozenset({"system:masters"})),
+    )
+    assert parse_grants([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "access: want a list of grants, got nothing"),
+        ({}, "access: want a list of grants, got dict"),
+        (["x"], "access[0]: want a mapping with role, users or groups, got 'x'"),
+        ([{"users": ["a"]}], "access[0].role: want one of reader, publisher, admin, got nothing"),
+        (
+            [{"role": "none", "users": ["a"]}],
+            "access[0].role: want one of reader, publisher, admin, got 'none'",
+        ),
+        (
+            [{"role": "reader", "user": ["a"]}],
+            "access[0].user: unknown key; want one of role, users, groups, api-groups",
+        ),
+        (
+            [{"role": "reader"}],
+            "access[0]: want at least one name in users or groups, got none",
+        ),
+        ([{"role": "reader", "users": "a"}], "access[0].users: want a list of texts, got 'a'"),
+        ([{"role": "reader", "users": [1]}], "access[0].users[0]: want a text, got 1"),
+        (
+            [{"role": "reader", "groups": ["a", ""]}],
+            "access[0].groups[1]: want a name, got an empty text",
+        ),
+        (
+            [{"role": "publisher", "users": ["a"]}],
+            (
+                "access[0].api-groups: want at least one pattern, for a publisher without any "
+                "could publish nothing; '*' is every group"
+            ),
+        ),
+        (
+            [
+                {"role": "reader", "users": ["a"]},
+                {"role": "admin", "users": ["a"], "api-groups": [""]},
+            ],
+            "access[1].api-groups: only a publisher has API groups, this is 'admin'",
+        ),
+    ],
+)
+def test_wrong_grants_are_named_by_their_path(value: object, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"^{re.escape(message)}$"):
+        parse_grants(value)

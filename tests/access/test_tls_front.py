@@ -1,0 +1,452 @@
+"""The front carries every byte, holds no more than it must, and cuts nobody without reason."""
+
+import asyncio
+import contextlib
+import hashlib
+import ipaddress
+import shutil
+import ssl
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import structlog
+from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.peers import Peers
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.tls_front import Certificates, FrontMetrics, TlsFront, follow
+from certificates import Authority, KeyPair
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+MANY = 8 * 1024 * 1024
+
+
+@dataclass
+class Fronted:
+    authority: Authority
+    pair: KeyPair
+    certificates: Certificates
+    peers: Peers
+    front: TlsFront
+    metrics: FrontMetrics
+    host: str
+
+    def context(self, client: KeyPair | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.authority.ca_file)
+        if client:
+            context.load_cert_chain(*client)
+        return context
+
+    async def connect(self, client: KeyPair | None = None) -> Streams:
+        return await asyncio.open_connection(
+            self.host, self.front.port, ssl=self.context(client), limit=MANY
+        )
+
+    async def until_open(self, count: int) -> None:
+        async with asyncio.timeout(3):
+            while self.metrics.open.get("test", 0) != count:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def fronted(
+    folder: Path,
+    handler: Handler,
+    *,
+    limits: Limits | None = None,
+    host: str = "127.0.0.1",
+    backend_port: int | None = None,
+) -> AsyncGenerator[Fronted]:
+    """Put the front before a server that treats its connections as `handler` does."""
+    authority = Authority(folder / "ca")
+    issued = authority.server([host])
+    pair = KeyPair(folder / "server.crt", folder / "server.key")
+    for source, target in zip(issued, pair, strict=True):
+        shutil.copy(source, target)
+    metrics, peers = FrontMetrics(), Peers()
+    certificates = Certificates(*pair, authority.ca_file, metrics)
+    front = TlsFront(
+        "test",
+        host,
+        0,
+        certificates=certificates,
+        peers=peers,
+        limits=limits or Limits(),
+        metrics=metrics,
+    )
+    backend = await asyncio.start_server(handler, "127.0.0.1", 0)
+    port = backend_port or int(backend.sockets[0].getsockname()[1])
+    serving = asyncio.create_task(front.serve(port))
+    following = asyncio.create_task(follow(certificates))
+    try:
+        yield Fronted(authority, pair, certificates, peers, front, metrics, host)
+    finally:
+        following.cancel()
+        await front.stop(0)
+        await serving
+        backend.close()
+        await backend.wait_closed()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Say whether the other side has ended the connection, in one way or another."""
+    async with asyncio.timeout(3):
+        try:
+            return await reader.read(1) == b""
+        except (ConnectionError, ssl.SSLError):
+            return True
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        await writer.wait_closed()
+
+
+async def test_every_byte_arrives_in_both_directions(tmp_path: Path) -> None:
+    data = bytes(range(256)) * (MANY // 256)
+    async with fronted(tmp_path, echo) as served:
+        reader, writer = await served.connect()
+
+        async def send() -> None:
+            for start in range(0, len(data), 100_003):
+                writer.write(data[start : start + 100_003])
+                await writer.drain()
+
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            tasks.create_task(send())
+            back = await reader.readexactly(len(data))
+        assert hashlib.sha256(back).digest() == hashlib.sha256(data).digest()
+        await close(writer)
+        await served.until_open(0)
+        assert len(served.peers) == 0
+
+
+async def test_what_a_server_says_before_it_closes_arrives(tmp_path: Path) -> None:
+    async def speak(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"x" * MANY)
+        writer.close()
+
+    async with fronted(tmp_path, speak) as served:
+        reader, writer = await served.connect()
+        async with asyncio.timeout(10):
+            assert len(await reader.read()) == MANY
+        await close(writer)
+
+
+async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"x")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        ended.set()
+        writer.close()
+
+    async with fronted(tmp_path, wait) as served:
+        reader, writer = await served.connect()
+        assert await reader.readexactly(1) == b"x"
+        writer.transport.abort()
+        async with asyncio.timeout(3):
+            await ended.wait()
+        await served.until_open(0)
+
+
+@pytest.mark.parametrize("reads", ["client", "server"])
+async def test_what_nobody_reads_is_not_taken(tmp_path: Path, reads: str) -> None:
+    """A side that does not read stops the other one; what lies between is bounded."""
+    stop, sent = asyncio.Event(), [0]
+
+    async def pour(writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, TimeoutError, ssl.SSLError):
+            async with asyncio.timeout(0.7):
+                while True:
+                    writer.write(b"x" * 65536)
+                    await writer.drain()
+                    sent[0] += 65536
+        stop.set()
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if reads == "client":
+            await pour(writer)
+        await stop.wait()
+        writer.transport.abort()
+
+    async with fronted(tmp_path, serve) as served:
+        # A reader with a small limit pauses its transport.
+        _, writer = await asyncio.open_connection(
+            served.host, served.front.port, ssl=served.context(), limit=1024
+        )
+        if reads == "server":
+            await pour(writer)
+        await stop.wait()
+        # The buffers of four sockets, which the kernel may let grow to some megabytes each.
+        assert 0 < sent[0] < 40 * 1024 * 1024
+        writer.transport.abort()
+
+
+async def test_both_protocols_are_offered(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as served:
+        for offered, chosen in (
+            (["h2", "http/1.1"], "h2"),
+            (["http/1.1"], "http/1.1"),
+            ([], None),
+        ):
+            context = served.context()
+            if offered:
+                context.set_alpn_protocols(offered)
+            _, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
+            tls = writer.get_extra_info("ssl_object")
+            assert tls.selected_alpn_protocol() == chosen
+            await close(writer)
+
+
+async def test_old_versions_of_tls_are_refused(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as served:
+        context = served.context()
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.deprecated_call():
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection(served.host, served.front.port, ssl=context)
+
+
+async def test_ipv6(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo, host="::1") as served:
+        reader, writer = await served.connect()
+        writer.write(b"ping")
+        assert await reader.readexactly(4) == b"ping"
+        (peer,) = [p for p in map(served.peers.get, range(1024, 65536)) if p]
+        assert ipaddress.ip_address(peer.address).is_loopback
+        await close(writer)
+
+
+async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo, limits=Limits(handshake_s=0.2)) as served:
+        reader, writer = await asyncio.open_connection(served.host, served.front.port)
+        started = time.monotonic()
+        assert await closed(reader)
+        assert 0.1 < time.monotonic() - started < 1
+        assert served.metrics.cut == {("test", "handshake"): 1}
+        await served.until_open(0)
+        await close(writer)
+
+
+async def test_what_is_no_tls_is_refused(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as served:
+        reader, writer = await asyncio.open_connection(served.host, served.front.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        await served.until_open(0)
+        assert served.metrics.cut == {("test", "handshake"): 1}
+        await close(writer)
+
+
+async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo, limits=Limits(idle_s=0.4)) as served:
+        idle, idle_writer = await served.connect()
+        used, used_writer = await served.connect()
+        cut = asyncio.create_task(closed(idle))
+        for _ in range(10):
+            await asyncio.sleep(0.08)
+            used_writer.write(b"x")
+            assert await used.readexactly(1) == b"x"
+        assert await cut
+        assert served.metrics.cut == {("test", "idle"): 1}
+        for writer in (idle_writer, used_writer):
+            await close(writer)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(address_connections=2), "address"),
+        (Limits(connections=2), "total"),
+        (Limits(connections_per_second=1.0), "rate"),
+    ],
+)
+async def test_too_many_connections_are_refused(
+    tmp_path: Path, limits: Limits, reason: str
+) -> None:
+    async with fronted(tmp_path, echo, limits=limits) as served:
+        writers = [(await served.connect())[1] for _ in range(2)]
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            await served.connect()
+        assert served.metrics.cut == {("test", reason): 1}
+        await close(writers.pop())
+        await served.until_open(1)
+        if reason != "rate":
+            writers.append((await served.connect())[1])
+        for writer in writers:
+            await close(writer)
+
+
+async def test_without_a_server_behind_a_connection_ends(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo, backend_port=1) as served:
+        reader, writer = await served.connect()
+        assert await closed(reader)
+        await served.until_open(0)
+        assert len(served.peers) == 0
+        await close(writer)
+
+
+async def test_stopping_lets_connections_end_and_then_cuts_them(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as served:
+        first, first_writer = await served.connect()
+        second, second_writer = await served.connect()
+        stopping = asyncio.create_task(served.front.stop(0.4))
+        await asyncio.sleep(0.05)
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await served.connect()
+        first_writer.write(b"still there")
+        assert await first.readexactly(11) == b"still there"
+        await close(first_writer)
+        assert await closed(second)
+        await stopping
+        assert served.metrics.cut == {("test", "drain"): 1}
+        await close(second_writer)
+
+
+async def test_stopping_is_over_when_the_last_connection_is(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as served:
+        _, writer = await served.connect()
+        stopping = asyncio.create_task(served.front.stop(5))
+        await asyncio.sleep(0.05)
+        await close(writer)
+        async with asyncio.timeout(1):
+            await stopping
+        assert served.metrics.cut == {}
+
+
+def serial(writer: asyncio.StreamWriter) -> object:
+    return writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(3):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.01)
+
+
+async def test_certificates_are_read_again_without_ending_a_connection(tmp_path: Path) -> None:
+    """A new pair is used within a second; half of one is refused, told, and changes nothing."""
+    async with fronted(tmp_path, echo) as served:
+        reader, writer = await served.connect()
+        old = serial(writer)
+        renewed = served.authority.server([served.host])
+        with structlog.testing.capture_logs() as logs:
+            shutil.copy(renewed.cert_file, served.pair.cert_file)
+            await until(served.certificates.warnings)
+            (warning,) = served.certificates.warnings()
+            assert "not the key of the certificate" in warning
+            assert served.metrics.broken == {"tls-cert-file": True}
+            _, between = await served.connect()
+            assert serial(between) == old
+            shutil.copy(renewed.key_file, served.pair.key_file)
+            await until(lambda: not served.certificates.warnings())
+        _, after = await served.connect()
+        assert serial(after) != old
+        writer.write(b"still there")
+        assert await reader.readexactly(11) == b"still there"
+        assert [entry["log_level"] for entry in logs if entry["event"] != "no TLS"] == [
+            "error",
+            "info",
+        ]
+        assert "PRIVATE" not in f"{logs}"
+        for each in (writer, between, after):
+            await close(each)
+
+
+async def test_clients_of_an_authority_that_goes_are_cut(tmp_path: Path) -> None:
+    """Adding an authority ends nothing; taking one away ends those that it vouched for."""
+    async with fronted(tmp_path, echo) as served:
+        client = served.authority.client("ann", [])
+        known, known_writer = await served.connect(client)
+        nobody, nobody_writer = await served.connect()
+        known_writer.write(b"x")
+        assert await known.readexactly(1) == b"x"
+        file = served.authority.ca_file
+        mine = file.read_bytes()
+        other = Authority(tmp_path / "other", "other")
+        context = served.context(client)
+        reads = served.metrics.reloads
+        file.write_bytes(mine + other.ca_file.read_bytes())
+        await until(lambda: reads.get(("tls-cert-file", True)) == 1)
+        known_writer.write(b"x")
+        assert await known.readexactly(1) == b"x"
+        file.write_bytes(other.ca_file.read_bytes())
+        assert await closed(known)
+        nobody_writer.write(b"x")
+        assert await nobody.readexactly(1) == b"x"
+        reader, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
+        assert await closed(reader)
+        for each in (known_writer, nobody_writer, writer):
+            await close(each)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("cert", "--tls-cert-file .*server.crt: cannot be read: No such file"),
+        ("key", "--tls-private-key-file .*: not the key of the certificate in"),
+        ("encrypted", "--tls-private-key-file .*: the key is encrypted"),
+        ("text", "want a certificate and its key as PEM, got "),
+        ("ca", "--client-ca-file .*: want certificates as PEM, got "),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, broken: str, message: str) -> None:
+    authority = Authority(tmp_path / "ca")
+    cert, key = authority.server(["localhost"])
+    ca = authority.ca_file
+    if broken == "cert":
+        cert = tmp_path / "server.crt"
+    elif broken == "key":
+        key = authority.server(["localhost"]).key_file
+    elif broken == "encrypted":
+        text = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG\n"
+        key.write_text(f"{text}-----END ENCRYPTED PRIVATE KEY-----\n")
+        encrypt(authority.server(["localhost"]).key_file, key)
+    elif broken == "text":
+        cert.write_text("no certificate")
+    else:
+        ca.write_text("no certificate")
+    with pytest.raises(InvalidConfiguration, match=message):
+        Certificates(cert, key, ca)
+
+
+def encrypt(source: Path, target: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(source.read_bytes(), None)
+    target.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"hidden"),
+        )
+    )
+
+
+async def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as served:
+        port = served.front.port
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port} for http over TLS"):
+            TlsFront(
+                "http", "127.0.0.1", port, certificates=served.certificates, peers=served.peers
+            )

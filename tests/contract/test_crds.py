@@ -1,0 +1,271 @@
+"""CustomResourceDefinitions through a real server: recorded answers, and checks of the contract.
+
+The numbers are those of the project's wire contract. Check 33 is shown without a remote API server
+here.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apidiscovery.meta.v1 import discovery_pb2 as meta_discovery_pb2
+from apidiscovery.v2 import discovery_pb2
+from apidiscovery_service.model import Group
+from crd_manifests import CRONTABS, edited
+from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
+from raw_http import AGG, BETA, PBAGG, RawResponse, get
+from server import Serve, Server, eventually, serving
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "crds"
+GROUPS = GOLDEN / "groups"
+PACKAGES = sorted((GOLDEN / "manifests").glob("*.yaml.gz"))
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+# The reference server's own group.
+OWN_GROUP = "apiextensions.k8s.io"
+ANSWERS = sorted(
+    path
+    for path in GROUPS.iterdir()
+    if path.suffix in {".json", ".pb"} and not path.name.startswith(OWN_GROUP)
+)
+
+GROUP = "stable.example.com"
+SEEN_WITHIN_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Return the port of a server of all four packages."""
+    folder = tmp_path_factory.mktemp("packages")
+    for package in PACKAGES:
+        (folder / package.stem).write_bytes(gzip.decompress(package.read_bytes()))
+    with serving(
+        tmp_path_factory.mktemp("server"), "--catalog", "none", "--manifests", str(folder)
+    ) as started:
+        yield started.http_port
+
+
+def in_name_order(groups: list[Group]) -> list[Any]:
+    """Return groups without the reference's own, resources by name as the reference should."""
+    return [
+        (g.name, [(v.version, sorted(v.resources, key=lambda r: r.resource)) for v in g.versions])
+        for g in groups
+        if g.name != OWN_GROUP
+    ]
+
+
+def as_served(groups: list[Group]) -> list[Any]:
+    """Return groups with resources in the order in which they stand there."""
+    return [(g.name, [(v.version, list(v.resources)) for v in g.versions]) for g in groups]
+
+
+@pytest.mark.parametrize(("name", "accept"), [("apis.v2.json", AGG), ("apis.v2beta1.json", BETA)])
+def test_the_aggregated_document_is_that_of_the_reference(
+    port: int, name: str, accept: str
+) -> None:
+    response = get(port, "/apis", accept)
+    golden = json.loads((GOLDEN / name).read_bytes())
+    assert response.content_type == [accept]
+    assert as_served(groups_of_value(response.json())) == in_name_order(groups_of_value(golden))
+    assert {k: v for k, v in response.json().items() if k != "items"} == {
+        k: v for k, v in golden.items() if k != "items"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "accept"),
+    [("apis.v2.pb", PBAGG), ("apis.v2beta1.pb", PBAGG.replace("v=v2", "v=v2beta1"))],
+)
+def test_the_aggregated_document_is_that_of_the_reference_in_protobuf(
+    port: int, name: str, accept: str
+) -> None:
+    def groups(body: bytes) -> list[Group]:
+        return groups_of_message(
+            discovery_pb2.APIGroupDiscoveryList.FromString(unwrapped(body).raw)
+        )
+
+    response = get(port, "/apis", accept)
+    golden = (GOLDEN / name).read_bytes()
+    assert response.content_type == [accept]
+    assert as_served(groups(response.body)) == in_name_order(groups(golden))
+    assert unwrapped(response.body).type_meta == unwrapped(golden).type_meta
+
+
+def test_all_recorded_groups_are_compared() -> None:
+    assert len(ANSWERS) == 26
+    assert len(PACKAGES) == 4
+
+
+@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.name)
+def test_a_group_and_a_version_are_those_of_the_reference(port: int, path: Path) -> None:
+    accept = PROTOBUF if path.suffix == ".pb" else "application/json"
+    response = get(port, "/apis/" + path.stem.replace("__", "/"), accept)
+    assert response.content_type == [accept]
+    if path.suffix == ".json":
+        assert_same_value(response.json(), json.loads(path.read_bytes()))
+    else:
+        assert_same_message(response.body, path.read_bytes())
+
+
+def assert_same_value(answer: JSONObject, golden: JSONObject) -> None:
+    if "resources" in golden:
+        golden["resources"] = sorted(golden["resources"], key=place_of_value)
+    assert json.dumps(answer) == json.dumps(golden)
+
+
+def place_of_value(resource: JSONObject) -> tuple[str, bool]:
+    """Sort by resource; the order of its subresources is kept."""
+    name, _, subresource = str(resource["name"]).partition("/")
+    return name, bool(subresource)
+
+
+def assert_same_message(answer: bytes, golden: bytes) -> None:
+    assert unwrapped(answer).type_meta == unwrapped(golden).type_meta
+    ours = meta_discovery_pb2.APIResourceList.FromString(unwrapped(answer).raw)
+    theirs = meta_discovery_pb2.APIResourceList.FromString(unwrapped(golden).raw)
+    lines = sorted(theirs.resources, key=lambda r: (r.name.partition("/")[0], "/" in r.name))
+    assert ours.group_version == theirs.group_version
+    assert list(ours.resources) == lines
+    assert len(answer) == len(golden)
+
+
+# --------------------------------------------------------------------------------------------------
+# Checks of the contract, by number.
+
+
+class Edited:
+    """A server that reads one manifest file, which changes."""
+
+    def __init__(self, server: Server, file: Path) -> None:
+        self.port = server.http_port
+        self._file = file
+
+    @property
+    def aggregated(self) -> RawResponse:
+        return get(self.port, "/apis", AGG)
+
+    def group(self) -> JSONObject | None:
+        """Return the item of the group in the aggregated document."""
+        items: Any = self.aggregated.json()["items"]
+        found: list[JSONObject] = [item for item in items if item["metadata"].get("name") == GROUP]
+        return found[0] if found else None
+
+    def resources(self, version: str) -> dict[str, JSONObject]:
+        """Return the lines of the unaggregated list by name."""
+        listed: Any = get(self.port, f"/apis/{GROUP}/{version}").json()["resources"]
+        return {line["name"]: line for line in listed}
+
+    def change(self, *documents: JSONObject) -> None:
+        """Put documents in the place of what is in the file, and wait until that is served."""
+        before = self.aggregated.etag
+        self.write(*documents)
+        eventually(lambda: self.aggregated.etag != before, SEEN_WITHIN_S, "another ETag")
+
+    def write(self, *documents: JSONObject) -> None:
+        beside = self._file.with_name(".new")
+        text = "\n---\n".join(json.dumps(document) for document in documents)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self._file)
+
+
+@pytest.fixture
+def crontabs(serve: Serve, tmp_path: Path) -> Edited:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    file = folder / "crontabs.json"
+    file.write_text(json.dumps(CRONTABS), encoding="utf-8")
+    return Edited(serve("--catalog", "kubernetes", "--manifests", str(folder)), file)
+
+
+def test_check_33(crontabs: Edited) -> None:
+    """apiregistration.k8s.io goes first, custom resources after all that is built in."""
+    items: Any = crontabs.aggregated.json()["items"]
+    names = [item["metadata"]["name"] for item in items]
+    assert (names[0], names[-1]) == ("apiregistration.k8s.io", GROUP)
+    plain: Any = get(crontabs.port, "/apis").json()["groups"]
+    assert plain[-1]["name"] == GROUP
+
+
+def test_check_35(crontabs: Edited) -> None:
+    """The group has its served versions, full kinds, the verbs in their order, subresources."""
+    group = crontabs.group()
+    assert group is not None
+    assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1"]
+    (resource,) = group["versions"][0]["resources"]
+    kind = {"group": GROUP, "version": "v1", "kind": "CronTab"}
+    assert resource["responseKind"] == kind
+    assert ",".join(resource["verbs"]) == (
+        "delete,deletecollection,get,list,patch,create,update,watch"
+    )
+    rights = ["get", "patch", "update"]
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert resource["subresources"] == [
+        {"subresource": "status", "responseKind": kind, "verbs": rights},
+        {"subresource": "scale", "responseKind": scale, "verbs": rights},
+    ]
+
+
+def test_check_36(crontabs: Edited) -> None:
+    """The list of a version has the hash, and a group only where it is another one."""
+    lines = crontabs.resources("v1")
+    assert lines["crontabs"]["storageVersionHash"] == "EdX2FP+L0js="
+    assert lines["crontabs/status"] == {
+        "name": "crontabs/status",
+        "singularName": "",
+        "namespaced": True,
+        "kind": "CronTab",
+        "verbs": ["get", "patch", "update"],
+    }
+    scale = lines["crontabs/scale"]
+    assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
+
+
+def test_check_37(crontabs: Edited) -> None:
+    """A storage version that is not served is not there, and the others have no hash."""
+    crontabs.change(edited(CRONTABS, "spec.versions[0].served", value=False))
+    group = crontabs.group()
+    assert group is not None
+    assert [version["version"] for version in group["versions"]] == ["v1beta1"]
+    plain: Any = get(crontabs.port, f"/apis/{GROUP}").json()["versions"]
+    assert [version["version"] for version in plain] == ["v1beta1"]
+    assert get(crontabs.port, f"/apis/{GROUP}/v1").status == 404
+    assert "storageVersionHash" not in crontabs.resources("v1beta1")["crontabs"]
+
+
+def test_check_38(crontabs: Edited) -> None:
+    """What is being deleted takes nothing new, and is gone when it is gone."""
+    terminating = edited(CRONTABS, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
+    terminating["metadata"]["finalizers"] = ["customresourcecleanup.apiextensions.k8s.io"]
+    crontabs.change(terminating)
+    group = crontabs.group()
+    assert group is not None
+    for version in group["versions"]:
+        (resource,) = version["resources"]
+        assert resource["verbs"] == ["delete", "deletecollection", "get", "list", "watch"]
+    crontabs.change()
+    assert crontabs.group() is None
+    plain: Any = get(crontabs.port, "/apis").json()["groups"]
+    assert GROUP not in {one["name"] for one in plain}
+    response = get(crontabs.port, f"/apis/{GROUP}")
+    assert (response.status, response.body) == (404, b"404 page not found\n")
+    assert response.content_type == ["text/plain; charset=utf-8"]
+
+
+def test_an_edit_that_breaks_keeps_what_was_there_and_is_told(crontabs: Edited) -> None:
+    """Each field that is wrong has a line of its own."""
+    etag = crontabs.aggregated.etag
+    broken = edited(edited(CRONTABS, "spec.scope", "Everywhere"), "spec.group", "example")
+    crontabs.write(broken)
+
+    def told() -> str:
+        text = get(crontabs.port, "/readyz?verbose").body.decode()
+        return text if "manifests: " in text else ""
+
+    text = eventually(told, SEEN_WITHIN_S, "a warning")
+    assert 'spec.scope: Unsupported value: "Everywhere": supported values: "Cluster", "Na' in text
+    assert 'spec.group: Invalid value: "example": should be a domain with at least one dot' in text
+    assert text.endswith("readyz check passed\n")
+    assert crontabs.aggregated.etag == etag

@@ -1,0 +1,284 @@
+"""Several servers on one etcd: the same bytes everywhere, one poller, nothing lost."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import grpc
+import pytest
+from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
+from etcd import EtcdServer
+from fake_api_server import Answer, FakeApiServer, aggregated
+from metrics_text import total
+from raw_http import AGG, RawResponse, get
+from server import Serve, Server, eventually
+
+# The lease of a claim, and what finding out and taking over may take besides.
+TAKEOVER_S = 12.0
+VISIBLE_S = 1.0
+
+
+@pytest.fixture(name="etcd")
+def fixture_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path / "etcd") as etcd:
+        yield etcd
+
+
+@pytest.fixture(name="routes")
+def fixture_routes() -> dict[str, Answer]:
+    """What the upstream answers, to be changed on the way."""
+    return {"/apis": group("east.example.com", "ones")}
+
+
+@pytest.fixture(name="upstream")
+def fixture_upstream(routes: dict[str, Answer]) -> Iterator[FakeApiServer]:
+    with FakeApiServer(routes) as upstream:
+        yield upstream
+
+
+def crd(plural: str, group: str = "example.com") -> bytes:
+    kind = plural.capitalize()
+    return json.dumps(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {
+                "group": group,
+                "names": {"plural": plural, "kind": kind},
+                "scope": "Namespaced",
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object"}},
+                    }
+                ],
+            },
+        }
+    ).encode()
+
+
+def apply(server: Server, *plurals: str) -> None:
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = registry_pb2_grpc.RegistryServiceStub(channel)
+        manifests = [registry_pb2.Manifest(content=crd(plural)) for plural in plurals]
+        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=10)
+
+
+def document(server: Server) -> RawResponse:
+    return get(server.http_port, "/apis", AGG)
+
+
+def served(server: Server) -> dict[str, str]:
+    """Return the resources and the freshness of each group that a server has."""
+    items = json.loads(document(server).body)["items"]
+    return {
+        item["metadata"]["name"]: ",".join(
+            [
+                *(r["resource"] for v in item["versions"] for r in v.get("resources", [])),
+                *(v["freshness"] for v in item["versions"] if v["freshness"] != "Current"),
+            ]
+        )
+        for item in items
+    }
+
+
+def shows(server: Server, resource: str) -> bool:
+    return any(resource in text.split(",") for text in served(server).values())
+
+
+def replicas(serve: Serve, etcd: EtcdServer, *flags: str, count: int = 3) -> list[Server]:
+    store = f"etcd://{etcd.endpoint}/replicas"
+    return [serve("--catalog", "none", "--store", store, *flags) for _ in range(count)]
+
+
+def polls(server: Server) -> float:
+    """Return how often a server has asked its upstreams."""
+    return total(server.http_port, "apidiscovery_upstream_polls_total")
+
+
+def pollers(servers: list[Server]) -> list[Server]:
+    return [server for server in servers if polls(server)]
+
+
+def group(name: str, resource: str) -> Answer:
+    """Return what an upstream with one resource says."""
+    kind = {"group": "", "version": "", "kind": resource.capitalize()}
+    listed = {
+        "resource": resource,
+        "responseKind": kind,
+        "scope": "Cluster",
+        "singularResource": "",
+        "verbs": ["get"],
+    }
+    versions = [{"version": "v1", "resources": [listed], "freshness": "Current"}]
+    return aggregated({"metadata": {"name": name}, "versions": versions})
+
+
+def everywhere(servers: list[Server], resource: str, within_s: float) -> None:
+    for server in servers:
+        eventually(partial(shows, server, resource), within_s, f"{resource} on {server.http}")
+
+
+def test_a_change_is_on_every_replica_within_a_second_byte_for_byte(
+    serve: Serve, etcd: EtcdServer
+) -> None:
+    servers = replicas(serve, etcd)
+    for number, writer in enumerate(servers):
+        plural = f"widgets{number}"
+        began = time.monotonic()
+        apply(writer, plural)
+        everywhere(servers, plural, VISIBLE_S)
+        assert time.monotonic() - began < VISIBLE_S
+        answers = [document(server) for server in servers]
+        assert len({answer.body for answer in answers}) == 1
+        assert len({answer.etag for answer in answers}) == 1
+
+
+def test_one_replica_polls_and_when_it_dies_another_does(
+    serve: Serve, etcd: EtcdServer, upstream: FakeApiServer, routes: dict[str, Answer]
+) -> None:
+    servers = replicas(serve, etcd, "--upstream", f"east={upstream.url}")
+    everywhere(servers, "ones", VISIBLE_S * 5)
+    (poller,) = pollers(servers)
+    assert len({document(server).etag for server in servers}) == 1
+
+    routes["/apis"] = group("east.example.com", "twos")
+    poller.process.kill()
+    poller.process.wait()
+    others = [server for server in servers if server is not poller]
+    everywhere(others, "twos", TAKEOVER_S)
+    assert len(pollers(others)) == 1
+    assert all(served(server) == {"east.example.com": "twos"} for server in others)
+
+
+def test_a_poller_that_was_cut_off_cannot_overwrite_what_came_after(
+    serve: Serve, etcd: EtcdServer, upstream: FakeApiServer, routes: dict[str, Answer]
+) -> None:
+    servers = replicas(serve, etcd, "--upstream", f"east={upstream.url}")
+    everywhere(servers, "ones", VISIBLE_S * 5)
+    (poller,) = pollers(servers)
+    asked = polls(poller)
+    others = [server for server in servers if server is not poller]
+
+    poller.process.send_signal(signal.SIGSTOP)
+    try:
+        routes["/apis"] = group("east.example.com", "twos")
+        everywhere(others, "twos", TAKEOVER_S)
+    finally:
+        poller.process.send_signal(signal.SIGCONT)
+    everywhere(servers, "twos", TAKEOVER_S)
+    assert polls(poller) == asked
+    assert len({document(server).etag for server in servers}) == 1
+
+
+def test_when_etcd_dies_what_is_known_is_served_and_writes_are_refused_until_it_is_back(
+    serve: Serve, etcd: EtcdServer
+) -> None:
+    servers = replicas(serve, etcd, count=2)
+    apply(servers[0], "widgets")
+    everywhere(servers, "widgets", VISIBLE_S)
+    before = document(servers[0])
+
+    etcd.kill()
+    with pytest.raises(grpc.RpcError) as caught:
+        apply(servers[0], "gadgets")
+    assert isinstance(caught.value, grpc.Call)
+    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert [document(server).body for server in servers] == [before.body] * 2
+    assert get(servers[0].http_port, "/readyz").status == 200
+
+    etcd.start()
+    eventually(lambda: can_apply(servers[0], "gadgets"), TAKEOVER_S, "writes are taken again")
+    everywhere(servers, "gadgets", TAKEOVER_S)
+    assert shows(servers[1], "widgets")
+
+
+def can_apply(server: Server, plural: str) -> bool:
+    try:
+        apply(server, plural)
+    except grpc.RpcError:
+        return False
+    return True
+
+
+def test_after_everything_was_killed_everything_is_served_again(
+    serve: Serve, etcd: EtcdServer, routes: dict[str, Answer]
+) -> None:
+    with FakeApiServer(routes) as upstream:
+        flags = ("--upstream", f"east={upstream.url}")
+        servers = replicas(serve, etcd, *flags, count=2)
+        apply(servers[0], "widgets")
+        everywhere(servers, "widgets", VISIBLE_S)
+        everywhere(servers, "ones", VISIBLE_S * 5)
+        for server in servers:
+            server.process.kill()
+            server.process.wait()
+    etcd.kill()
+    etcd.start()
+    (again,) = replicas(serve, etcd, *flags, count=1)
+    # Ready with what was known, for which nobody can vouch now.
+    assert served(again) == {"example.com": "widgets", "east.example.com": "ones,Stale"}
+
+
+def test_a_rolling_restart_shows_nothing_empty_and_nothing_older(
+    serve: Serve, etcd: EtcdServer
+) -> None:
+    servers = replicas(serve, etcd, count=2)
+    apply(servers[0], "widgets")
+    everywhere(servers, "widgets", VISIBLE_S)
+    client = RollingClient(servers)
+    for place in range(len(servers)):
+        apply(client.servers[(place + 1) % 2], f"gadgets{place}")
+        everywhere(client.servers, f"gadgets{place}", VISIBLE_S)
+        client.require(f"gadgets{place}")
+        fresh = replicas(serve, etcd, count=1)
+        leaving = client.servers[place]
+        client.servers = [*fresh, *(s for s in client.servers if s is not leaving)]
+        leaving.stop()
+    client.close()
+    assert client.looked > 20
+    assert not client.wrong
+
+
+class RollingClient:
+    """Asks whichever replica is there, all the time, and notes what must not be.
+
+    Attributes:
+        servers: The replicas that a load balancer would have now.
+        looked: How many answers came.
+        wrong: What was missing from an answer though it was everywhere before.
+    """
+
+    def __init__(self, servers: list[Server]) -> None:
+        self.servers = list(servers)
+        self.looked = 0
+        self.wrong: list[str] = []
+        self._required = {"widgets"}
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+
+    def require(self, resource: str) -> None:
+        self._required |= {resource}
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._closed.wait(0.01):
+            server = self.servers[self.looked % len(self.servers)]
+            required = frozenset(self._required)
+            try:
+                seen = ",".join(served(server).values())
+            except (OSError, ValueError):
+                continue  # this one is leaving: a client goes to the next
+            self.looked += 1
+            self.wrong += [name for name in required if name not in seen]

@@ -1,0 +1,374 @@
+"""RegistryService with grpcio's stubs: messages, statuses with their details, and who may call."""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Any, TypeAlias, cast
+
+import grpc
+import grpc.aio
+import pytest
+from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
+from apidiscovery.v2 import discovery_pb2 as v2_pb2
+from apidiscovery_service.access import Caller
+from apidiscovery_service.access.authenticator import Unauthenticated
+from apidiscovery_service.storage import Entry, StoreUnavailable
+from apidiscovery_service.storage.memory import MemoryStore
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    error_details_pb2,
+    status_pb2,
+)
+from grpc_status import rpc_status
+from prometheus_client.parser import text_string_to_metric_families
+from registry_server import Served, serving, stub_of
+
+GROUPS = registry_pb2.REGISTRATION_KIND_GROUPS
+CRD = registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION
+API_SERVICE = registry_pb2.REGISTRATION_KIND_API_SERVICE
+
+MANIFEST = b"""\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+"""
+
+
+def group(name: str, *versions: str) -> v2_pb2.APIGroupDiscovery:
+    message = v2_pb2.APIGroupDiscovery()
+    message.metadata.name = name
+    for version in versions or ("v1",):
+        listed = message.versions.add(version=version, freshness="Current")
+        widgets = listed.resources.add(
+            resource="widgets", scope="Namespaced", singular_resource="widget", verbs=["get"]
+        )
+        widgets.response_kind.kind = "Widget"
+    return message
+
+
+def groups(*names: str) -> registry_pb2.PublishedGroups:
+    listed = [registry_pb2.PublishedGroup(group=group(name)) for name in names]
+    return registry_pb2.PublishedGroups(groups=listed)
+
+
+def publish(name: str = "east", **others: Any) -> registry_pb2.PublishRequest:  # noqa: ANN401
+    others.setdefault("groups", groups(f"{name}.example.com"))
+    return registry_pb2.PublishRequest(name=name, **others)
+
+
+def apply(*contents: bytes, **others: Any) -> registry_pb2.ApplyRequest:  # noqa: ANN401
+    manifests = [registry_pb2.Manifest(content=content) for content in contents]
+    return registry_pb2.ApplyRequest(manifests=manifests, **others)
+
+
+def seconds(count: float) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(int(count * 1000))
+    return duration
+
+
+def details_of(error: grpc.aio.AioRpcError) -> Sequence[Message]:
+    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
+    status = from_call(error)
+    found: list[Message] = []
+    for packed in status.details:
+        name = packed.type_url.rpartition(".")[2]
+        message: Message = getattr(error_details_pb2, name)()
+        packed.Unpack(message)
+        found.append(message)
+    return found
+
+
+def violations_of(error: grpc.aio.AioRpcError) -> dict[str, str]:
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    (details,) = details_of(error)
+    assert isinstance(details, error_details_pb2.BadRequest)
+    return {v.field: v.description for v in details.field_violations}
+
+
+@pytest.fixture(name="served")
+async def fixture_served() -> AsyncGenerator[Served]:
+    async with serving() as served:
+        yield served
+
+
+@pytest.fixture(name="stub")
+async def fixture_stub(
+    served: Served,
+) -> AsyncGenerator["registry_pb2_grpc.RegistryServiceAsyncStub"]:
+    async with stub_of(served) as stub:
+        yield stub
+
+
+Stub: TypeAlias = "registry_pb2_grpc.RegistryServiceAsyncStub"
+
+
+async def test_what_is_published_is_given_back_as_it_was_sent(served: Served, stub: Stub) -> None:
+    sent = registry_pb2.PublishedGroups(
+        groups=[
+            registry_pb2.PublishedGroup(
+                group=group("a.example.com", "v2", "v1"),
+                group_priority_minimum=15_000,
+                version_priorities=[100, 50],
+            ),
+            registry_pb2.PublishedGroup(group=group("b.example.com")),
+        ]
+    )
+    answer = await stub.Publish(publish(groups=sent, owner="me", expected_revision=0))
+    assert answer.changed
+    registration = answer.registration
+    assert (registration.kind, registration.name, registration.owner) == (GROUPS, "east", "me")
+    assert registration.state == registry_pb2.REGISTRATION_STATE_CURRENT
+    assert registration.revision > 0
+    assert registration.created.seconds > 0
+    assert not registration.HasField("stale_since")
+    assert registration.groups == sent
+    assert [*served.replica.served()] == ["a.example.com", "b.example.com"]
+    listed = await stub.List(registry_pb2.RegistryServiceListRequest())
+    assert list(listed.registrations) == [registration]
+    again = await stub.Publish(publish(groups=sent, owner="me", expected_revision=0))
+    assert (again.changed, again.registration) == (False, registration)
+
+
+async def test_a_mismatch_tells_which_registration_and_where_it_is(stub: Stub) -> None:
+    answer = await stub.Publish(publish())
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Publish(publish(groups=groups("b.example.com"), expected_revision=12345))
+    assert caught.value.code() is grpc.StatusCode.ABORTED
+    (info,) = details_of(caught.value)
+    assert isinstance(info, error_details_pb2.ErrorInfo)
+    assert (info.reason, info.domain) == ("REVISION_MISMATCH", "apidiscovery")
+    assert dict(info.metadata) == {
+        "kind": "REGISTRATION_KIND_GROUPS",
+        "name": "east",
+        "current_revision": str(answer.registration.revision),
+    }
+
+
+async def test_fields_that_are_wrong_have_the_names_of_the_protos(stub: Stub) -> None:
+    wrong = registry_pb2.PublishedGroup(
+        group=group("b.example.com", "v1", "v1"), version_priorities=[1, 1001]
+    )
+    wrong.group.versions[0].resources[0].scope = "Everywhere"
+    sent = registry_pb2.PublishedGroups(groups=[*groups("a.example.com").groups, wrong])
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Publish(publish(groups=sent))
+    violations = violations_of(caught.value)
+    assert [*violations] == [
+        "groups.groups[1].version_priorities[1]",
+        "groups.groups[1].group.versions[0].resources[0].scope",
+    ]
+    assert "got 'Everywhere'" in [*violations.values()][1]
+
+
+@pytest.mark.parametrize(
+    ("request_", "fields"),
+    [
+        pytest.param(publish("Not a name"), ["name", "groups.groups[0].group.metadata.name"]),
+        pytest.param(publish(groups=groups()), ["groups"]),
+        pytest.param(publish(lease=registry_pb2.OwnerLease()), ["lease.duration"]),
+        pytest.param(
+            publish(lease=registry_pb2.OwnerLease(duration=seconds(0.1))),
+            ["owner", "lease.duration"],
+        ),
+    ],
+)
+async def test_a_publication_is_checked(
+    stub: Stub, request_: registry_pb2.PublishRequest, fields: list[str]
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Publish(request_)
+    assert [*violations_of(caught.value)] == fields
+
+
+async def test_kinds_sizes_and_tokens_are_checked(stub: Stub) -> None:
+    reference = registry_pb2.RegistrationReference(name="x")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
+    assert [*violations_of(caught.value)] == ["registrations[0].kind"]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Withdraw(registry_pb2.WithdrawRequest())
+    assert [*violations_of(caught.value)] == ["registrations"]
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("kinds[0]", {"kinds": [0]}),
+        ("page_size", {"page_size": -1}),
+        ("page_token", {"page_token": "!"}),
+        ("page_token", {"page_token": "bm9uZQ=="}),
+    ]
+    for field, request in wrong:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.List(registry_pb2.RegistryServiceListRequest(**request))
+        assert [*violations_of(caught.value)] == [field]
+
+
+async def test_manifests_are_applied_and_answered_as_json(stub: Stub) -> None:
+    answer = await stub.Apply(apply(MANIFEST))
+    (document,) = answer.documents
+    assert document.outcome == registry_pb2.AppliedDocument.OUTCOME_CREATED
+    assert (document.registration.kind, document.registration.name) == (CRD, "widgets.example.com")
+    manifest = json.loads(document.registration.manifest)
+    assert manifest["metadata"]["resourceVersion"] == str(document.registration.revision)
+    assert {c["type"]: c["status"] for c in manifest["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    # What was given back can be applied again as it is.
+    (again,) = (await stub.Apply(apply(document.registration.manifest))).documents
+    assert again.outcome == registry_pb2.AppliedDocument.OUTCOME_UNCHANGED
+    assert again.registration == document.registration
+
+
+async def test_wrong_documents_are_named_by_field_file_and_line(stub: Stub) -> None:
+    wrong = MANIFEST.replace(b"Namespaced", b"Everywhere")
+    request = apply(MANIFEST + b"---\n" + wrong.replace(b"widgets", b"gadgets"))
+    request.manifests[0].file = "crds.yaml"
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Apply(request)
+    violations = violations_of(caught.value)
+    assert [*violations] == ["manifests[0].documents[1].spec.scope"]
+    assert violations["manifests[0].documents[1].spec.scope"].startswith("crds.yaml:15: ")
+    assert not (await stub.List(registry_pb2.RegistryServiceListRequest())).registrations
+
+
+async def test_very_many_wrong_fields_still_make_a_readable_answer(stub: Stub) -> None:
+    many = [registry_pb2.PublishedGroup(group=group(f"Wrong-{n}" * 40)) for n in range(200)]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Publish(publish(groups=registry_pb2.PublishedGroups(groups=many)))
+    assert 0 < len(violations_of(caught.value)) < 200
+
+
+async def test_pages_follow_each_other(stub: Stub) -> None:
+    for n in range(5):
+        await stub.Publish(publish(f"n{n}"))
+    names: list[str] = []
+    token = ""
+    while True:
+        request = registry_pb2.RegistryServiceListRequest(page_size=2, page_token=token)
+        page = await stub.List(request)
+        names += [one.name for one in page.registrations]
+        token = page.next_page_token
+        if not token:
+            break
+    assert names == ["n0", "n1", "n2", "n3", "n4"]
+
+
+async def test_withdraw_tells_the_revisions_that_were_there(stub: Stub) -> None:
+    answer = await stub.Publish(publish())
+    reference = registry_pb2.RegistrationReference(kind=GROUPS, name="east", expected_revision=99)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
+    assert caught.value.code() is grpc.StatusCode.ABORTED
+    reference.expected_revision = answer.registration.revision
+    withdrawn = await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
+    assert list(withdrawn.withdrawn) == [reference]
+    withdrawn = await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
+    assert list(withdrawn.withdrawn) == []
+
+
+async def test_owners_renew_until_they_are_gone(stub: Stub) -> None:
+    lease = registry_pb2.OwnerLease(duration=seconds(30))
+    await stub.Publish(publish(owner="me", lease=lease))
+    await stub.Publish(publish("west", owner="you"))
+    renewed = await stub.Renew(registry_pb2.RenewRequest(owner="me"))
+    assert renewed.renew_within == seconds(10)
+    other = await stub.Renew(registry_pb2.RenewRequest(owner="you"))
+    assert not other.HasField("renew_within")
+    withdrawn = await stub.Withdraw(registry_pb2.WithdrawRequest(owner="me"))
+    assert [one.name for one in withdrawn.withdrawn] == ["east"]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Renew(registry_pb2.RenewRequest(owner="me"))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    (info,) = details_of(caught.value)
+    assert isinstance(info, error_details_pb2.ErrorInfo)
+    assert info.reason == "NO_SUCH_OWNER"
+
+
+async def test_until_the_sources_are_read_every_method_is_unavailable(
+    served: Served, stub: Stub
+) -> None:
+    served.ready = False
+    for code in await codes_of(stub):
+        assert code is grpc.StatusCode.UNAVAILABLE
+
+
+async def codes_of(stub: Stub) -> list[grpc.StatusCode]:
+    calls: Iterable[Any] = (
+        stub.Publish(publish()),
+        stub.Withdraw(registry_pb2.WithdrawRequest(owner="me")),
+        stub.List(registry_pb2.RegistryServiceListRequest()),
+        stub.Apply(apply(MANIFEST)),
+        stub.Renew(registry_pb2.RenewRequest(owner="me")),
+    )
+    return [await call.code() for call in calls]
+
+
+async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stub: Stub) -> None:
+    await codes_of(stub)
+    families = text_string_to_metric_families(served.metrics.text().decode())
+    samples = [s for f in families for s in f.samples if s.name.endswith("grpc_requests_total")]
+    assert {(s.labels["method"], s.labels["code"]): s.value for s in samples} == {
+        ("Publish", "OK"): 1,
+        ("Withdraw", "OK"): 1,
+        ("List", "OK"): 1,
+        ("Apply", "OK"): 1,
+        ("Renew", "NOT_FOUND"): 1,
+    }
+
+
+class UnreachableStore(MemoryStore):
+    """A store that can be listed but is gone for everything else."""
+
+    async def get(self, key: str) -> Entry | None:
+        raise StoreUnavailable(f"{key} cannot be asked for")
+
+
+async def test_without_its_store_nothing_is_acknowledged() -> None:
+    async with serving(UnreachableStore()) as served, stub_of(served) as stub:
+        publishing, withdrawing, listing, applying, renewing = await codes_of(stub)
+    assert {publishing, withdrawing, applying, renewing} == {grpc.StatusCode.UNAVAILABLE}
+    assert listing is grpc.StatusCode.OK
+
+
+class Publishers:
+    """Knows callers by a header; each may change the group of their name."""
+
+    def identify(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+        for name, value in context.invocation_metadata() or ():
+            if name == "user":
+                return Caller(str(value))
+        raise Unauthenticated("no user was named")
+
+    def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
+        if caller.user == "reader":
+            return "user 'reader' is no publisher"
+        denied = set(api_groups) - {f"{caller.user}.example.com"}
+        return f"not yours: {', '.join(sorted(denied))}" if denied else None
+
+
+async def test_callers_may_change_what_they_may() -> None:
+    async with serving(access=Publishers()) as served, stub_of(served) as stub:
+        assert set(await codes_of(stub)) == {grpc.StatusCode.UNAUTHENTICATED}
+        east, west = (("user", "east"),), (("user", "west"),)
+        await stub.Publish(publish(owner="me"), metadata=east)
+        taking = publish(groups=groups("west.example.com"))
+        listing = registry_pb2.RegistrationReference(kind=GROUPS, name="east")
+        calls: list[Any] = [
+            stub.Publish(taking, metadata=west),
+            stub.Publish(publish("other"), metadata=west),
+            stub.Apply(apply(MANIFEST), metadata=west),
+            stub.Apply(apply(MANIFEST, dry_run=True), metadata=west),
+            stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[listing]), metadata=west),
+            stub.Withdraw(registry_pb2.WithdrawRequest(owner="me"), metadata=west),
+            stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=west),
+            stub.Publish(publish("west", owner="me"), metadata=west),
+            stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=(("user", "reader"),)),
+        ]
+        for call in calls:
+            assert await call.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert [*served.replica.served()] == ["east.example.com"]
+        await stub.List(registry_pb2.RegistryServiceListRequest(), metadata=(("user", "reader"),))

@@ -1,0 +1,71 @@
+"""What a server has acknowledged is there after it was killed at any moment."""
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
+from raw_http import get
+from server import Serve
+
+_ROUNDS = 3
+_WORKERS = 4
+_KILL_AFTER_S = 0.4
+
+
+def request(name: str) -> registry_pb2.PublishRequest:
+    published = registry_pb2.PublishRequest(name=name, owner="me")
+    group = published.groups.groups.add().group
+    group.metadata.name = f"{name}.example.com"
+    group.versions.add(version="v1", freshness="Current")
+    return published
+
+
+async def publish_until_it_ends(target: str, prefix: str, acknowledged: dict[str, int]) -> None:
+    async with grpc.aio.insecure_channel(target) as channel:
+        stub = registry_pb2_grpc.RegistryServiceStub(channel)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            for number in range(100_000):
+                answer = await stub.Publish(request(f"{prefix}-{number}"), timeout=10)
+                acknowledged[answer.registration.name] = answer.registration.revision
+
+
+async def registered(target: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    async with grpc.aio.insecure_channel(target) as channel:
+        stub = registry_pb2_grpc.RegistryServiceStub(channel)
+        token = ""
+        while True:
+            page = await stub.List(
+                registry_pb2.RegistryServiceListRequest(page_size=1000, page_token=token)
+            )
+            found |= {one.name: one.revision for one in page.registrations}
+            token = page.next_page_token
+            if not token:
+                return found
+
+
+async def test_nothing_that_was_acknowledged_is_lost_by_kill(serve: Serve, tmp_path: Path) -> None:
+    flags = ("--catalog", "none", "--store", f"sqlite:{tmp_path / 'store.sqlite'}")
+    acknowledged: dict[str, int] = {}
+    for number in range(_ROUNDS):
+        server = await asyncio.to_thread(serve, *flags)
+        workers = [
+            asyncio.create_task(
+                publish_until_it_ends(server.grpc, f"r{number}-w{worker}", acknowledged)
+            )
+            for worker in range(_WORKERS)
+        ]
+        await asyncio.sleep(_KILL_AFTER_S)
+        server.process.kill()
+        server.process.wait()
+        await asyncio.gather(*workers)
+    server = await asyncio.to_thread(serve, *flags)
+    found = await registered(server.grpc)
+    assert len(acknowledged) > _ROUNDS * _WORKERS
+    assert acknowledged.items() <= found.items()
+    served = json.loads((await asyncio.to_thread(get, server.http_port, "/apis")).body)
+    assert {group["name"] for group in served["groups"]} == {f"{n}.example.com" for n in found}

@@ -1,0 +1,301 @@
+"""Owners: whose they are, what becomes of those that stop renewing, and who may say so."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from apidiscovery_service.access import LOCAL, Caller
+from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.model import Freshness
+from apidiscovery_service.sources.registrations.owners import OwnerLease
+from apidiscovery_service.sources.registrations.published import PlacedGroup
+from apidiscovery_service.sources.registrations.record import (
+    Object,
+    OwnerRecord,
+    decode_owner,
+    encode_owner,
+    owner_key,
+)
+from apidiscovery_service.sources.registrations.refusals import Denied, NoSuchOwner
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    Manifest,
+    Outcome,
+    Publication,
+    Query,
+    Requester,
+)
+from apidiscovery_service.storage import Fenced, Guard
+from apidiscovery_service.storage.memory import MemoryStore
+from registry_server import Replica, expiring, following
+
+ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
+ANYBODY = Requester()
+CURRENT, STALE = {"v1": Freshness.CURRENT}, {"v1": Freshness.STALE}
+
+# Far from expiry, for what is not about it.
+LONG = OwnerLease(3600.0, 3600.0)
+
+
+def publication(
+    name: str = "east", owner: str = "me", lease: OwnerLease | None = None
+) -> Publication:
+    group: Object = {
+        "metadata": {"name": f"{name}.example.com"},
+        "versions": [{"version": "v1", "freshness": "Current"}],
+    }
+    return Publication(name, (PlacedGroup(group),), owner, lease)
+
+
+CRD = b"""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.crd.example.com, finalizers: [example.com/clean-up]}
+spec:
+  group: crd.example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+"""
+
+
+async def owner_of(replica: Replica, owner: str = "me") -> OwnerRecord:
+    entry = await replica.store.get(owner_key(owner))
+    assert entry is not None
+    return decode_owner(entry.value)
+
+
+async def rewrite(replica: Replica, duration_s: float, removal_after_s: float) -> None:
+    """Give an owner times shorter than a request may ask for, so that nobody waits."""
+    record = await owner_of(replica)
+    short = OwnerRecord(record.id, record.user, duration_s, removal_after_s)
+    await replica.store.put(owner_key("me"), encode_owner(short))
+
+
+async def until(condition: Callable[[], bool], within_s: float = 3.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.002)
+
+
+# Whose an owner is.
+
+
+async def test_an_owner_belongs_to_who_named_it_first() -> None:
+    async with following(Replica()) as (replica,):
+        registrations = replica.registrations
+        await registrations.publish(publication(lease=LONG), ALICE)
+        with pytest.raises(Denied):
+            await registrations.publish(publication("west"), BOB)
+        with pytest.raises(Denied):
+            await registrations.renew("me", BOB)
+        with pytest.raises(Denied):
+            await registrations.withdraw([], "me", BOB)
+        assert await registrations.renew("me", ALICE) == 1200
+        await registrations.withdraw([], "me", ALICE)
+        await registrations.publish(publication("west"), BOB)
+
+
+async def test_an_owner_of_nobody_becomes_that_of_the_first_who_is_somebody() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(lease=LONG), ANYBODY)
+        await replica.registrations.renew("me", ALICE)
+        with pytest.raises(Denied):
+            await replica.registrations.renew("me", BOB)
+        await replica.registrations.renew("me", Requester(LOCAL))
+        assert (await owner_of(replica)).user == "alice"
+
+
+async def test_an_owner_without_a_lease_need_not_renew() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(), ALICE)
+        assert await replica.registrations.renew("me", ALICE) is None
+
+
+async def test_renewing_nobody_is_an_error() -> None:
+    async with following(Replica()) as (replica,):
+        with pytest.raises(NoSuchOwner):
+            await replica.registrations.renew("me", ALICE)
+        with pytest.raises(InvalidFields):
+            await replica.registrations.renew("", ALICE)
+
+
+@pytest.mark.parametrize(
+    ("owner", "lease", "field"),
+    [
+        pytest.param("Me", None, "owner", id="no name"),
+        pytest.param("", LONG, "owner", id="a lease of nobody"),
+        pytest.param("me", OwnerLease(0.5, 1), "lease.duration", id="too short"),
+        pytest.param("me", OwnerLease(90_000, 1), "lease.duration", id="too long"),
+        pytest.param("me", OwnerLease(1, -1), "lease.removal_after", id="negative"),
+        pytest.param("me", OwnerLease(1, 3_000_000), "lease.removal_after", id="kept too long"),
+    ],
+)
+async def test_leases_within_their_bounds(owner: str, lease: OwnerLease | None, field: str) -> None:
+    async with following(Replica()) as (replica,):
+        with pytest.raises(InvalidFields) as caught:
+            await replica.registrations.publish(publication("east", owner, lease), ALICE)
+    assert [violation.field for violation in caught.value.violations] == [field]
+
+
+async def test_publishing_the_same_counts_as_renewal_and_keeps_the_lease() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        before = await owner_of(replica)
+        again = await replica.registrations.publish(publication(), ALICE)
+        assert again.outcome is Outcome.UNCHANGED
+        after = await owner_of(replica)
+        assert (after.duration_s, after.renewals) == (3600, before.renewals + 1)
+
+
+async def test_the_same_for_another_owner_is_a_change() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(), ALICE)
+        other = await replica.registrations.publish(publication(owner="you"), ALICE)
+        assert other.outcome is Outcome.CONFIGURED
+
+
+async def test_withdrawing_an_owner_takes_all_of_it_and_nothing_else() -> None:
+    async with following(Replica()) as (replica,):
+        for name, owner in (("east", "me"), ("west", "me"), ("north", "you"), ("south", "")):
+            await replica.registrations.publish(publication(name, owner), ALICE)
+        removed = await replica.registrations.withdraw([], "me", ALICE)
+        assert [one.name for one in removed] == ["east", "west"]
+        assert [*replica.served()] == ["north.example.com", "south.example.com"]
+        assert await replica.store.get(owner_key("me")) is None
+        assert await replica.registrations.withdraw([], "me", ALICE) == []
+
+
+# Those that stop renewing.
+
+
+async def test_a_silent_owner_is_stale_and_then_removed_with_all_it_has() -> None:
+    replica = Replica()
+    seen: list[dict[str, dict[str, str]]] = []
+    async with following(replica):
+        replica.registry.subscribe(lambda _: seen.append(replica.served()))
+        await replica.registrations.publish(publication("east", lease=LONG), ALICE)
+        await replica.registrations.publish(publication("west", ""), ALICE)
+        await rewrite(replica, 0.1, 0.1)
+        async with expiring(replica):
+            await until(lambda: replica.served().get("east.example.com") == STALE)
+            (page,) = (await replica.registrations.list(Query(owner="me"))).registered
+            assert page.stale_since
+            await until(lambda: "east.example.com" not in replica.served())
+            await until(lambda: not replica.registrations.warnings())
+    assert replica.served() == {"west.example.com": CURRENT}
+    assert [one.get("east.example.com") for one in seen] == [CURRENT, CURRENT, STALE, None]
+    with pytest.raises(NoSuchOwner):
+        await replica.registrations.renew("me", ALICE)
+    assert [entry.key for entry in (await replica.store.list("registrations/")).entries] == [
+        "registrations/groups/west"
+    ]
+
+
+async def test_a_renewal_brings_a_stale_owner_back_at_once() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(replica, 0.1, 60)
+        async with expiring(replica):
+            await until(lambda: replica.served()["east.example.com"] == STALE)
+        await replica.registrations.renew("me", ALICE)
+        assert replica.served() == {"east.example.com": CURRENT}
+        (page,) = (await replica.registrations.list(Query())).registered
+        assert page.stale_since is None
+
+
+async def test_an_owner_that_renews_never_becomes_stale() -> None:
+    replica = Replica()
+    async with following(replica):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(replica, 0.2, 60)
+        stale: list[bool] = []
+        replica.registry.subscribe(
+            lambda _: stale.append(replica.served()["east.example.com"] == STALE)
+        )
+        async with expiring(replica):
+            for _ in range(10):
+                await asyncio.sleep(0.05)
+                await replica.registrations.renew("me", ALICE)
+    assert stale == []
+
+
+async def test_whoever_takes_the_work_over_gives_a_full_period_again() -> None:
+    replica = Replica()
+    async with following(replica):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(replica, 0.4, 60)
+        for _ in range(4):
+            async with expiring(replica):
+                await asyncio.sleep(0.2)
+        assert replica.served() == {"east.example.com": CURRENT}
+
+
+async def test_a_former_holder_of_the_work_can_mark_nobody() -> None:
+    replica = Replica()
+    async with following(replica):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(replica, 0.05, 60)
+        entry = await replica.store.put("claims/owners", b"one")
+        await replica.store.delete("claims/owners")
+        await replica.store.put("claims/owners", b"two")
+        with pytest.raises(Fenced):
+            async with asyncio.timeout(2):
+                await replica.registrations.expire_owners(Guard(entry.key, entry.created))
+        assert (await owner_of(replica)).stale_since == ""
+
+
+async def test_every_replica_shows_a_silent_owner_as_stale() -> None:
+    store = MemoryStore()
+    async with following(Replica(store), Replica(store)) as (one, other):
+        await one.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(one, 0.05, 60)
+        async with expiring(one):
+            await until(lambda: other.served().get("east.example.com") == STALE)
+
+
+async def test_what_an_owner_published_in_a_later_life_is_not_removed_with_the_former() -> None:
+    replica = Replica()
+    async with following(replica):
+        for name in ("east", "west"):
+            await replica.registrations.publish(publication(name, lease=LONG), ALICE)
+        # The owner goes, and comes again before what it had was removed.
+        await replica.store.delete(owner_key("me"))
+        await until(lambda: replica.served().get("west.example.com") == STALE)
+        await replica.registrations.publish(publication("east", lease=LONG), ALICE)
+        async with expiring(replica):
+            await until(lambda: "west.example.com" not in replica.served())
+            await asyncio.sleep(0.05)
+        assert replica.served() == {"east.example.com": CURRENT}
+
+
+async def test_a_crd_with_finalizers_outlives_its_owner_terminating() -> None:
+    replica = Replica()
+    async with following(replica):
+        application = Application((Manifest(CRD),), "me", LONG)
+        await replica.registrations.apply(application, ALICE)
+        await rewrite(replica, 0.05, 0.05)
+        async with expiring(replica):
+            await until(lambda: not replica.served() or _is_terminating(replica))
+        (left,) = (await replica.registrations.list(Query())).registered
+        assert (left.record.owner, left.stale_since) == ("", None)
+        assert replica.served() == {"crd.example.com": CURRENT}
+
+
+def _is_terminating(replica: Replica) -> bool:
+    crd = replica.declarations.crds["widgets.crd.example.com"]
+    return crd.terminating
+
+
+async def test_an_owner_that_is_removed_while_it_publishes_can_go_on_publishing() -> None:
+    replica = Replica()
+    async with following(replica):
+        async with expiring(replica):
+            for _ in range(40):
+                await replica.registrations.publish(publication(lease=LONG), ALICE)
+                await asyncio.gather(
+                    replica.store.delete(owner_key("me")),
+                    replica.registrations.publish(publication("west", lease=LONG), ALICE),
+                )
+        await replica.registrations.publish(publication("last", lease=LONG), ALICE)
+        assert replica.served()["last.example.com"] == CURRENT

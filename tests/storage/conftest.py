@@ -1,0 +1,58 @@
+"""The three stores, each empty."""
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.storage import Store
+from apidiscovery_service.storage.etcd import EtcdStore
+from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.sqlite import SqliteStore
+from etcd import EtcdServer
+
+# Opens a store on what all of one test share, as another process would.
+Open = Callable[[], Awaitable[Store]]
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    """Return an etcd that is never interrupted."""
+    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
+async def open_another(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
+    """Return what opens the same store again; in memory that is the one that is there."""
+    opened: list[Store] = []
+    prefix = uuid.uuid4().hex
+    memory = MemoryStore()
+
+    async def open_store() -> Store:
+        if request.param == "memory":
+            store: Store = memory
+        elif request.param == "sqlite":
+            store = await SqliteStore.open(tmp_path / "store.sqlite")
+        else:
+            etcd: EtcdServer = request.getfixturevalue("etcd")
+            store = EtcdStore([etcd.endpoint], prefix, EtcdOptions())
+        opened.append(store)
+        return store
+
+    yield open_store
+    for store in opened:
+        await store.close()
+
+
+@pytest.fixture
+def ttl_s(store: Store) -> float:
+    """Return a short time to live; etcd has none below a second."""
+    return 1.0 if isinstance(store, EtcdStore) else 0.4
+
+
+@pytest.fixture
+async def store(open_another: Open) -> Store:
+    """Return an empty store of each kind."""
+    return await open_another()

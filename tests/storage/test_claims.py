@@ -1,0 +1,450 @@
+"""Claims: one holder of several, takeover, and nobody who works after losing one."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.storage import (
+    Batch,
+    Entry,
+    Fenced,
+    Guard,
+    Lease,
+    Listing,
+    Store,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage.claims import Claims
+from apidiscovery_service.storage.etcd import EtcdStore
+from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.holders import own_holder
+from apidiscovery_service.storage.memory import MemoryStore
+from etcd import EtcdServer
+
+# The least that etcd grants, and what is quick.
+TTLS_S = {"etcd": 1.0, "memory": 0.4}
+
+Open = Callable[[], Awaitable[Store]]
+
+
+@pytest.fixture(params=["memory", "etcd"])
+def kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def ttl_s(kind: str) -> float:
+    return TTLS_S[kind]
+
+
+@pytest.fixture
+async def open_store(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[Open]:
+    """Return what opens the same store for each process."""
+    memory, opened = MemoryStore(), list[Store]()
+    prefix = uuid.uuid4().hex
+
+    async def make() -> Store:
+        store: Store = memory
+        if kind == "etcd":
+            etcd: EtcdServer = request.getfixturevalue("etcd")
+            store = EtcdStore([etcd.endpoint], prefix, EtcdOptions())
+        opened.append(store)
+        return store
+
+    yield make
+    for store in opened:
+        await store.close()
+
+
+class Diary:
+    """Notes who works when; at most one may at a time."""
+
+    def __init__(self) -> None:
+        self.at_work: set[str] = set()
+        self.guards: dict[str, Guard] = {}
+        self.begun: list[str] = []
+        self.overlapped = False
+        self._changed = asyncio.Event()
+
+    def work_of(self, who: str) -> Callable[[Guard], Awaitable[None]]:
+        async def work(guard: Guard) -> None:
+            self.overlapped |= bool(self.at_work)
+            self.at_work.add(who)
+            self.guards[who] = guard
+            self.begun.append(who)
+            self._tell()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.at_work.discard(who)
+                self._tell()
+
+        return work
+
+    async def until(self, holds: Callable[[], bool], within_s: float = 10.0) -> float:
+        """Wait for something, and return how long that took."""
+        started = time.monotonic()
+        async with asyncio.timeout(within_s):
+            while not holds():
+                await self._changed.wait()
+        return time.monotonic() - started
+
+    async def until_begun(self, count: int) -> float:
+        """Wait until work has begun for the nth time and goes on."""
+        return await self.until(lambda: len(self.begun) == count and bool(self.at_work))
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+class Process:
+    """One of several that share a store."""
+
+    def __init__(self, name: str, store: Store, ttl_s: float, diary: Diary | None = None) -> None:
+        self.name = name
+        self.claims = Claims(store, name, ttl_s, pause_s=0.1)
+        if diary is not None:
+            self.claims.register("polling", diary.work_of(name))
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._running = asyncio.create_task(self.claims.run())
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+
+
+@contextlib.asynccontextmanager
+async def running(*processes: Process) -> AsyncGenerator[None]:
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            await process.stop()
+
+
+class Cable:
+    """A store that is reached over a cable, which can be pulled: calls then hang or fail."""
+
+    def __init__(self, store: Store, *, hangs: bool) -> None:
+        self._store = store
+        self._hangs = hangs
+        self.pulled = False
+
+    async def cross(self) -> None:
+        if self.pulled and self._hangs:
+            await asyncio.Event().wait()
+        if self.pulled:
+            raise StoreUnavailable("the cable is pulled")
+
+    async def get(self, key: str) -> Entry | None:
+        await self.cross()
+        return await self._store.get(key)
+
+    async def list(self, prefix: str) -> Listing:
+        await self.cross()
+        return await self._store.list(prefix)
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guard | None = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        await self.cross()
+        own = lease.lease if isinstance(lease, CabledLease) else lease
+        return await self._store.put(key, value, expected=expected, guard=guard, lease=own)
+
+    async def delete(
+        self, key: str, *, expected: int | None = None, guard: Guard | None = None
+    ) -> bool:
+        await self.cross()
+        return await self._store.delete(key, expected=expected, guard=guard)
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        async with contextlib.aclosing(self._store.watch(prefix, after)) as batches:
+            async for batch in batches:
+                while self.pulled:  # noqa: ASYNC110 - what is pulled is a plain flag
+                    await asyncio.sleep(0.01)
+                yield batch
+
+    async def lease(self, ttl_s: float) -> Lease:
+        await self.cross()
+        return CabledLease(await self._store.lease(ttl_s), self)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
+class CabledLease:
+    """A lease at the other end of the cable."""
+
+    def __init__(self, lease: Lease, cable: Cable) -> None:
+        self.lease = lease
+        self._cable = cable
+
+    @property
+    def ttl_s(self) -> float:
+        return self.lease.ttl_s
+
+    async def keep_alive(self) -> bool:
+        await self._cable.cross()
+        return await self.lease.keep_alive()
+
+    async def revoke(self) -> None:
+        await self._cable.cross()
+        await self.lease.revoke()
+
+
+async def three(open_store: Open, ttl_s: float, diary: Diary) -> list[Process]:
+    return [Process(name, await open_store(), ttl_s, diary) for name in ("a", "b", "c")]
+
+
+async def test_of_three_one_holds_a_claim_and_says_so_in_the_store(
+    open_store: Open, ttl_s: float
+) -> None:
+    diary = Diary()
+    processes = await three(open_store, ttl_s, diary)
+    async with running(*processes):
+        await diary.until(lambda: bool(diary.at_work))
+        await asyncio.sleep(ttl_s * 1.3)
+        assert len(diary.begun) == 1
+        (holder,) = diary.at_work
+        assert [process.name for process in processes if process.claims.held] == [holder]
+        entry = await (await open_store()).get("claims/polling")
+        assert entry is not None
+        assert json.loads(entry.value)["holder"] == holder
+        assert diary.guards[holder] == Guard("claims/polling", entry.created)
+
+
+async def test_after_a_clean_end_another_takes_over_at_once(open_store: Open, ttl_s: float) -> None:
+    diary = Diary()
+    processes = await three(open_store, ttl_s, diary)
+    async with running(*processes):
+        for count in (1, 2):
+            await diary.until_begun(count)
+            (holder,) = [process for process in processes if process.name in diary.at_work]
+            await holder.stop()
+        took = await diary.until_begun(3)
+        assert took < ttl_s / 2
+    assert sorted(diary.begun) == ["a", "b", "c"]
+    assert not diary.overlapped
+    assert not diary.at_work
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
+    open_store: Open, ttl_s: float, *, hangs: bool
+) -> None:
+    """This is also how a holder dies without farewell: nothing of it reaches the store."""
+    diary = Diary()
+    cable = Cable(await open_store(), hangs=hangs)
+    first, second = (
+        Process("a", cable, ttl_s, diary),
+        Process("b", await open_store(), ttl_s, diary),
+    )
+    async with running(first):
+        await diary.until(lambda: diary.at_work == {"a"})
+        async with running(second):
+            await asyncio.sleep(ttl_s * 0.7)
+            cable.pulled = True
+            pulled = time.monotonic()
+            await diary.until(lambda: not diary.at_work)
+            assert time.monotonic() - pulled < ttl_s
+            await diary.until(lambda: diary.at_work == {"b"})
+            # etcd removes what has run out within half a second; it may have rounded up, too.
+            assert time.monotonic() - pulled < ttl_s + 1.6
+            store = await open_store()
+            with pytest.raises(Fenced):
+                await store.put("result", b"of a former holder", guard=diary.guards["a"])
+            await store.put("result", b"of the holder", guard=diary.guards["b"])
+            cable.pulled = False
+    assert not diary.overlapped
+    assert diary.begun[:2] == ["a", "b"]
+
+
+async def test_who_lost_the_store_takes_part_again_when_it_is_back(
+    open_store: Open, ttl_s: float
+) -> None:
+    diary = Diary()
+    cable = Cable(await open_store(), hangs=False)
+    async with running(Process("a", cable, ttl_s, diary)):
+        await diary.until(lambda: diary.at_work == {"a"})
+        cable.pulled = True
+        await diary.until(lambda: not diary.at_work)
+        cable.pulled = False
+        await diary.until(lambda: diary.at_work == {"a"})
+    assert diary.begun == ["a", "a"]
+
+
+async def test_a_claim_that_is_taken_away_ends_the_work(open_store: Open, ttl_s: float) -> None:
+    diary = Diary()
+    store = await open_store()
+    async with running(Process("a", await open_store(), ttl_s, diary)):
+        await diary.until(lambda: diary.at_work == {"a"})
+        stale = diary.guards["a"]
+        await store.delete("claims/polling")
+        await diary.until(lambda: len(diary.begun) == 2)
+        assert diary.guards["a"] != stale
+    assert not diary.overlapped
+
+
+async def test_work_that_fails_begins_again_after_a_pause(open_store: Open, ttl_s: float) -> None:
+    moments: list[float] = []
+    again = asyncio.Event()
+
+    async def work(guard: Guard) -> None:
+        moments.append(time.monotonic())
+        assert guard.key == "claims/polling"
+        if len(moments) == 3:
+            again.set()
+            await asyncio.Event().wait()
+        raise RuntimeError("the upstream said nonsense")
+
+    process = Process("a", await open_store(), ttl_s)
+    process.claims.register("polling", work)
+    async with running(process), asyncio.timeout(5):
+        await again.wait()
+    assert moments[1] - moments[0] >= 0.1
+    assert moments[2] - moments[1] >= 0.1
+
+
+async def test_work_that_returns_is_done(open_store: Open, ttl_s: float) -> None:
+    begun: list[Guard] = []
+
+    async def work(guard: Guard) -> None:
+        begun.append(guard)
+
+    processes = [Process(name, await open_store(), ttl_s) for name in "ab"]
+    for process in processes:
+        process.claims.register("once", work)
+    async with running(*processes):
+        await asyncio.sleep(ttl_s * 0.8)
+    # The other one takes over when the first stops, but not before.
+    assert len(begun) in (1, 2)
+    assert len({guard.created for guard in begun}) == len(begun)
+
+
+async def test_claims_come_and_go_at_run_time(open_store: Open, ttl_s: float) -> None:
+    diaries = {name: Diary() for name in ("one", "two")}
+    first, second = [Process(name, await open_store(), ttl_s) for name in "ab"]
+    async with running(first, second):
+        await asyncio.sleep(0.05)
+        for name, diary in diaries.items():
+            first.claims.register(name, diary.work_of("a"))
+            await diary.until_begun(1)
+            second.claims.register(name, diary.work_of("b"))
+        with pytest.raises(ValueError, match="'one' is registered already"):
+            first.claims.register("one", diaries["one"].work_of("a"))
+        first.claims.unregister("one")
+        assert await diaries["one"].until(lambda: diaries["one"].at_work == {"b"}) < ttl_s / 2
+        assert first.claims.held == {"two"}
+        first.claims.register("one", diaries["one"].work_of("a"))
+        second.claims.unregister("one")
+        await diaries["one"].until(lambda: diaries["one"].at_work == {"a"})
+    assert not any(diary.overlapped for diary in diaries.values())
+
+
+async def test_a_claim_put_by_a_call_whose_answer_was_lost_is_held_all_the_same(
+    open_store: Open, ttl_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diary = Diary()
+    store = await open_store()
+    put = store.put
+    lost: list[str] = []
+
+    async def put_and_lose(key: str, *args: bytes, **fields: object) -> object:
+        entry = await put(key, *args, **fields)  # type: ignore[arg-type]  # handed on as they came
+        if not lost:
+            lost.append(key)
+            raise StoreUnavailable("the connection broke")
+        return entry
+
+    monkeypatch.setattr(store, "put", put_and_lose)
+    async with running(Process("a", store, ttl_s, diary)):
+        await diary.until(lambda: diary.at_work == {"a"})
+    assert lost == ["claims/polling"]
+
+
+async def test_a_claim_unregistered_while_it_is_put_is_given_up(
+    open_store: Open, ttl_s: float
+) -> None:
+    store = await open_store()
+    process = Process("a", store, ttl_s)
+    async with running(process):
+        await asyncio.sleep(0.1)
+        for _ in range(10):
+            process.claims.register("polling", Diary().work_of("a"))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            process.claims.unregister("polling")
+        await asyncio.sleep(0.3)
+        assert await store.get("claims/polling") is None
+
+
+async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None:
+    diary = Diary()
+    with EtcdServer(tmp_path / "etcd") as etcd:
+        options = EtcdOptions(connect_timeout_s=0.3, request_timeout_s=0.6)
+        stores = [EtcdStore([etcd.endpoint], "p", options) for _ in range(2)]
+        processes = [
+            Process(name, store, TTLS_S["etcd"], diary)
+            for name, store in zip("ab", stores, strict=True)
+        ]
+        async with running(*processes):
+            await diary.until(lambda: bool(diary.at_work))
+            etcd.kill()
+            await diary.until(lambda: not diary.at_work)
+            await asyncio.to_thread(etcd.start)
+            await diary.until(lambda: bool(diary.at_work))
+        for store in stores:
+            await store.close()
+    assert not diary.overlapped
+
+
+# A process of this machine.
+
+GONE = "from apidiscovery_service.storage.holders import own_holder; print(own_holder())"
+
+
+async def put_claim(store: Store, holder: str) -> None:
+    value = json.dumps({"holder": holder, "session": "1"}).encode()
+    await store.put("claims/polling", value, lease=await store.lease(60))
+
+
+async def test_whoever_was_killed_here_is_not_waited_for() -> None:
+    store = MemoryStore()
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", GONE], check=True, capture_output=True
+    )
+    await put_claim(store, done.stdout.decode().strip())
+    diary = Diary()
+    async with running(Process("second", store, 2.0, diary)):
+        assert await diary.until_begun(1) < 2
+
+
+@pytest.mark.parametrize("holder", [own_holder(), "somebody elsewhere"], ids=["here", "elsewhere"])
+async def test_whoever_may_be_alive_is_waited_for(holder: str) -> None:
+    store = MemoryStore()
+    await put_claim(store, holder)
+    diary = Diary()
+    async with running(Process("second", store, 2.0, diary)):
+        with pytest.raises(TimeoutError):
+            await diary.until(lambda: bool(diary.begun), within_s=0.5)

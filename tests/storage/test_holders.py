@@ -1,0 +1,53 @@
+"""Names of processes that hold claims: unique, and honest about who is gone."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from apidiscovery_service.storage import holders
+from apidiscovery_service.storage.holders import is_gone, own_holder
+
+PRINT = "from apidiscovery_service.storage.holders import own_holder; print(own_holder())"
+
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+
+
+def held_by_another() -> str:
+    """Return the name of a process that has ended."""
+    done = subprocess.run([sys.executable, "-c", PRINT], check=True, capture_output=True)  # noqa: S603
+    return done.stdout.decode().strip()
+
+
+def test_no_two_names_are_the_same() -> None:
+    assert own_holder() != own_holder()
+    assert str(os.getpid()) in own_holder().split()
+
+
+@only_linux
+def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
+    assert is_gone(held_by_another())
+    assert not is_gone(own_holder())
+
+
+@only_linux
+def test_a_number_that_another_process_has_by_now_does_not_bring_the_holder_back() -> None:
+    host, scope, _, started, token = held_by_another().split()
+    assert is_gone(" ".join((host, scope, str(os.getpid()), started, token)))
+
+
+@only_linux
+@pytest.mark.parametrize(
+    "scope", ["", "another-boot/pid:[4026531836]"], ids=["unknown", "another-machine"]
+)
+def test_nothing_is_known_of_processes_elsewhere(
+    scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = held_by_another()
+    monkeypatch.setattr(holders, "_scope", lambda: scope)
+    assert not is_gone(gone)
+
+
+@pytest.mark.parametrize("text", ["", "somebody", "a b c d e", "a b 1", "a b ² d e"])
+def test_what_is_no_such_name_tells_nothing(text: str) -> None:
+    assert not is_gone(text)

@@ -1,0 +1,414 @@
+"""What every store promises: each sentence of `Store`, tried with all three."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import pytest
+from apidiscovery_service.storage import (
+    MAX_VALUE_BYTES,
+    Batch,
+    Change,
+    Compacted,
+    Conflict,
+    Entry,
+    Fenced,
+    Guard,
+    Store,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage.memory import MemoryStore
+
+Open = Callable[[], Awaitable[Store]]
+
+SOON_S = 5.0
+
+
+async def next_batch(batches: AsyncGenerator[Batch]) -> Batch:
+    async with asyncio.timeout(SOON_S):
+        return await anext(batches)
+
+
+async def collect(batches: AsyncGenerator[Batch], until: Callable[[Change], bool]) -> list[Change]:
+    """Return all changes up to the first that is looked for."""
+    seen: list[Change] = []
+    while not any(map(until, seen)):
+        seen += (await next_batch(batches)).changes
+    return seen
+
+
+async def test_nothing_stands_where_nothing_was_put(store: Store) -> None:
+    assert await store.get("a") is None
+    assert (await store.list("")).entries == ()
+
+
+async def test_put_returns_the_entry_that_get_returns(store: Store) -> None:
+    entry = await store.put("a/é/\U0001f600", b"\x00\xff")
+    assert entry == Entry("a/é/\U0001f600", b"\x00\xff", entry.revision, entry.revision)
+    assert await store.get("a/é/\U0001f600") == entry
+
+
+async def test_an_empty_value_is_a_value(store: Store) -> None:
+    await store.put("a", b"")
+    found = await store.get("a")
+    assert found is not None
+    assert found.value == b""
+
+
+async def test_created_stays_until_the_key_is_removed(store: Store) -> None:
+    first = await store.put("a", b"1")
+    second = await store.put("a", b"2")
+    await store.delete("a")
+    third = await store.put("a", b"3")
+    assert first.created == second.created == first.revision
+    assert first.revision < second.revision < third.revision == third.created
+
+
+async def test_list_returns_what_begins_with_the_prefix_sorted_at_one_revision(
+    store: Store,
+) -> None:
+    for key in ("b/2", "b/10", "b", "b0", "a/1", "b/é", "b/z"):
+        last = await store.put(key, key.encode())
+    listing = await store.list("b/")
+    assert [entry.key for entry in listing.entries] == ["b/10", "b/2", "b/z", "b/é"]
+    assert [entry.value for entry in listing.entries] == [b"b/10", b"b/2", b"b/z", "b/é".encode()]
+    assert listing.revision == last.revision
+    assert len((await store.list("")).entries) == 7
+
+
+async def test_a_listing_longer_than_a_page_is_whole(store: Store) -> None:
+    keys = [f"many/{number:04}" for number in range(520)]
+    for start in range(0, len(keys), 130):
+        await asyncio.gather(*(store.put(key, b"v") for key in keys[start : start + 130]))
+    assert [entry.key for entry in (await store.list("many/")).entries] == keys
+
+
+async def test_expected_0_puts_only_what_is_not_there(store: Store) -> None:
+    entry = await store.put("a", b"1", expected=0)
+    with pytest.raises(Conflict) as caught:
+        await store.put("a", b"2", expected=0)
+    assert (caught.value.key, caught.value.revision) == ("a", entry.revision)
+    assert await store.get("a") == entry
+
+
+async def test_an_expected_revision_must_stand_there(store: Store) -> None:
+    first = await store.put("a", b"1")
+    second = await store.put("a", b"2", expected=first.revision)
+    with pytest.raises(Conflict) as caught:
+        await store.put("a", b"3", expected=first.revision)
+    assert caught.value.revision == second.revision
+    with pytest.raises(Conflict) as caught:
+        await store.put("b", b"3", expected=first.revision)
+    assert caught.value.revision == 0
+    assert await store.get("b") is None
+
+
+async def test_delete_tells_whether_something_stood_there(store: Store) -> None:
+    await store.put("a", b"1")
+    assert await store.delete("a") is True
+    assert await store.get("a") is None
+    assert await store.delete("a") is False
+    assert await store.delete("a", expected=0) is False
+
+
+async def test_delete_expects_as_put_does(store: Store) -> None:
+    first = await store.put("a", b"1")
+    second = await store.put("a", b"2")
+    for expected in (0, first.revision):
+        with pytest.raises(Conflict) as caught:
+            await store.delete("a", expected=expected)
+        assert caught.value.revision == second.revision
+    with pytest.raises(Conflict) as caught:
+        await store.delete("b", expected=first.revision)
+    assert caught.value.revision == 0
+    assert await store.delete("a", expected=second.revision) is True
+
+
+async def test_writers_that_compare_and_swap_lose_no_increment(open_another: Open) -> None:
+    stores = [await open_another() for _ in range(4)]
+    await stores[0].put("counter", b"0")
+
+    async def increment(store: Store) -> None:
+        done = 0
+        while done < 10:
+            entry = await store.get("counter")
+            assert entry is not None
+            with contextlib.suppress(Conflict):
+                value = str(int(entry.value) + 1).encode()
+                await store.put("counter", value, expected=entry.revision)
+                done += 1
+
+    await asyncio.gather(*map(increment, stores))
+    counter = await stores[0].get("counter")
+    assert counter is not None
+    assert counter.value == b"40"
+
+
+async def test_of_several_who_create_one_key_one_succeeds(open_another: Open) -> None:
+    stores = [await open_another() for _ in range(4)]
+    outcomes = await asyncio.gather(
+        *(store.put("a", b"", expected=0) for store in stores), return_exceptions=True
+    )
+    assert sum(isinstance(outcome, Entry) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 3
+
+
+async def test_a_guard_holds_while_its_key_stands_there_since_that_revision(store: Store) -> None:
+    claim = await store.put("claim", b"me")
+    guard = Guard("claim", claim.created)
+    await store.put("claim", b"me again")
+    entry = await store.put("a", b"1", guard=guard)
+    await store.delete("claim")
+    await store.put("claim", b"another")
+    with pytest.raises(Fenced):
+        await store.put("a", b"2", guard=guard)
+    with pytest.raises(Fenced):
+        await store.delete("a", guard=guard)
+    assert await store.get("a") == entry
+
+
+async def test_a_guard_does_not_hold_when_its_key_is_gone(store: Store) -> None:
+    with pytest.raises(Fenced):
+        await store.put("a", b"2", guard=Guard("claim", 1))
+    assert await store.get("a") is None
+
+
+async def test_whoever_is_fenced_hears_of_no_conflict(store: Store) -> None:
+    await store.put("a", b"1")
+    with pytest.raises(Fenced):
+        await store.put("a", b"2", guard=Guard("claim", 1), expected=0)
+
+
+async def test_a_guarded_write_still_expects(store: Store) -> None:
+    claim = await store.put("claim", b"me")
+    with pytest.raises(Conflict):
+        await store.put("a", b"2", guard=Guard("claim", claim.created), expected=claim.revision)
+
+
+async def test_the_largest_value_fits_and_a_larger_one_is_refused(store: Store) -> None:
+    await store.put("a", bytes(MAX_VALUE_BYTES))
+    with pytest.raises(ValueError, match="1048577 bytes"):
+        await store.put("a", bytes(MAX_VALUE_BYTES + 1))
+    assert await store.get("a") is not None
+
+
+async def test_a_watch_begins_after_its_revision(store: Store) -> None:
+    await store.put("a/1", b"")
+    after = (await store.list("a/")).revision
+    second = await store.put("a/2", b"2")
+    async with contextlib.aclosing(store.watch("a/", after)) as batches:
+        batch = await next_batch(batches)
+        assert batch == Batch((Change("a/2", second),), batch.revision)
+        assert batch.revision >= second.revision
+
+
+async def test_a_watch_sees_puts_and_removals_below_its_prefix_in_order(
+    open_another: Open,
+) -> None:
+    watcher, writer = await open_another(), await open_another()
+    after = (await watcher.list("")).revision
+    async with contextlib.aclosing(watcher.watch("a/", after)) as batches:
+        first = await writer.put("a/1", b"")
+        await writer.put("b/1", b"")
+        assert (await next_batch(batches)).changes == (Change("a/1", first),)
+        await writer.delete("a/1")
+        assert (await next_batch(batches)).changes == (Change("a/1", None),)
+
+
+async def test_a_key_changes_at_most_once_in_a_batch_and_lastly_to_what_stands(
+    store: Store,
+) -> None:
+    for number in range(20):
+        await store.put("a/x", str(number).encode())
+        await store.put(f"a/{number}", b"")
+    await store.delete("a/3")
+    listing = await store.list("a/")
+    seen: list[Change] = []
+    async with contextlib.aclosing(store.watch("a/", listing.entries[0].created - 2)) as batches:
+        while not seen or seen[-1] != Change("a/3", None):
+            batch = await next_batch(batches)
+            keys = [change.key for change in batch.changes]
+            assert len(keys) == len(set(keys))
+            seen += batch.changes
+    standing = {change.key: change.entry for change in seen}
+    assert {key: entry for key, entry in standing.items() if entry} == {
+        entry.key: entry for entry in listing.entries
+    }
+
+
+async def test_a_watch_loses_nothing_while_others_write(open_another: Open) -> None:
+    watcher, *writers = [await open_another() for _ in range(3)]
+    after = (await watcher.list("")).revision
+
+    async def write(store: Store, name: str) -> None:
+        for number in range(100):
+            await store.put(f"{name}/{number}", b"")
+
+    async with contextlib.aclosing(watcher.watch("w", after)) as batches:
+        writing = asyncio.gather(write(writers[0], "w0"), write(writers[1], "w1"))
+        seen: list[Change] = []
+        revisions = [after]
+        while len(seen) < 200:
+            batch = await next_batch(batches)
+            seen += batch.changes
+            revisions.append(batch.revision)
+        await writing
+    written = [change.entry.revision for change in seen if change.entry]
+    assert written == sorted(set(written))
+    assert len({change.key for change in seen}) == 200
+    assert revisions == sorted(set(revisions))
+
+
+async def test_a_watch_goes_on_after_the_revision_of_a_batch(store: Store) -> None:
+    start = (await store.list("")).revision
+    await store.put("a", b"1")
+    async with contextlib.aclosing(store.watch("", start)) as batches:
+        batch = await next_batch(batches)
+    second = await store.put("b", b"2")
+    async with contextlib.aclosing(store.watch("", batch.revision)) as batches:
+        assert (await next_batch(batches)).changes == (Change("b", second),)
+
+
+async def test_a_change_is_seen_within_100_ms_by_another_process(open_another: Open) -> None:
+    watcher, writer = await open_another(), await open_another()
+    after = (await watcher.list("")).revision
+    took: list[float] = []
+    async with contextlib.aclosing(watcher.watch("", after)) as batches:
+        for number in range(10):
+            reading = asyncio.create_task(next_batch(batches))
+            await asyncio.sleep(0.013)  # not in step with whoever looks now and then
+            await writer.put(str(number), b"")
+            begun = time.monotonic()
+            await reading
+            took.append(time.monotonic() - begun)
+    assert sorted(took)[5] < 0.1
+
+
+async def test_a_cancelled_watch_ends_and_others_go_on(store: Store) -> None:
+    after = (await store.list("")).revision
+    watches = [store.watch("", after) for _ in range(2)]
+    waiting = [asyncio.create_task(next_batch(watch)) for watch in watches]
+    await asyncio.sleep(0.05)
+    waiting[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    await store.put("a", b"")
+    assert (await waiting[1]).changes
+    with pytest.raises(StopAsyncIteration):
+        await next_batch(watches[0])
+    await watches[1].aclose()
+
+
+async def test_a_watch_ends_with_its_store(store: Store) -> None:
+    watch = store.watch("", (await store.list("")).revision)
+    waiting = asyncio.create_task(next_batch(watch))
+    await asyncio.sleep(0.05)
+    await store.close()
+    with pytest.raises(StopAsyncIteration):
+        await waiting
+
+
+async def test_a_watch_after_a_revision_that_never_was_must_list_again(store: Store) -> None:
+    revision = (await store.list("")).revision
+    async with contextlib.aclosing(store.watch("", revision + 1000)) as batches:
+        with pytest.raises(Compacted):
+            await next_batch(batches)
+
+
+async def test_a_closed_store_is_unavailable(store: Store) -> None:
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.get("a")
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.put("a", b"")
+
+
+async def test_a_lease_that_runs_out_removes_its_keys_and_watches_see_it(
+    open_another: Open, ttl_s: float
+) -> None:
+    store, other = await open_another(), await open_another()
+    lease = await store.lease(ttl_s)
+    assert ttl_s <= lease.ttl_s <= ttl_s + 1
+    await store.put("leased", b"", lease=lease)
+    kept = await store.put("kept", b"")
+    async with contextlib.aclosing(other.watch("", kept.revision)) as batches:
+        begun = time.monotonic()
+        assert (await next_batch(batches)).changes == (Change("leased", None),)
+        assert lease.ttl_s - 0.2 < time.monotonic() - begun < lease.ttl_s + 1.5
+    assert await store.get("leased") is None
+    assert [entry.key for entry in (await other.list("")).entries] == ["kept"]
+    assert await lease.keep_alive() is False
+    with pytest.raises(Fenced):
+        await store.put("leased", b"", lease=lease)
+    await lease.revoke()
+
+
+async def test_a_lease_that_is_kept_alive_lives_on(store: Store, ttl_s: float) -> None:
+    lease = await store.lease(ttl_s)
+    await store.put("leased", b"", lease=lease)
+    for _ in range(3):
+        await asyncio.sleep(lease.ttl_s * 0.45)
+        assert await lease.keep_alive() is True
+    assert await store.get("leased") is not None
+
+
+async def test_revoking_a_lease_removes_its_keys_at_once(store: Store) -> None:
+    lease = await store.lease(60)
+    entry = await store.put("a/1", b"", lease=lease)
+    await store.put("a/2", b"", lease=lease)
+    await lease.revoke()
+    assert (await store.list("")).entries == ()
+    await lease.revoke()
+    assert await lease.keep_alive() is False
+    async with contextlib.aclosing(store.watch("a/", entry.revision)) as batches:
+        seen = await collect(batches, lambda change: change == Change("a/2", None))
+    assert Change("a/1", None) in seen
+
+
+async def test_a_key_is_under_the_lease_of_its_last_write(store: Store) -> None:
+    first, second = await store.lease(60), await store.lease(60)
+    await store.put("moved", b"", lease=first)
+    await store.put("moved", b"", lease=second)
+    await store.put("freed", b"", lease=first)
+    await store.put("freed", b"")
+    await first.revoke()
+    assert [entry.key for entry in (await store.list("")).entries] == ["freed", "moved"]
+    await second.revoke()
+    assert [entry.key for entry in (await store.list("")).entries] == ["freed"]
+
+
+async def test_a_removed_key_that_comes_back_is_under_no_lease(store: Store) -> None:
+    lease = await store.lease(60)
+    await store.put("a", b"", lease=lease)
+    await store.delete("a")
+    await store.put("a", b"")
+    await lease.revoke()
+    assert await store.get("a") is not None
+
+
+async def test_a_guard_ends_with_the_lease_of_its_key(store: Store) -> None:
+    lease = await store.lease(60)
+    claim = await store.put("claim", b"", lease=lease)
+    await lease.revoke()
+    with pytest.raises(Fenced):
+        await store.put("a", b"", guard=Guard("claim", claim.created))
+
+
+async def test_a_lease_of_another_store_is_refused(store: Store) -> None:
+    other = MemoryStore()
+    lease = await other.lease(60)
+    with pytest.raises(ValueError, match="another store"):
+        await store.put("a", b"", lease=lease)
+    await lease.revoke()
+
+
+async def test_a_cancelled_call_leaves_the_store_usable(store: Store) -> None:
+    calls = [asyncio.create_task(store.put(str(number), b"")) for number in range(20)]
+    await asyncio.sleep(0)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    entry = await store.put("after", b"")
+    assert await store.get("after") == entry

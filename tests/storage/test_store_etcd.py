@@ -1,0 +1,416 @@
+"""What only the store in etcd promises: outages, compaction, failover, TLS, authentication."""
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.storage import (
+    Batch,
+    Change,
+    Compacted,
+    Fenced,
+    StoreRefused,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage.etcd import EtcdStore
+from apidiscovery_service.storage.etcd_connection import EtcdOptions, load_rpc
+from certificates import Authority, KeyPair
+from etcd import EtcdServer
+
+RPC = load_rpc()
+USUAL = EtcdOptions()
+QUICK = EtcdOptions(connect_timeout_s=0.2, request_timeout_s=0.4)
+
+Connect = Callable[..., EtcdStore]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """Return what makes stores that are closed after the test."""
+    stores: list[EtcdStore] = []
+
+    def make(*endpoints: str, options: EtcdOptions = USUAL, prefix: str | None = None) -> EtcdStore:
+        store = EtcdStore(endpoints, prefix or uuid.uuid4().hex, options)
+        stores.append(store)
+        return store
+
+    yield make
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+def own_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
+    """Return an etcd that this test may kill."""
+    with EtcdServer(tmp_path / "etcd") as server:
+        yield server
+
+
+async def administrate(endpoint: str, *requests: tuple[str, Any]) -> None:
+    """Send requests that the store itself never does."""
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        stubs = (RPC.KVStub(channel), RPC.AuthStub(channel))
+        for method, request in requests:
+            (call,) = (getattr(stub, method) for stub in stubs if hasattr(stub, method))
+            await call(request)
+
+
+async def compact(endpoint: str, revision: int) -> None:
+    await administrate(endpoint, ("Compact", RPC.CompactionRequest(revision=revision)))
+
+
+async def next_changes(batches: AsyncGenerator[Batch]) -> tuple[Change, ...]:
+    async with asyncio.timeout(10):
+        return (await anext(batches)).changes
+
+
+async def until_available(call: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                await call()
+                return
+
+
+def refused_endpoint() -> str:
+    """Return an address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def test_keys_are_below_the_prefix_and_others_are_not_seen(
+    etcd: EtcdServer, connect: Connect
+) -> None:
+    name = uuid.uuid4().hex
+    store = connect(etcd.endpoint, prefix=name)
+    neighbour = connect(etcd.endpoint, prefix=f"{name}2")
+    parent = connect(etcd.endpoint, prefix=f"{name}/sub")
+    await store.put("sub/a", b"1")
+    await neighbour.put("a", b"2")
+    assert [entry.key for entry in (await store.list("")).entries] == ["sub/a"]
+    assert [entry.key for entry in (await parent.list("")).entries] == ["a"]
+
+
+async def test_a_watch_after_a_compacted_revision_must_list_again(
+    etcd: EtcdServer, connect: Connect
+) -> None:
+    store = connect(etcd.endpoint)
+    first = await store.put("a", b"1")
+    await store.put("a", b"2")
+    last = await store.put("a", b"3")
+    await compact(etcd.endpoint, last.revision)
+    async with contextlib.aclosing(store.watch("", first.revision)) as batches:
+        with pytest.raises(Compacted):
+            await next_changes(batches)
+    listing = await store.list("")
+    async with contextlib.aclosing(store.watch("", listing.revision)) as batches:
+        entry = await store.put("a", b"4")
+        assert await next_changes(batches) == (Change("a", entry),)
+
+
+async def test_a_listing_survives_a_compaction_between_its_pages(
+    etcd: EtcdServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apidiscovery_service.storage.etcd._PAGE", 2)
+    store = connect(etcd.endpoint)
+    for number in range(6):
+        await store.put(str(number), b"")
+
+    async def disturb() -> None:
+        for _ in range(10):
+            entry = await store.put("0", b"")
+            await compact(etcd.endpoint, entry.revision)
+
+    disturbing = asyncio.create_task(disturb())
+    while not disturbing.done():
+        assert len((await store.list("")).entries) == 6
+    await disturbing
+
+
+async def test_calls_fail_in_time_while_etcd_is_away_and_work_afterwards(
+    own_etcd: EtcdServer, connect: Connect
+) -> None:
+    store = connect(own_etcd.endpoint, options=QUICK)
+    kept = await store.put("kept", b"1")
+    lease = await store.lease(60)
+    own_etcd.kill()
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: store.get("kept"),
+        lambda: store.list(""),
+        lambda: store.put("a", b""),
+        lambda: store.delete("kept"),
+        lambda: store.lease(5),
+        lease.keep_alive,
+        lease.revoke,
+    ]
+    for call in calls:
+        begun = time.monotonic()
+        with pytest.raises(StoreUnavailable, match=own_etcd.endpoint):
+            await call()
+        assert time.monotonic() - begun < QUICK.request_timeout_s + 0.3
+    own_etcd.start()
+    await until_available(lambda: store.get("kept"))
+    assert await store.get("kept") == kept
+    assert await lease.keep_alive() is True
+
+
+async def test_calls_fail_in_time_while_etcd_hangs(own_etcd: EtcdServer, connect: Connect) -> None:
+    store = connect(own_etcd.endpoint, options=QUICK)
+    await store.put("a", b"")
+    own_etcd.pause()
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable, match=r"no answer within 0\.4 s"):
+        await store.get("a")
+    assert time.monotonic() - begun < 0.9
+    own_etcd.resume()
+    await until_available(lambda: store.get("a"))
+
+
+async def test_a_watch_goes_on_after_etcd_was_killed(
+    own_etcd: EtcdServer, connect: Connect
+) -> None:
+    store, writer = (connect(own_etcd.endpoint, prefix="same") for _ in range(2))
+    first = await store.put("a", b"1")
+    async with contextlib.aclosing(store.watch("", first.revision)) as batches:
+        for round_ in range(2):
+            reading = asyncio.create_task(next_changes(batches))
+            await asyncio.sleep(0.1)
+            own_etcd.kill()
+            await asyncio.to_thread(own_etcd.start)
+            # Written perhaps before the watch is back: it must not be missed.
+            entry = None
+            while entry is None:
+                with contextlib.suppress(StoreUnavailable):
+                    entry = await writer.put("a", str(round_).encode())
+            assert await reading == (Change("a", entry),)
+
+
+async def test_a_compaction_while_etcd_was_away_is_told(
+    own_etcd: EtcdServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time to compact before the watch is back.
+    monkeypatch.setattr("apidiscovery_service.storage.etcd._PAUSE_S", 1.0)
+    store, other = connect(own_etcd.endpoint), connect(own_etcd.endpoint)
+    first = await store.put("a", b"1")
+    async with contextlib.aclosing(store.watch("", first.revision)) as batches:
+        reading = asyncio.create_task(next_changes(batches))
+        await asyncio.sleep(0.1)
+        own_etcd.kill()
+        await asyncio.to_thread(own_etcd.start)
+        await until_available(lambda: other.put("b", b""))
+        await other.put("b", b"")
+        last = await other.put("b", b"")
+        await compact(own_etcd.endpoint, last.revision)
+        with pytest.raises(Compacted):
+            await reading
+
+
+async def test_an_etcd_that_was_put_back_to_a_backup_is_told(
+    own_etcd: EtcdServer, connect: Connect, tmp_path: Path
+) -> None:
+    store = connect(own_etcd.endpoint)
+    await store.put("a", b"")
+    own_etcd.kill()
+    shutil.copytree(tmp_path / "etcd" / "data", tmp_path / "backup")
+    own_etcd.start()
+    await until_available(lambda: store.put("a", b""))
+    for _ in range(5):
+        await store.put("a", b"")
+    last = await store.put("a", b"")
+    async with contextlib.aclosing(store.watch("", last.revision)) as batches:
+        reading = asyncio.create_task(next_changes(batches))
+        await asyncio.sleep(0.1)
+        own_etcd.kill()
+        shutil.rmtree(tmp_path / "etcd" / "data")
+        shutil.copytree(tmp_path / "backup", tmp_path / "etcd" / "data")
+        await asyncio.to_thread(own_etcd.start)
+        with pytest.raises(Compacted, match="not known, etcd is at"):
+            await reading
+
+
+async def test_a_lease_that_ran_out_while_etcd_was_not_reached_is_lost(
+    own_etcd: EtcdServer, connect: Connect
+) -> None:
+    store = connect(own_etcd.endpoint, options=QUICK)
+    lease = await store.lease(1)
+    await store.put("leased", b"", lease=lease)
+    own_etcd.pause()
+    with pytest.raises(StoreUnavailable):
+        await lease.keep_alive()
+    await asyncio.sleep(lease.ttl_s)
+    own_etcd.resume()
+    await until_available(lease.keep_alive)
+    assert await lease.keep_alive() is False
+    assert await store.get("leased") is None
+    with pytest.raises(Fenced):
+        await store.put("leased", b"", lease=lease)
+
+
+async def test_the_next_endpoint_takes_over(etcd: EtcdServer, connect: Connect) -> None:
+    store = connect(refused_endpoint(), etcd.endpoint)
+    entry = await store.put("a", b"1")
+    assert await store.get("a") == entry
+
+
+async def test_an_endpoint_that_hangs_is_left(
+    own_etcd: EtcdServer, etcd: EtcdServer, connect: Connect
+) -> None:
+    store = connect(own_etcd.endpoint, etcd.endpoint, options=QUICK)
+    await store.get("a")
+    own_etcd.pause()
+    with pytest.raises(StoreUnavailable, match=own_etcd.endpoint):
+        await store.get("a")
+    assert await store.get("a") is None
+    own_etcd.resume()
+
+
+async def test_a_store_may_be_opened_before_its_etcd_is_there(
+    tmp_path: Path, connect: Connect
+) -> None:
+    server = EtcdServer(tmp_path / "etcd")
+    store = connect(server.endpoint, options=QUICK)
+    with pytest.raises(StoreUnavailable, match="cannot be connected to"):
+        await store.get("a")
+    with server:
+        await until_available(lambda: store.put("a", b""))
+
+
+class Pki:
+    """The files of an etcd with TLS, and of its clients; `renew` exchanges all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.ca, self.cert, self.key = (folder / name for name in ("ca", "cert", "key"))
+        self.client_cert, self.client_key = folder / "client-cert", folder / "client-key"
+        self.renew()
+
+    @property
+    def flags(self) -> list[str]:
+        return [
+            f"--cert-file={self.cert}",
+            f"--key-file={self.key}",
+            f"--trusted-ca-file={self.ca}",
+            "--client-cert-auth",
+        ]
+
+    def options(self, *, with_client: bool = True) -> EtcdOptions:
+        return EtcdOptions(
+            ca_file=self.ca,
+            cert_file=self.client_cert if with_client else None,
+            key_file=self.client_key if with_client else None,
+            connect_timeout_s=0.5,
+        )
+
+    def renew(self) -> None:
+        authority = Authority(self._folder / uuid.uuid4().hex)
+        shutil.copy(authority.ca_file, self.ca)
+        self._copy(authority.server(["127.0.0.1"]), self.cert, self.key)
+        self._copy(authority.client("apidiscovery", []), self.client_cert, self.client_key)
+
+    def _copy(self, pair: KeyPair, cert: Path, key: Path) -> None:
+        shutil.copy(pair.cert_file, cert)
+        shutil.copy(pair.key_file, key)
+
+
+async def test_tls_with_a_client_certificate_which_may_be_renewed(
+    tmp_path: Path, connect: Connect
+) -> None:
+    pki = Pki(tmp_path)
+    with EtcdServer(tmp_path / "etcd", pki.flags, scheme="https") as server:
+        store = connect(server.endpoint, options=pki.options())
+        entry = await store.put("a", b"1")
+        stranger = Authority(tmp_path / "stranger")
+        for options in (
+            pki.options(with_client=False),
+            EtcdOptions(ca_file=stranger.ca_file, connect_timeout_s=0.3),
+            QUICK,
+        ):
+            with pytest.raises(StoreUnavailable):
+                await connect(server.endpoint, options=options).get("a")
+        server.kill()
+        pki.renew()
+        server.start()
+        await until_available(lambda: store.get("a"))
+        assert await store.get("a") == entry
+
+
+def users(password: str) -> list[tuple[str, Any]]:
+    """Return requests that switch authentication on: root, and a user of the prefix `mine`."""
+    permission = RPC.Permission(permType="READWRITE", key=b"mine/", range_end=b"mine0")
+    return [
+        ("UserAdd", RPC.AuthUserAddRequest(name="root", password="root")),  # noqa: S106 - of this test
+        ("RoleAdd", RPC.AuthRoleAddRequest(name="root")),
+        ("UserGrantRole", RPC.AuthUserGrantRoleRequest(user="root", role="root")),
+        ("UserAdd", RPC.AuthUserAddRequest(name="server", password=password)),
+        ("RoleAdd", RPC.AuthRoleAddRequest(name="servers")),
+        (
+            "RoleGrantPermission",
+            RPC.AuthRoleGrantPermissionRequest(name="servers", perm=permission),
+        ),
+        ("UserGrantRole", RPC.AuthUserGrantRoleRequest(user="server", role="servers")),
+        ("AuthEnable", RPC.AuthEnableRequest()),
+    ]
+
+
+async def test_users_with_passwords(own_etcd: EtcdServer, connect: Connect, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("s3cret\n", encoding="utf-8")
+    options = EtcdOptions(user="server", password_file=file)
+    store = connect(own_etcd.endpoint, options=options, prefix="mine")
+    await store.put("before", b"authentication is enabled")
+    await administrate(own_etcd.endpoint, *users("s3cret"))
+
+    # Its token is renewed by itself, also when etcd has forgotten it.
+    entry = await store.put("a", b"1", lease=await store.lease(60))
+    async with contextlib.aclosing(store.watch("", entry.revision)) as batches:
+        reading = asyncio.create_task(next_changes(batches))
+        await asyncio.sleep(0.1)
+        own_etcd.kill()
+        await asyncio.to_thread(own_etcd.start)
+        await until_available(lambda: store.get("a"))
+        second = await store.put("a", b"2")
+        assert await reading == (Change("a", second),)
+
+    elsewhere = connect(own_etcd.endpoint, options=options, prefix="others")
+    with pytest.raises(StoreRefused, match="permission denied"):
+        await elsewhere.put("a", b"")
+    async with contextlib.aclosing(elsewhere.watch("", 1)) as batches:
+        with pytest.raises(StoreRefused, match="permission denied"):
+            await next_changes(batches)
+    with pytest.raises(StoreRefused, match="user name is empty"):
+        await connect(own_etcd.endpoint, prefix="mine").get("a")
+    file.write_text("wr0ng", encoding="utf-8")
+    with pytest.raises(StoreRefused, match="authentication failed") as caught:
+        await connect(own_etcd.endpoint, options=options, prefix="mine").get("a")
+    assert "wr0ng" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param({"cert_file": "a"}, "a client certificate needs its key", id="no key"),
+        pytest.param({"user": "me"}, "a user needs a password file", id="no password"),
+        pytest.param({"ca_file": "absent"}, "absent: cannot be read: No such file", id="absent"),
+        pytest.param({"ca_file": "text"}, "text: not a usable certificate", id="not PEM"),
+    ],
+)
+def test_wrong_options_are_told(
+    fields: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("no certificate", encoding="utf-8")
+    values: dict[str, Any] = {
+        name: value if name == "user" else Path(value) for name, value in fields.items()
+    }
+    with pytest.raises(InvalidConfiguration, match=message):
+        EtcdOptions(**values).check()

@@ -1,0 +1,118 @@
+"""A real etcd for tests, which can be killed and comes back with its data at the same address."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools import find_tool
+
+_START_S = 20.0
+
+
+class EtcdServer:
+    """One server; `with EtcdServer(folder) as etcd:` starts and stops it.
+
+    Its heartbeat is fast, so that it leads within a fraction of a second and grants leases of one
+    second; one that has run out is ended up to half a second later.
+
+    Args:
+        folder: Where its data and its log go.
+        flags: More flags of etcd, such as those for TLS.
+        scheme: `https` with TLS.
+
+    Attributes:
+        endpoint: HOST:PORT for clients.
+    """
+
+    def __init__(self, folder: Path, flags: Sequence[str] = (), scheme: str = "http") -> None:
+        client, peer, self._health_port = _free_ports(3)
+        self.endpoint = f"127.0.0.1:{client}"
+        self.flags = tuple(flags)
+        self._folder = folder
+        self._client_url = f"{scheme}://{self.endpoint}"
+        self._peer_url = f"http://127.0.0.1:{peer}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it, again after it was killed, and return when it answers."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "etcd.log").open("ab") as log:
+            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)  # noqa: S603 - our own arguments
+        deadline = time.monotonic() + _START_S
+        while not self._is_healthy():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError((self._folder / "etcd.log").read_text(encoding="utf-8"))
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it at once, as kill -9 does; nothing when it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Let it hang: connections stay, nothing is answered, and time goes on for leases."""
+        os.kill(self._pid(), signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._pid(), signal.SIGCONT)
+
+    def _pid(self) -> int:
+        if self._process is None:
+            raise AssertionError("etcd does not run")
+        return self._process.pid
+
+    def _command(self) -> list[str]:
+        return [
+            find_tool("etcd"),
+            "--name=only",
+            f"--data-dir={self._folder / 'data'}",
+            f"--listen-client-urls={self._client_url}",
+            f"--advertise-client-urls={self._client_url}",
+            f"--listen-peer-urls={self._peer_url}",
+            f"--initial-advertise-peer-urls={self._peer_url}",
+            f"--initial-cluster=only={self._peer_url}",
+            f"--listen-metrics-urls=http://127.0.0.1:{self._health_port}",
+            "--heartbeat-interval=10",
+            "--election-timeout=100",
+            "--log-level=error",
+            *self.flags,
+        ]
+
+    def _is_healthy(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._health_port, timeout=2)
+        try:
+            connection.request("GET", "/health")
+            return b'"true"' in connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in held]
+    for listener in held:
+        listener.close()
+    return ports

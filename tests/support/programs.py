@@ -1,0 +1,84 @@
+"""The programs that people run against a server, each as a process of its own."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from command_line import Outcome
+from server import COMMAND, environment
+
+from tools import find_tool
+
+_LIMIT_S = 30.0
+
+
+def apidiscovery(
+    folder: Path, grpc: str, *args: str, env: Mapping[str, str] | None = None
+) -> Outcome:
+    """Return what `apidiscovery ARGS` gives with a server; relative paths are those of a folder."""
+    command = [str(COMMAND), *args, "--grpc-server", grpc]
+    return _run(folder, command, env)
+
+
+def kubectl(folder: Path, *args: str) -> Outcome:
+    """Return what `kubectl ARGS` gives; what it caches is in a folder."""
+    return _run(folder, [find_tool("kubectl"), "--cache-dir", str(folder / "cache"), *args])
+
+
+def curl(folder: Path, *args: str) -> Outcome:
+    """Return what `curl ARGS` gives."""
+    return _run(folder, [find_tool("curl"), "--silent", "--show-error", *args])
+
+
+def _run(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = None) -> Outcome:
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        command,
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(folder, env),
+        cwd=folder,
+        timeout=_LIMIT_S,
+        text=True,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def beginning(folder: Path, *flags: str) -> Generator[tuple["subprocess.Popen[bytes]", Path]]:
+    """Run `apidiscovery serve FLAGS` without waiting until it is ready.
+
+    Yields:
+        The process, and the file with what it writes.
+    """
+    log = folder / "stderr"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(  # noqa: S603 - our own arguments
+            [str(COMMAND), "serve", *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            env=environment(folder),
+            cwd=folder,
+        )
+    try:
+        yield process, log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def unprivileged(folder: Path, *args: str) -> Outcome:
+    """Return what `apidiscovery ARGS` gives to somebody whom permissions of files hold for."""
+    is_root = os.geteuid() == 0
+    before = [find_tool("setpriv"), "--bounding-set", "-all", "--"] if is_root else []
+    return _run(folder, [*before, str(COMMAND), *args])

@@ -1,0 +1,123 @@
+"""RegistryService in this process, over a store, with everything that follows it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc.aio
+from apidiscovery.service.v1 import registry_pb2_grpc
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.feature_gates import FeatureGates
+from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
+from apidiscovery_service.grpc_api.registry_service import Access, RegistryService
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.declarations import Declarations
+from apidiscovery_service.sources.registrations import Registrations
+from apidiscovery_service.storage import Guard, Store
+from apidiscovery_service.storage.memory import MemoryStore
+
+
+@dataclass
+class Replica:
+    """What one replica consists of.
+
+    Attributes:
+        follow: Whether it follows the store.
+    """
+
+    store: Store = field(default_factory=MemoryStore)
+    registry: Registry = field(default_factory=Registry)
+    declarations: Declarations = field(init=False)
+    registrations: Registrations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.declarations = Declarations(self.registry)
+        self.registrations = Registrations(self.store, self.declarations)
+
+    def served(self) -> dict[str, dict[str, str]]:
+        """Return the freshness of each version by group."""
+        snapshot = self.registry.snapshot
+        groups = (*snapshot.core.groups, *snapshot.named.groups)
+        return {
+            published.group.name: {v.version: v.freshness for v in published.group.versions}
+            for published in groups
+        }
+
+
+@asynccontextmanager
+async def following(*replicas: Replica) -> AsyncGenerator[Sequence[Replica]]:
+    """Load replicas and have them follow their store."""
+    for replica in replicas:
+        await replica.registrations.load()
+    tasks = [asyncio.create_task(replica.registrations.follow()) for replica in replicas]
+    try:
+        yield replicas
+    finally:
+        await _end(tasks)
+
+
+@asynccontextmanager
+async def expiring(replica: Replica) -> AsyncGenerator[Guard]:
+    """Have a replica look after owners, as one that holds the claim to that."""
+    entry = await replica.store.put("claims/owners", b"one")
+    guard = Guard(entry.key, entry.created)
+    task = asyncio.create_task(replica.registrations.expire_owners(guard))
+    try:
+        yield guard
+    finally:
+        await _end([task])
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(ended, asyncio.CancelledError), ended
+
+
+@dataclass
+class Served:
+    """A server of RegistryService, and what is behind it."""
+
+    replica: Replica
+    metrics: Metrics
+    server: GrpcServer
+    port: int = 0
+    ready: bool = True
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def serving(
+    store: Store | None = None, access: Access | None = None
+) -> AsyncGenerator[Served]:
+    """Serve DiscoveryService and RegistryService."""
+    replica = Replica(store or MemoryStore())
+    metrics = Metrics()
+    registry = replica.registry
+    discovery = DiscoveryService(
+        registry, CurrentEncoding(registry), FeatureGates.parse(""), metrics
+    )
+    served: Served
+    service = RegistryService(replica.registrations, metrics, access, ready=lambda: served.ready)
+    server = GrpcServer(discovery, services=[service])
+    served = Served(replica, metrics, server)
+    async with following(replica):
+        served.port = await server.start("127.0.0.1:0")
+        await server.set_ready()
+        try:
+            yield served
+        finally:
+            await server.stop(0)
+
+
+@asynccontextmanager
+async def stub_of(served: Served) -> AsyncGenerator["registry_pb2_grpc.RegistryServiceAsyncStub"]:
+    """Connect with grpcio's stub."""
+    async with grpc.aio.insecure_channel(served.target) as channel:
+        yield registry_pb2_grpc.RegistryServiceStub(channel)

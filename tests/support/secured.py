@@ -1,0 +1,170 @@
+"""HTTP and gRPC behind the TLS front, in this process, with certificates and tokens."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import httpx2
+from apidiscovery_service.access import Grant, Role
+from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.peers import Peers
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.feature_gates import FeatureGates
+from apidiscovery_service.grpc_api import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.health import Checks
+from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.tls_front import (
+    Certificates,
+    FrontMetrics,
+    TlsFront,
+    TokenFile,
+    follow,
+)
+from certificates import Authority, KeyPair
+
+# By user; what no log, error, metric or repr may ever show.
+TOKENS = {
+    "rita": "token-of-rita",
+    "paul": "token-of-paul",
+    "ada": "token-of-ada",
+    "nemo": "token-of-nemo",
+}
+
+# Reading comes with a group, publishing is for the groups below example.com, nemo has nothing.
+GRANTS = (
+    Grant(Role.READER, groups=frozenset({"readers"})),
+    Grant(Role.PUBLISHER, users=frozenset({"paul"}), api_groups=("*.example.com",)),
+    Grant(Role.ADMIN, users=frozenset({"ada"})),
+)
+
+
+@dataclass
+class Secured:
+    """Running servers and what is behind them."""
+
+    folder: Path
+    authority: Authority
+    pair: KeyPair
+    token_file: Path
+    access: Access
+    registry: Registry
+    metrics: Metrics
+    certificates: Certificates
+    tokens: TokenFile
+    http_front: TlsFront
+    grpc_front: TlsFront
+    http_backend: int
+    grpc_backend: int
+
+    def tls(self, client: KeyPair | None = None) -> ssl.SSLContext:
+        """Return what a client needs that trusts the server."""
+        context = ssl.create_default_context(cafile=self.authority.ca_file)
+        if client:
+            context.load_cert_chain(*client)
+        return context
+
+    def client(
+        self, user: str = "", *, certificate: KeyPair | None = None, http2: bool = False
+    ) -> httpx2.AsyncClient:
+        """Return a client with a user's token or certificate, or with neither."""
+        return httpx2.AsyncClient(
+            base_url=f"https://127.0.0.1:{self.http_front.port}",
+            verify=self.tls(certificate),
+            http1=not http2,
+            http2=http2,
+            headers=bearer(user),
+            trust_env=False,
+        )
+
+    def channel(self, certificate: KeyPair | None = None) -> grpc.aio.Channel:
+        """Return a channel, with a certificate or without."""
+        files = [file.read_bytes() for file in certificate] if certificate else [None, None]
+        credentials = grpc.ssl_channel_credentials(
+            self.authority.ca_file.read_bytes(), files[1], files[0]
+        )
+        return grpc.aio.secure_channel(f"127.0.0.1:{self.grpc_front.port}", credentials)
+
+    def write_tokens(self, users: Sequence[str]) -> None:
+        write_tokens(self.token_file, users)
+
+
+def bearer(user: str) -> dict[str, str]:
+    """Return the header that brings a user's token."""
+    return {"authorization": f"Bearer {TOKENS[user]}"} if user else {}
+
+
+def write_tokens(file: Path, users: Sequence[str]) -> None:
+    """Write a token file; `rita` is one of the readers."""
+    lines = [
+        f'{TOKENS[user]},{user},{number},"{"readers" if user == "rita" else ""}"\n'
+        for number, user in enumerate(users)
+    ]
+    file.write_text("".join(lines))
+
+
+@asynccontextmanager
+async def secured(
+    folder: Path,
+    *,
+    grants: Sequence[Grant] = GRANTS,
+    limits: Limits | None = None,
+    host: str = "127.0.0.1",
+) -> AsyncGenerator[Secured]:
+    """Serve the built-in catalogue to whom the grants name."""
+    authority = Authority(folder / "ca")
+    pair = authority.server(["127.0.0.1", "::1", "localhost"])
+    token_file = folder / "tokens.csv"
+    write_tokens(token_file, tuple(TOKENS))
+    metrics, counts, registry, peers = Metrics(), FrontMetrics(), Registry(), Peers()
+    metrics.register(counts)
+    registry.publish(kubernetes_catalog())
+    encoding = CurrentEncoding(registry)
+    certificates = Certificates(*pair, authority.ca_file, counts)
+    tokens = TokenFile(token_file, metrics=counts)
+    access = Access(grants, tokens.value, peers, limits)
+    tokens.use = access.use_tokens
+    checks = Checks()
+    checks.add("ping", lambda: None)
+    checks.add_warnings(certificates.warnings)
+    checks.add_warnings(tokens.warnings)
+    http = HttpServer(Gateway(encoding, Site(checks, metrics), access=access), "127.0.0.1", 0)
+    rpc = GrpcServer(
+        DiscoveryService(registry, encoding, FeatureGates(), metrics),
+        [AdmissionInterceptor(access, metrics)],
+    )
+    grpc_port = await rpc.start("127.0.0.1:0")
+    await rpc.set_ready()
+    fronts = [
+        TlsFront(
+            name,
+            host,
+            0,
+            certificates=certificates,
+            peers=peers,
+            limits=access.limits,
+            metrics=counts,
+        )
+        for name in ("http", "grpc")
+    ]
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(http.serve())
+        tasks.create_task(fronts[0].serve(http.port))
+        tasks.create_task(fronts[1].serve(grpc_port))
+        following = tasks.create_task(follow(certificates, tokens))
+        try:
+            yield Secured(
+                *(folder, authority, pair, token_file, access, registry, metrics),
+                *(certificates, tokens, fronts[0], fronts[1], http.port, grpc_port),
+            )
+        finally:
+            following.cancel()
+            await asyncio.gather(http.stop(0.2), rpc.stop(0.2), *(f.stop(0.2) for f in fronts))

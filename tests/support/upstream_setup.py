@@ -1,0 +1,300 @@
+"""Upstreams in the event loop of a test: spec, store, claims, registry."""
+
+import asyncio
+import io
+import json
+import ssl
+import tarfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+import httpx2
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.model import Group, Version
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.api_service import ApiService, ServiceReference
+from apidiscovery_service.sources.upstreams.fetch import Exchange
+from apidiscovery_service.sources.upstreams.follower import Upstreams
+from apidiscovery_service.sources.upstreams.known import Known, Root
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.rounds import Rounds
+from apidiscovery_service.sources.upstreams.services import ServiceSettings
+from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
+from apidiscovery_service.storage import Store
+from apidiscovery_service.storage.claims import Claims
+from misbehaving_server import Reply
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "legacy-clusters"
+
+QUICK = Timing(poll_s=0.05, first_retry_s=0.02, last_retry_s=0.05)
+TIGHT = Limits(exchange_s=0.4)
+
+
+class PlainEndpoint:
+    """A server without TLS settings and credentials."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client: httpx2.AsyncClient | None = None
+
+    def client(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            # Loading authorities that are not needed takes long.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._client = httpx2.AsyncClient(timeout=None, trust_env=False, verify=context)
+        return self._client
+
+    async def headers(self) -> dict[str, str]:
+        return {}
+
+    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
+        """Do nothing: there are none."""
+
+    def describe(self) -> str:
+        return self.url
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client:
+            await client.aclose()
+
+
+def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
+    """Return the spec of a server that is polled all the time."""
+    defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT, "core_paths": ()}
+    return UpstreamSpec(name, PlainEndpoint(url), **{**defaults, **fields})  # type: ignore[arg-type] # fields are UpstreamSpec's
+
+
+class DeclaredServices:
+    """APIServices that a test changes."""
+
+    def __init__(self, *services: ApiService) -> None:
+        self._listeners: list[Callable[[], None]] = []
+        self.api_services = {service.name: service for service in services}
+
+    def on_api_services(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def set(self, *services: ApiService) -> None:
+        self.api_services = {service.name: service for service in services}
+        for listener in self._listeners:
+            listener()
+
+
+def api_service(
+    group: str = "remote.example.com", version: str = "v1", service: str = "remote"
+) -> ApiService:
+    """Return the APIService of CONTRACT's fixture."""
+    reference = ServiceReference("default", service, 443)
+    return ApiService(f"{version}.{group}", group, version, 2000, 20, b"{}", reference)
+
+
+@dataclass
+class Running:
+    """Upstreams that are followed and polled."""
+
+    registry: Registry
+    upstreams: Upstreams
+    metrics: Metrics
+    declarations: DeclaredServices = field(default_factory=DeclaredServices)
+
+    def group(self, name: str) -> Group | None:
+        document = self.registry.snapshot.named if name else self.registry.snapshot.core
+        published = document.by_name.get(name)
+        return published.group if published else None
+
+    def version(self, group: str, version: str = "v1") -> Version | None:
+        found = self.group(group)
+        return next((v for v in found.versions if v.version == version), None) if found else None
+
+    def freshness(self, group: str, version: str = "v1") -> str:
+        found = self.version(group, version)
+        return found.freshness if found else ""
+
+    def state(self, source: str = "upstream:east") -> str:
+        return {s.name: str(s.state) for s in self.upstreams.states()}.get(source, "")
+
+    def error(self, source: str = "upstream:east") -> str:
+        return {s.name: s.error for s in self.upstreams.states()}[source]
+
+
+class Asking:
+    """Rounds with one upstream, without a store."""
+
+    def __init__(self, spec: UpstreamSpec, wanted: frozenset[GroupVersion] = frozenset()) -> None:
+        self.received = 0
+        self._spec = spec
+        self._threads = ThreadPoolExecutor(1)
+        self._rounds = Rounds(spec, Exchange(spec, self._threads, self._count), lambda: wanted)
+        self.known = Known(7, tuple(Root(path, core) for path, core in spec.paths))
+
+    def _count(self, number: int) -> None:
+        self.received += number
+
+    async def round(self) -> Root:
+        """Ask once more; return what is known of the last path."""
+        self.known = await self._rounds.round(self.known)
+        return self.known.roots[-1]
+
+    async def close(self) -> None:
+        await self._spec.endpoint.aclose()
+        self._threads.shutdown()
+
+
+class Ask(Protocol):
+    """Makes rounds that are ended with the test."""
+
+    def __call__(
+        self, spec: UpstreamSpec, wanted: frozenset[GroupVersion] = frozenset()
+    ) -> Asking: ...
+
+
+@asynccontextmanager
+async def running(
+    store: Store,
+    *specs: UpstreamSpec,
+    services: Sequence[ApiService] = (),
+    settings: ServiceSettings | None = None,
+    polls: bool = True,
+    grace_s: float = 0.3,
+) -> AsyncGenerator[Running]:
+    """Load and follow upstreams, and poll them unless told not to."""
+    registry, metrics, declarations = Registry(), Metrics(), DeclaredServices(*services)
+    claims = Claims(store, "test", 1.0, pause_s=0.02)
+    upstreams = Upstreams(
+        store,
+        registry,
+        declarations,
+        claims,
+        metrics,
+        specs=specs,
+        services=settings,
+        grace_s=grace_s,
+    )
+    await upstreams.load()
+    tasks = [asyncio.create_task(upstreams.follow())]
+    if polls:
+        tasks.append(asyncio.create_task(claims.run()))
+    try:
+        yield Running(registry, upstreams, metrics, declarations)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        upstreams.close()
+
+
+def service_settings(url: str, **fields: object) -> ServiceSettings:
+    """Return settings with which the service of `api_service` is at a URL."""
+    defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT}
+    return ServiceSettings({"default/remote": url}, **{**defaults, **fields})  # type: ignore[arg-type] # fields are ServiceSettings'
+
+
+async def until(look: Callable[[], object], what: str, within_s: float = 5.0) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + within_s
+    while not look():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        await asyncio.sleep(0.005)
+
+
+async def until_so(look: Callable[[], Awaitable[bool]], what: str, within_s: float = 5.0) -> None:
+    """Wait until something that has to be asked for is so."""
+    deadline = time.monotonic() + within_s
+    while not await look():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        await asyncio.sleep(0.005)
+
+
+# --------------------------------------------------------------------------------------------------
+# Documents.
+
+
+def item(group: str, *versions: str, resource: str = "widgets") -> dict[str, object]:
+    """Return a group of an aggregated document."""
+    return {
+        "metadata": {"name": group} if group else {},
+        "versions": [
+            {"version": v, "resources": [resource_item(resource)], "freshness": "Current"}
+            for v in versions or ("v1",)
+        ],
+    }
+
+
+def resource_item(name: str) -> dict[str, object]:
+    kind = {"group": "", "version": "", "kind": name.title()}
+    verbs = ["get", "list"]
+    return {
+        "resource": name,
+        "responseKind": kind,
+        "scope": "Cluster",
+        "singularResource": "",
+        "verbs": verbs,
+    }
+
+
+def resource_list(group_version: str, *names: str) -> dict[str, object]:
+    """Return an APIResourceList."""
+    resources = [
+        {"name": n, "singularName": "", "namespaced": False, "kind": n.title(), "verbs": ["get"]}
+        for n in names
+    ]
+    return {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
+
+
+def group_list(*group_versions: str) -> dict[str, object]:
+    """Return an APIGroupList."""
+    groups: dict[str, list[dict[str, str]]] = {}
+    for name in group_versions:
+        group, _, version = name.rpartition("/")
+        groups.setdefault(group, []).append({"groupVersion": name, "version": version})
+    listed = [
+        {"name": group, "versions": versions, "preferredVersion": versions[0]}
+        for group, versions in groups.items()
+    ]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+
+
+@cache
+def _archive(name: str) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO((GOLDEN / name).read_bytes())) as archive:
+        files = [member for member in archive if member.isfile()]
+        return {
+            member.name.removeprefix("./"): opened.read()
+            for member in files
+            if (opened := archive.extractfile(member))
+        }
+
+
+def recorded_cluster(name: str) -> dict[str, Reply]:
+    """Return what an old cluster answers, by path."""
+    folder = GOLDEN / name
+    files = {str(f.relative_to(GOLDEN)): f.read_bytes() for f in folder.rglob("index.json")}
+    files = files or _archive("recorded.tar.xz")
+    return {
+        path.removeprefix(name).removesuffix("/index.json"): Reply(body)
+        for path, body in files.items()
+        if path.startswith(f"{name}/")
+    }
+
+
+def converted_cluster(name: str) -> dict[str, dict[str, object]]:
+    """Return the version entries that the reference made, by `group/version`."""
+    return {
+        path.removeprefix(f"{name}/").removesuffix(".json").partition("__")[2].replace("__", "/"): (
+            cast("dict[str, object]", json.loads(body))
+        )
+        for path, body in _archive("converted.tar.xz").items()
+        if path.startswith(f"{name}/")
+    }
+
+
+CLUSTERS = ("kubernetes-v1.7.0", "kubernetes-v1.15.0", "openshift-v4.1.0-rc.3")

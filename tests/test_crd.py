@@ -1,0 +1,320 @@
+"""CustomResourceDefinitions as documents: what is read, and what is said of wrong ones."""
+
+import json
+from typing import Any
+
+import pytest
+from apidiscovery_service.sources.crd import read_crd
+from apidiscovery_service.sources.crd_model import Condition, CrdVersion, Names, StatedStatus
+from apidiscovery_service.sources.discovery_list import InvalidField, Node
+from crd_manifests import CRONTABS, crd, edited, simple, told
+
+LABEL = "a DNS-1035 label must consist of"
+WEBHOOK = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {"service": {"namespace": "a", "name": "b", "path": "/c", "port": 8443}},
+        "conversionReviewVersions": ["v2", "v1"],
+    },
+}
+
+
+def test_what_decides_discovery_is_read_and_what_is_left_out_filled_in() -> None:
+    read = crd(CRONTABS)
+    assert (read.name, read.group) == ("crontabs.stable.example.com", "stable.example.com")
+    assert read.scope == "Namespaced"
+    assert read.names == Names("crontabs", "crontab", "CronTab", "CronTabList", ("ct",), ("all",))
+    assert read.versions == (
+        CrdVersion("v1", served=True, storage=True, status=True, scale=True),
+        CrdVersion("v1beta1", served=True, storage=False),
+        CrdVersion("v2alpha1", served=False, storage=False),
+    )
+    assert (read.created, read.terminating, read.finalizers, read.stated) == ("", False, (), None)
+
+
+def test_names_that_are_given_are_not_filled_in() -> None:
+    read = crd(simple("geese", kind="Goose", singular="bird", listKind="Flock"))
+    assert read.names == Names("geese", "bird", "Goose", "Flock")
+
+
+def test_metadata_tells_when_it_was_created_and_whether_it_goes() -> None:
+    document = edited(CRONTABS, "metadata.creationTimestamp", "2026-01-02T03:04:05Z")
+    document["metadata"] |= {"deletionTimestamp": "2026-02-02T03:04:05Z", "finalizers": ["a/b"]}
+    read = crd(document)
+    assert (read.created, read.terminating) == ("2026-01-02T03:04:05Z", True)
+    assert read.finalizers == ("a/b",)
+
+
+def test_nothing_of_the_document_is_lost() -> None:
+    schema = {"z": {"maximum": 1.5, "minimum": 2**63, "x": None, "a": [True, "é<"]}, "b": 1}
+    document = edited(CRONTABS, "spec.versions[0].schema.openAPIV3Schema", schema)
+    assert crd(document).document.decode() == json.dumps(
+        document, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def test_field_names_in_schemas_may_be_anything_that_yaml_has() -> None:
+    document = edited(CRONTABS, "spec.versions[0].schema.openAPIV3Schema", {"enum": {1: 2}})
+    assert b'{"enum":{"1":2}}' in crd(document).document
+
+
+def test_a_status_is_read() -> None:
+    condition = {"type": "Established", "status": "True", "lastTransitionTime": "t"}
+    names = {"plural": "crontabs", "kind": "CronTab", "shortNames": ["c"]}
+    status = {"conditions": [condition], "acceptedNames": names, "storedVersions": ["v1"]}
+    assert crd({**CRONTABS, "status": status}).stated == StatedStatus(
+        Names("crontabs", "", "CronTab", "", ("c",)),
+        (Condition("Established", "True", since="t"),),
+        ("v1",),
+    )
+
+
+def test_the_empty_status_of_generated_manifests_is_none() -> None:
+    names = {"kind": "", "plural": ""}
+    status: dict[str, Any] = {"acceptedNames": names, "conditions": [], "storedVersions": []}
+    assert crd({**CRONTABS, "status": status}).stated is None
+
+
+def test_a_webhook_that_converts_is_understood() -> None:
+    assert crd(edited(CRONTABS, "spec.conversion", WEBHOOK)).name
+
+
+WRONG: list[tuple[str, object, str]] = [
+    ("spec", ..., "spec: Required value"),
+    ("spec", [], "spec: want an object, got a list"),
+    ("metadata.name", ..., "metadata.name: Required value: name or generateName is required"),
+    (
+        "metadata.name",
+        "crons.stable.example.com",
+        ('metadata.name: Invalid value: "crons.stable.example.com": '
+        'must be spec.names.plural+"."+spec.group'),
+    ),
+    ("spec.group", ..., "spec.group: Required value"),
+    ("spec.group", "A.example", 'spec.group: Invalid value: "A.example": a lowercase RFC 1123'),
+    ("spec.group", "a", 'spec.group: Invalid value: "a": should be a domain with at least one dot'),
+    ("spec.group", 1, "spec.group: want a string, got int 1"),
+    ("spec.scope", ..., "spec.scope: Required value"),
+    (
+        "spec.scope",
+        "x",
+        'spec.scope: Unsupported value: "x": supported values: "Cluster", "Namespaced"',
+    ),
+    ("spec.names", ..., "spec.names: Required value"),
+    ("spec.names.plural", ..., "spec.names.plural: Required value"),
+    ("spec.names.kind", ..., "spec.names.kind: Required value"),
+    ("spec.names.plural", "Crons", f'spec.names.plural: Invalid value: "Crons": {LABEL}'),
+    ("spec.names.singular", "-", f'spec.names.singular: Invalid value: "-": {LABEL}'),
+    (
+        "spec.names.kind",
+        "Cron_Tab",
+        ('spec.names.kind: Invalid value: "Cron_Tab": may have mixed case, but should otherwise'
+        f" match: {LABEL}"),
+    ),
+    (
+        "spec.names.listKind",
+        "CronTab",
+        'spec.names.listKind: Invalid value: "CronTab": kind and listKind may not be the same',
+    ),
+    (
+        "spec.names.shortNames",
+        ["ct", "CT"],
+        f'spec.names.shortNames[1]: Invalid value: "CT": {LABEL}',
+    ),
+    ("spec.names.shortNames", "ct", "spec.names.shortNames: want a list, got a string"),
+    ("spec.names.categories", ["a b"], f'spec.names.categories[0]: Invalid value: "a b": {LABEL}'),
+    ("spec.names.categories", [1], "spec.names.categories[0]: want a string, got int 1"),
+    ("spec.names.plurals", "a", "spec.names.plurals: unknown field; known here are plural, "),
+    ("spec.versions", [], "spec.versions: Invalid value: []: must have exactly one version marked"),
+    (
+        "spec.versions[1].storage",
+        True,
+        ('spec.versions: Invalid value: ["v1","v1beta1","v2alpha1"]: '
+        "must have exactly one version marked as storage version"),
+    ),
+    (
+        "spec.versions[1].name",
+        "v1",
+        'spec.versions: Invalid value: ["v1","v1","v2alpha1"]: must contain unique version names',
+    ),
+    ("spec.versions[1].name", "1", f'spec.versions[1].name: Invalid value: "1": {LABEL}'),
+    ("spec.versions[1].served", "yes", "spec.versions[1].served: want true or false, got a string"),
+    (
+        "spec.versions[0].schema",
+        ...,
+        "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+    ),
+    (
+        "spec.versions[0].schema",
+        {},
+        "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+    ),
+    (
+        "spec.versions[0].schema.openAPIV3Schema",
+        [],
+        "spec.versions[0].schema.openAPIV3Schema: want an object, got a list",
+    ),
+    ("spec.versions[0].schemas", {}, "spec.versions[0].schemas: unknown field"),
+    (
+        "spec.versions[0].subresources.state",
+        {},
+        "spec.versions[0].subresources.state: unknown field; known here are status, scale",
+    ),
+    (
+        "spec.versions[0].subresources.status",
+        True,
+        "spec.versions[0].subresources.status: want an object",
+    ),
+    (
+        "spec.versions[0].subresources.scale.specReplicasPath",
+        ...,
+        "spec.versions[0].subresources.scale.specReplicasPath: Required value",
+    ),
+    (
+        "spec.versions[0].subresources.scale.specReplicasPath",
+        ".status.x",
+        ('spec.versions[0].subresources.scale.specReplicasPath: Invalid value: ".status.x": '
+        "should be a json path under .spec"),
+    ),
+    (
+        "spec.versions[0].subresources.scale.statusReplicasPath",
+        "status.x",
+        ('spec.versions[0].subresources.scale.statusReplicasPath: Invalid value: "status.x": '
+        "must be a simple json path starting with ."),
+    ),
+    (
+        "spec.versions[0].subresources.scale.labelSelectorPath",
+        ".x",
+        ('spec.versions[0].subresources.scale.labelSelectorPath: Invalid value: ".x": '
+        "should be a json path under either .spec or .status"),
+    ),
+    (
+        "spec.versions[0].deprecationWarning",
+        "old",
+        ('spec.versions[0].deprecationWarning: Invalid value: "old": '
+        "can only be set for deprecated versions"),
+    ),
+    (
+        "spec.versions[0].additionalPrinterColumns",
+        [{"name": "a", "type": "text", "jsonPath": ".a"}],
+        ('spec.versions[0].additionalPrinterColumns[0].type: Invalid value: "text": must be one of '
+        "boolean,date,integer,number,string"),
+    ),
+    (
+        "spec.versions[0].additionalPrinterColumns",
+        [{"name": "a", "type": "string"}],
+        "spec.versions[0].additionalPrinterColumns[0].jsonPath: Required value",
+    ),
+    (
+        "spec.versions[0].additionalPrinterColumns",
+        [{"name": "a", "type": "string", "jsonPath": ".a", "priority": 2**31}],
+        "spec.versions[0].additionalPrinterColumns[0].priority: want an integer of 32 bits",
+    ),
+    (
+        "spec.versions[0].selectableFields",
+        [{"jsonPath": ".a"}, {"jsonPath": ".a"}],
+        'spec.versions[0].selectableFields[1].jsonPath: Duplicate value: ".a"',
+    ),
+    (
+        "spec.preserveUnknownFields",
+        True,
+        "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-",
+    ),
+    (
+        "spec.conversion",
+        {"strategy": "None", "webhook": {}},
+        "spec.conversion.webhook: Forbidden: should not be set when strategy is not set to Webhook",
+    ),
+    (
+        "spec.conversion",
+        {"strategy": "Magic"},
+        'spec.conversion.strategy: Unsupported value: "Magic": supported values: "None", "Webhook"',
+    ),
+    (
+        "spec.conversion",
+        edited(WEBHOOK, "webhook.clientConfig", ...),
+        "spec.conversion.webhook.clientConfig: Required value: required when strategy is set",
+    ),
+    (
+        "spec.conversion",
+        edited(WEBHOOK, "webhook.clientConfig.url", "https://a"),
+        "spec.conversion.webhook.clientConfig: Required value: exactly one of url or service",
+    ),
+    (
+        "spec.conversion",
+        edited(WEBHOOK, "webhook.clientConfig", {"url": "http://a"}),
+        "spec.conversion.webhook.clientConfig.url: Invalid value: 'https' is the only allowed URL",
+    ),
+    (
+        "spec.conversion",
+        edited(WEBHOOK, "webhook.clientConfig.service.port", 0),
+        ("spec.conversion.webhook.clientConfig.service.port: Invalid value: 0: port is not valid: "
+        "must be between 1 and 65535, inclusive"),
+    ),
+    (
+        "spec.conversion",
+        edited(WEBHOOK, "webhook.conversionReviewVersions", ["v2"]),
+        ('spec.conversion.webhook.conversionReviewVersions: Invalid value: ["v2"]: must include at'
+        " least one of v1, v1beta1"),
+    ),
+    ("status", {"storedVersions": ["v"]}, 'status.storedVersions[0]: Invalid value: "v": missing'),
+    ("status", {"state": 1}, "status.state: unknown field"),
+    ("spek", {}, "spek: unknown field; known here are kind, apiVersion, metadata, spec, status"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "message"), WRONG)
+def test_what_is_wrong_is_said_as_kubernetes_says_it(
+    field: str, value: object, message: str
+) -> None:
+    with pytest.raises(InvalidField) as caught:
+        crd(edited(CRONTABS, field, value))
+    errors = told(caught.value)
+    assert any(error.startswith(message) for error in errors), errors
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    document = edited(edited(CRONTABS, "spec.scope", "x"), "spec.names.kind", 7)
+    with pytest.raises(InvalidField) as caught:
+        crd(edited(document, "spec.extra", 1))
+    assert [error.partition(":")[0] for error in told(caught.value)] == [
+        "spec.extra",
+        "spec.names.kind",
+        "spec.scope",
+        "spec.names.singular",
+        "spec.names.listKind",
+    ]
+
+
+def test_a_password_in_the_address_of_a_webhook_is_not_told() -> None:
+    conversion = edited(WEBHOOK, "webhook.clientConfig", {"url": "https://user:secret@a"})
+    with pytest.raises(InvalidField) as caught:
+        crd(edited(CRONTABS, "spec.conversion", conversion))
+    assert "secret" not in str(told(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "message"),
+    [
+        ({}, "Required value: protected groups must have approval annotation"),
+        ({"api-approved.kubernetes.io": "x"}, 'Invalid value: "x": protected groups'),
+        ({"api-approved.kubernetes.io": "https://a.example/1"}, ""),
+        ({"api-approved.kubernetes.io": "unapproved, for tests"}, ""),
+    ],
+)
+def test_groups_of_kubernetes_say_who_approved_them(
+    annotations: dict[str, Any], message: str
+) -> None:
+    document = edited(simple("things", "x.k8s.io"), "metadata.annotations", annotations)
+    if not message:
+        assert crd(document).name
+        return
+    with pytest.raises(InvalidField) as caught:
+        crd(document)
+    place = "metadata.annotations[api-approved.kubernetes.io]: "
+    assert told(caught.value)[0].startswith(place + message)
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 1, {}, {"spec": {"versions": [None]}}])
+def test_whatever_stands_there_is_an_error_and_no_crash(value: object) -> None:
+    with pytest.raises(InvalidField):
+        read_crd(Node(value))

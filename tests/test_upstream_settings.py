@@ -1,0 +1,171 @@
+"""From flags and keys to upstreams as they are polled."""
+
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.app.settings import Address, Settings
+from apidiscovery_service.app.upstream_settings import (
+    UpstreamSettings,
+    configured_services,
+    configured_upstreams,
+    flagged_upstreams,
+)
+from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits, Timing
+from certificates import Authority
+
+URL = "https://127.0.0.1:6443"
+
+KUBECONFIG = f"""\
+current-context: west
+contexts:
+- name: west
+  context: {{cluster: one}}
+- name: south
+  context: {{cluster: two}}
+clusters:
+- name: one
+  cluster: {{server: {URL}}}
+- name: two
+  cluster: {{server: https://127.0.0.1:7443}}
+"""
+
+
+@pytest.fixture(name="kubeconfig")
+def fixture_kubeconfig(tmp_path: Path) -> Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    return path
+
+
+def configured(options: dict[str, object]) -> UpstreamSettings:
+    (settings,) = configured_upstreams({"east": {"url": URL, **options}})
+    return settings
+
+
+def test_a_url_alone_has_every_default() -> None:
+    for settings in (
+        *flagged_upstreams((("east", URL),), None, ()),
+        *configured_upstreams({"east": URL}),
+        configured({}),
+        configured({"timeout": None, "allow": None, "core-paths": []}),
+    ):
+        spec = upstream_spec(settings)
+        assert (spec.name, spec.endpoint.url, spec.kind) == ("east", URL, Kind.SERVER)
+        assert (spec.core_paths, spec.named_paths) == (("/api",), ("/apis",))
+        assert (spec.filter, spec.limits, spec.timing) == (Filter(), Limits(), Timing())
+
+
+def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.client("me", [])
+    (tmp_path / "token").write_text("hidden\n")
+    options: dict[str, object] = {
+        "allow": ["apps", "core"],
+        "deny": ["apps/v1beta1"],
+        "core-paths": ["/api", "/oapi"],
+        "named-paths": ["/other"],
+        "max-body-bytes": 1000,
+        "poll-interval": "1.5m",
+        "timeout": "250ms",
+        "ca-file": str(authority.ca_file),
+        "token-file": str(tmp_path / "token"),
+        "client-certificate": str(pair.cert_file),
+        "client-key": str(pair.key_file),
+        "tls-server-name": "api.example",
+        "proxy-url": "http://127.0.0.1:3128",
+        "as": "jane",
+    }
+    spec = upstream_spec(configured(options))
+    assert spec.filter == Filter(("apps", "core"), ("apps/v1beta1",))
+    assert spec.paths == (("/api", True), ("/oapi", True), ("/other", False))
+    assert (spec.limits.body_bytes, spec.limits.exchange_s) == (1000, 0.25)
+    assert spec.timing.poll_s == 90
+    said = spec.endpoint.describe()
+    for part in (authority.ca_file, pair.cert_file, "api.example", ":3128", "token", "as jane"):
+        assert str(part) in said
+    assert "hidden" not in repr(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("100ms", 0.1), ("1s", 1), ("0.5m", 30), ("24h", 86400)]
+)
+def test_durations_have_units(text: str, seconds: float) -> None:
+    spec = upstream_spec(configured({"poll-interval": text, "timeout": text}))
+    assert spec.timing.poll_s == pytest.approx(seconds)
+    assert spec.limits.exchange_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 s", "1m30s", "0ms", "1d", "24.1h", "١s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    for key in ("poll-interval", "timeout"):
+        with pytest.raises(
+            InvalidConfiguration, match=rf"^upstreams\.east\.{key}: want a duration"
+        ):
+            upstream_spec(configured({key: text}))
+
+
+def test_a_kubeconfig_without_a_context_means_its_current_one(kubeconfig: Path) -> None:
+    (settings,) = flagged_upstreams((), kubeconfig, ())
+    spec = upstream_spec(settings)
+    assert (spec.name, spec.endpoint.url, spec.kind) == ("kubeconfig", URL, Kind.CLUSTER)
+
+
+def test_each_context_is_an_upstream_of_its_name(kubeconfig: Path) -> None:
+    found = [upstream_spec(each) for each in flagged_upstreams((), kubeconfig, ("south", "west"))]
+    urls = {spec.name: spec.endpoint.url for spec in found}
+    assert urls == {"south": "https://127.0.0.1:7443", "west": URL}
+
+
+def test_a_context_of_the_file_has_a_name_and_options_of_its_own(kubeconfig: Path) -> None:
+    value = {"kubeconfig": str(kubeconfig), "context": "south", "deny": ["apps"]}
+    (settings,) = configured_upstreams({"prod": value})
+    spec = upstream_spec(settings)
+    assert (spec.name, spec.endpoint.url) == ("prod", "https://127.0.0.1:7443")
+    assert (spec.kind, spec.filter) == (Kind.CLUSTER, Filter(deny=("apps",)))
+
+
+def test_a_context_alone_is_looked_for_where_kubectl_looks(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    (flagged,) = flagged_upstreams((), None, ("south",))
+    (settings,) = configured_upstreams({"south": {"context": "south"}})
+    for each in (flagged, settings):
+        assert upstream_spec(each).endpoint.url == "https://127.0.0.1:7443"
+
+
+def test_without_flags_there_are_no_upstreams() -> None:
+    assert flagged_upstreams((), None, ()) == []
+    assert configured_upstreams({}) == []
+
+
+def settings_with(**more: object) -> Settings:
+    return Settings(Address("127.0.0.1", 0), None, "none", **more)  # type: ignore[arg-type] # fields of Settings
+
+
+def test_services_are_where_the_file_says() -> None:
+    urls = configured_services({"default/remote": f"{URL}/", "a/b:8443": "http://127.0.0.1:1"})
+    found = service_settings(settings_with(services=urls))
+    assert found.urls == {"default/remote": URL, "a/b:8443": "http://127.0.0.1:1"}
+    assert (found.certificate, found.key) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["remote", "a/b/c", "A/b", "a/b:", "a/b:x", "a/b:123456", "/b"])
+def test_a_service_is_named_as_in_a_cluster(name: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="want NAMESPACE/NAME"):
+        configured_services({name: URL})
+
+
+def test_the_certificate_for_services_is_read(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair, other = authority.client("front-proxy", []), authority.client("other", [])
+    files = {"proxy_client_cert_file": pair.cert_file, "proxy_client_key_file": pair.key_file}
+    found = service_settings(settings_with(**files))
+    assert found.certificate
+    assert found.key
+    assert found.certificate.read() == pair.cert_file.read_bytes()
+    wrong = files | {"proxy_client_key_file": other.key_file}
+    with pytest.raises(InvalidConfiguration, match=r"--proxy-client-cert-file: the key does not"):
+        service_settings(settings_with(**wrong))

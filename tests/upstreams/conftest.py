@@ -1,0 +1,22 @@
+"""What tests of upstreams share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from upstream_setup import Ask, Asking
+
+
+@pytest.fixture
+async def ask() -> AsyncIterator[Ask]:
+    """Return what makes rounds with an upstream, ended with the test."""
+    made: list[Asking] = []
+
+    def begin(spec: UpstreamSpec, wanted: frozenset[GroupVersion] = frozenset()) -> Asking:
+        made.append(Asking(spec, wanted))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        await one.close()

@@ -1,0 +1,507 @@
+"""Endpoints against real TLS servers, plain servers and proxies on loopback."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.credentials import (
+    CredentialsUnavailable,
+    Material,
+    StaticToken,
+)
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint, endpoint_from_settings
+from apidiscovery_service.sources.upstreams.kubeconfig import in_cluster_endpoint
+from apidiscovery_service.sources.upstreams.proxies import environment_proxy, is_excepted
+from apidiscovery_service.sources.upstreams.tls import Tls
+from certificates import Authority, KeyPair
+from cryptography.hazmat.primitives import serialization
+from recording_server import listening, proxying, recording, server_context
+from structlog.testing import capture_logs
+
+SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
+_LIMIT_S = 10.0
+
+Get = Callable[[Endpoint], Awaitable[httpx2.Response]]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "pki")
+
+
+@asynccontextmanager
+async def using(endpoint: Endpoint) -> AsyncGenerator[Get]:
+    """Yield what asks an endpoint as a caller does; close it afterwards."""
+
+    async def get(endpoint: Endpoint) -> httpx2.Response:
+        async with asyncio.timeout(_LIMIT_S), endpoint.client() as client:
+            return await client.get("/apis", headers=await endpoint.headers())
+
+    try:
+        yield get
+    finally:
+        await endpoint.aclose()
+
+
+async def ask(endpoint: Endpoint) -> httpx2.Response:
+    async with using(endpoint) as get:
+        return await get(endpoint)
+
+
+def settings(authority: Authority, **more: object) -> dict[str, object]:
+    named = {name.replace("_", "-"): value for name, value in more.items()}
+    return {"ca-file": str(authority.ca_file)} | named
+
+
+def pair_settings(pair: KeyPair) -> dict[str, object]:
+    return {"client_certificate": str(pair.cert_file), "client_key": str(pair.key_file)}
+
+
+# --- trust
+
+
+async def test_a_server_is_trusted_by_the_named_authority_only(
+    tmp_path: Path, authority: Authority
+) -> None:
+    foreign = Authority(tmp_path / "foreign")
+    pair = authority.server(["127.0.0.1"])
+    async with recording(server_context(pair)) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        answer = await ask(endpoint_from_settings(url, settings(authority)))
+        assert (answer.status_code, answer.content) == (200, b"{}")
+        for others in (settings(foreign), {}):
+            with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+                await ask(endpoint_from_settings(url, others))
+        assert len(server.seen) == 1
+
+
+async def test_the_certificate_itself_may_be_the_anchor(authority: Authority) -> None:
+    """As in Go: what is named is trusted, whether or not it signed itself."""
+    pair = authority.server(["127.0.0.1"])
+    async with recording(server_context(pair)) as server:
+        tls = Tls(ca=Material("caBundle", pair.cert_file.read_bytes()))
+        answer = await ask(Endpoint(f"https://127.0.0.1:{server.port}", tls=tls))
+        assert answer.status_code == 200
+
+
+async def test_an_expired_server_is_not_trusted(authority: Authority) -> None:
+    pair = authority.server(["127.0.0.1"], expired=True)
+    async with recording(server_context(pair)) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        with pytest.raises(httpx2.ConnectError, match="expired"):
+            await ask(endpoint_from_settings(url, settings(authority)))
+        await ask(endpoint_from_settings(url, {"insecure-skip-tls-verify": True}))
+
+
+async def test_the_server_name_is_sent_and_expected(authority: Authority) -> None:
+    pair = authority.server(["api.example.com"])
+    async with recording(server_context(pair)) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        with pytest.raises(httpx2.ConnectError, match="IP address mismatch"):
+            await ask(endpoint_from_settings(url, settings(authority)))
+        named = settings(authority, tls_server_name="api.example.com")
+        await ask(endpoint_from_settings(url, named))
+        assert server.names[-1] == "api.example.com"
+        other = settings(authority, tls_server_name="other.example.com")
+        with pytest.raises(httpx2.ConnectError, match="Hostname mismatch"):
+            await ask(endpoint_from_settings(url, other))
+
+
+async def test_a_changed_authority_is_read_again(tmp_path: Path, authority: Authority) -> None:
+    ca_file = tmp_path / "ca.crt"
+    ca_file.write_bytes(Authority(tmp_path / "foreign").ca_file.read_bytes())
+    async with recording(server_context(authority.server(["127.0.0.1"]))) as server:
+        endpoint = endpoint_from_settings(
+            f"https://127.0.0.1:{server.port}", {"ca-file": str(ca_file)}
+        )
+        async with using(endpoint) as get:
+            with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+                await get(endpoint)
+            ca_file.write_bytes(authority.ca_file.read_bytes())
+            assert (await get(endpoint)).status_code == 200
+
+
+# --- client certificates
+
+
+async def test_a_client_certificate_is_shown(tmp_path: Path, authority: Authority) -> None:
+    pair = authority.server(["127.0.0.1"])
+    async with recording(server_context(pair, authority.ca_file)) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        jane = settings(authority, **pair_settings(authority.client("jane", ["dev"])))
+        await ask(endpoint_from_settings(url, jane))
+        assert server.last.user == "jane"
+        foreign = Authority(tmp_path / "foreign").client("jane", [])
+        expired = authority.client("jane", [], expired=True)
+        for refused in ({}, pair_settings(foreign), pair_settings(expired)):
+            with pytest.raises(httpx2.TransportError):
+                await ask(endpoint_from_settings(url, settings(authority, **refused)))
+        assert len(server.seen) == 1
+
+
+async def test_changed_client_certificates_are_used_from_the_next_request(
+    tmp_path: Path, authority: Authority
+) -> None:
+    cert_file, key_file = tmp_path / "tls.crt", tmp_path / "tls.key"
+    own = settings(authority, client_certificate=str(cert_file), client_key=str(key_file))
+    context = server_context(authority.server(["127.0.0.1"]), authority.ca_file)
+    _put(authority.client("first", []), cert_file, key_file)
+    async with recording(context) as server:
+        endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", own)
+        async with using(endpoint) as get:
+            await get(endpoint)
+            await get(endpoint)
+            assert server.connections == 1
+            second = authority.client("second", [])
+            cert_file.write_bytes(second.cert_file.read_bytes())
+            with capture_logs() as logged:
+                for _ in range(2):  # between the two files: they do not belong together
+                    await get(endpoint)
+            assert [entry["event"] for entry in logged] == ["certificates kept"]
+            key_file.write_bytes(second.key_file.read_bytes())
+            await get(endpoint)
+            assert [seen.user for seen in server.seen] == ["first"] * 4 + ["second"]
+            await asyncio.wait_for(server.gone.wait(), _LIMIT_S)  # the first connection
+
+
+async def test_a_response_outlives_the_certificates_it_came_with(
+    tmp_path: Path, authority: Authority
+) -> None:
+    cert_file, key_file = tmp_path / "tls.crt", tmp_path / "tls.key"
+    own = settings(authority, client_certificate=str(cert_file), client_key=str(key_file))
+    context = server_context(authority.server(["127.0.0.1"]), authority.ca_file)
+    _put(authority.client("first", []), cert_file, key_file)
+    async with recording(context) as server:
+        server.held.clear()
+        endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", own)
+        async with using(endpoint) as get, endpoint.client().stream("GET", "/apis") as slow:
+            _put(authority.client("second", []), cert_file, key_file)
+            server.held.set()
+            await get(endpoint)
+            assert await slow.aread() == b"{}"
+            assert [seen.user for seen in server.seen] == ["first", "second"]
+
+
+def _put(pair: KeyPair, cert_file: Path, key_file: Path) -> None:
+    cert_file.write_bytes(pair.cert_file.read_bytes())
+    key_file.write_bytes(pair.key_file.read_bytes())
+
+
+def test_an_encrypted_key_is_refused(tmp_path: Path, authority: Authority) -> None:
+    pair = authority.client("jane", [])
+    key = serialization.load_pem_private_key(pair.key_file.read_bytes(), None)
+    for form in (
+        serialization.PrivateFormat.PKCS8,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+    ):
+        encryption = serialization.BestAvailableEncryption(SECRET.encode())
+        key_file = tmp_path / "encrypted.key"
+        key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
+        own = settings(authority, **pair_settings(KeyPair(pair.cert_file, key_file)))
+        with pytest.raises(InvalidConfiguration, match=r"^client-key: the key is encrypted"):
+            endpoint_from_settings("https://127.0.0.1:1", own)
+
+
+# --- what is sent
+
+
+async def test_a_token_file_is_read_for_each_request(tmp_path: Path, authority: Authority) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("first\n")
+    async with recording(server_context(authority.server(["127.0.0.1"]))) as server:
+        own = settings(authority, token_file=str(token_file))
+        endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", own)
+        async with using(endpoint) as get:
+            await get(endpoint)
+            token_file.write_text("second\n")
+            await get(endpoint)
+            token_file.unlink()
+            await get(endpoint)  # the last one is kept while there is no other
+            tokens = [seen.values("authorization") for seen in server.seen]
+            assert tokens == [["Bearer first"], ["Bearer second"], ["Bearer second"]]
+            endpoint.refresh({"Authorization": "Bearer first"})  # not the one in use
+            assert await endpoint.headers() == {"Authorization": "Bearer second"}
+            endpoint.refresh(await endpoint.headers())
+            with pytest.raises(CredentialsUnavailable, match=r"token-file: cannot read .*/token"):
+                await endpoint.headers()
+
+
+async def test_impersonation_is_sent_as_client_go_sends_it() -> None:
+    async with recording() as server:
+        own: Mapping[str, object] = {
+            "as": "jane",
+            "as-groups": ["dev", "ops"],
+            "as-uid": "u-1",
+            "as-user-extra": {"example.com/Scope": ["a", "b"], "ü": ["ö"]},
+        }
+        await ask(endpoint_from_settings(f"http://127.0.0.1:{server.port}", own))
+        found = [pair for pair in server.last.headers if pair[0].startswith("impersonate-")]
+        assert found == [
+            ("impersonate-user", "jane"),
+            ("impersonate-uid", "u-1"),
+            ("impersonate-group", "dev"),
+            ("impersonate-group", "ops"),
+            ("impersonate-extra-example.com%2fscope", "a"),
+            ("impersonate-extra-example.com%2fscope", "b"),
+            ("impersonate-extra-%c3%bc", "ö"),
+        ]
+
+
+async def test_a_path_prefix_goes_before_every_path() -> None:
+    async with recording() as server:
+        await ask(Endpoint(f"http://127.0.0.1:{server.port}/k8s/clusters/c-1/"))
+        assert server.last.target == "/k8s/clusters/c-1/apis"
+
+
+async def test_redirects_are_not_followed_and_cookies_not_kept() -> None:
+    async with recording() as server:
+        server.status = "302 Found"
+        server.more_headers = "Location: /elsewhere\r\nSet-Cookie: a=b; Path=/\r\n"
+        endpoint = Endpoint(f"http://127.0.0.1:{server.port}")
+        async with using(endpoint) as get:
+            assert (await get(endpoint)).status_code == 302
+            await get(endpoint)
+        assert [seen.target for seen in server.seen] == ["/apis", "/apis"]
+        assert server.last.values("cookie") == []
+        assert "gzip" in server.last.values("accept-encoding")[0]
+        await ask(Endpoint(f"http://127.0.0.1:{server.port}", compress=False))
+        assert server.last.values("accept-encoding") == ["identity"]
+
+
+async def test_http_2_is_used_where_tls_offers_it(authority: Authority) -> None:
+    context = server_context(authority.server(["127.0.0.1"]), alpn=("h2", "http/1.1"))
+    async with recording(context) as server:
+        endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", settings(authority))
+        async with using(endpoint) as get:
+            answers = await asyncio.gather(*(get(endpoint) for _ in range(20)))
+        assert {answer.http_version for answer in answers} == {"HTTP/2"}
+        assert {seen.protocol for seen in server.seen} == {"h2"}
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+async def test_a_handshake_that_is_given_up_leaves_no_connection(
+    authority: Authority, *, through_proxy: bool
+) -> None:
+    greeted, gone = asyncio.Event(), asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        del writer  # it never answers
+        await reader.readexactly(1)
+        greeted.set()
+        while await reader.read(1 << 16):
+            pass
+        gone.set()
+
+    async with listening(hang) as port, proxying(port) as proxy:
+        own = settings(authority)
+        if through_proxy:
+            own |= {"proxy-url": f"http://127.0.0.1:{proxy.port}"}
+        endpoint = endpoint_from_settings(f"https://127.0.0.1:{port}", own)
+        async with using(endpoint) as get:
+            request = asyncio.ensure_future(get(endpoint))
+            await asyncio.wait_for(greeted.wait(), _LIMIT_S)
+            request.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await request
+            await asyncio.wait_for(gone.wait(), _LIMIT_S)
+
+
+# --- proxies
+
+
+async def test_a_proxy_carries_tls_without_seeing_into_it(authority: Authority) -> None:
+    pair = authority.server(["api.example.com"])
+    async with recording(server_context(pair)) as server, proxying(server.port) as proxy:
+        url = f"http://jane:{SECRET}@127.0.0.1:{proxy.port}"
+        endpoint = endpoint_from_settings(
+            "https://api.example.com:6443", settings(authority, proxy_url=url)
+        )
+        assert f"through http://127.0.0.1:{proxy.port}" in endpoint.describe()
+        assert SECRET not in endpoint.describe() + repr(endpoint)
+        await ask(endpoint)
+        assert [seen.target for seen in proxy.seen] == ["CONNECT api.example.com:6443"]
+        assert proxy.last.values("proxy-authorization")[0].startswith("Basic ")
+        assert server.last.values("proxy-authorization") == []
+
+
+async def test_a_proxy_forwards_plain_requests() -> None:
+    async with recording() as server, proxying(server.port) as proxy:
+        own = {"proxy-url": f"http://127.0.0.1:{proxy.port}"}
+        await ask(endpoint_from_settings("http://api.example.com:8080/prefix", own))
+        assert proxy.last.target == "GET http://api.example.com:8080/prefix/apis"
+        assert server.last.target == "/prefix/apis"
+
+
+async def test_the_environment_names_a_proxy_but_never_for_loopback(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = authority.server(["api.example.com", "127.0.0.1"])
+    async with recording(server_context(pair)) as server, proxying(server.port) as proxy:
+        for name in ("https_proxy", "NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HTTPS_PROXY", f"127.0.0.1:{proxy.port}")
+        await ask(endpoint_from_settings("https://api.example.com", settings(authority)))
+        await ask(endpoint_from_settings(f"https://127.0.0.1:{server.port}", settings(authority)))
+        assert [seen.target for seen in proxy.seen] == ["CONNECT api.example.com:443"]
+        assert len(server.seen) == 2
+
+
+async def test_failures_behind_a_proxy_use_nothing_up(tmp_path: Path, authority: Authority) -> None:
+    """More failures than connections are allowed, and then a success."""
+    ca_file = tmp_path / "ca.crt"
+    ca_file.write_bytes(Authority(tmp_path / "foreign").ca_file.read_bytes())
+    pair = authority.server(["api.example.com"])
+    async with recording(server_context(pair)) as server, proxying(server.port) as proxy:
+        own = {"ca-file": str(ca_file), "proxy-url": f"http://127.0.0.1:{proxy.port}"}
+        endpoint = endpoint_from_settings("https://api.example.com", own)
+        async with using(endpoint) as get:
+            for _ in range(20):
+                with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+                    await get(endpoint)
+            # Not by renewal of the connections: the context is the same until the file changes.
+            ca_file.write_bytes(authority.ca_file.read_bytes())
+            assert (await get(endpoint)).status_code == 200
+
+
+async def test_the_refusal_of_a_proxy_is_told(authority: Authority) -> None:
+    async with proxying(1, "407 Proxy Authentication Required") as proxy:
+        own = settings(authority, proxy_url=f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(httpx2.ProxyError, match="407"):
+            await ask(endpoint_from_settings("https://api.example.com", own))
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions", "expected"),
+    [
+        ("api.example.com", "", False),
+        ("api.example.com", "*", True),
+        ("api.example.com", "example.com", True),
+        ("api.example.com", ".example.com", True),
+        ("api.example.com", "*.example.com", True),
+        ("example.com", "example.com", True),
+        ("example.com", ".example.com", False),
+        ("example.com", "*.example.com", False),
+        ("notexample.com", "example.com", False),
+        ("API.Example.com", "a.b, EXAMPLE.com ", True),
+        ("api.example.com", "example.com:443", True),
+        ("api.example.com", "example.com:6443", False),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("11.1.2.3", "10.0.0.0/8", False),
+        ("api.example.com", "10.0.0.0/8", False),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("10.1.2.3", "10.1.2.3:80", False),
+        ("10.1.2.3", "2.3", False),
+        ("fd00::1", "fd00:0::1", True),
+        ("fd00::1", "[fd00::1]:443", True),
+        ("fd00::1", "fd00::/8", True),
+    ],
+)
+def test_no_proxy_is_read_as_go_reads_it(host: str, exceptions: str, *, expected: bool) -> None:
+    assert is_excepted(host, 443, exceptions) is expected
+
+
+def test_the_variable_of_the_scheme_counts() -> None:
+    proxies = {"HTTP_PROXY": "http://h:1", "https_proxy": "http://s:2", "ALL_PROXY": "http://a:3"}
+    assert environment_proxy("https://a.example", proxies) == "http://s:2"
+    assert environment_proxy("http://a.example", proxies) == "http://h:1"
+    assert environment_proxy("http://a.example", proxies | {"REQUEST_METHOD": "GET"}) is None
+    assert environment_proxy("http://localhost:1", proxies) is None
+    assert environment_proxy("https://[::1]:1", proxies) is None
+    assert environment_proxy("https://a.example", {"ALL_PROXY": "http://a:3"}) is None
+    with pytest.raises(InvalidConfiguration, match=r"^HTTPS_PROXY: SOCKS"):
+        environment_proxy("https://a.example", {"HTTPS_PROXY": "socks5://a:1"})
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("url", "own", "expected"),
+    [
+        ("ftp://a", {}, "url: want a URL"),
+        ("a.example:6443", {}, "url: want a URL"),
+        ("https://", {}, "url: want a URL"),
+        ("https://a:port", {}, "url: no URL"),
+        (f"https://jane:{SECRET}@a", {}, "url: there are credentials"),
+        ("https://a/?b", {}, "url: want a URL"),
+        ("https://a/#b", {}, "url: want a URL"),
+        ("https://a", {"ca_file": "x"}, "ca_file: unknown key; did you mean ca-file?"),
+        ("https://a", {"ca-file": 1}, "ca-file: want text, got a number"),
+        ("https://a", {"ca-file": "/none"}, "ca-file: cannot read /none: No such file"),
+        ("https://a", {"ca-file": "/dev/null"}, "ca-file: /dev/null is empty"),
+        ("https://a", {"ca-file": __file__}, "ca-file: no certificate in it"),
+        ("https://a", {"client-key": "k"}, "client-certificate: want"),
+        ("https://a", {"client-certificate": "c"}, "client-key: want"),
+        (
+            "https://a",
+            {"ca-file": "c", "insecure-skip-tls-verify": True},
+            "ca-file: an authority beside",
+        ),
+        ("https://a", {"insecure-skip-tls-verify": "yes"}, "insecure-skip-tls-verify: want true"),
+        ("https://a", {"token-file": "/none"}, "token-file: cannot read /none"),
+        ("http://a", {"token-file": "/none"}, "token-file: the token would go unencrypted"),
+        ("https://a", {"proxy-url": "socks5://p"}, "proxy-url: SOCKS"),
+        ("https://a", {"proxy-url": f"ftp://j:{SECRET}@p"}, "proxy-url: want a URL"),
+        ("https://a", {"as-groups": ["g"]}, "as-groups: want `as` beside it"),
+        ("https://a", {"as": "a\nb"}, "as: holds a control character"),
+        ("https://a", {"as": "a", "as-groups": "g"}, "as-groups: want a list, got text"),
+        ("https://a", {"as": "a", "as-user-extra": {"k": [1]}}, "as-user-extra.k[0]: want text"),
+    ],
+)
+def test_a_mistake_is_told_with_its_key(url: str, own: Mapping[str, object], expected: str) -> None:
+    with pytest.raises(InvalidConfiguration) as error:
+        endpoint_from_settings(url, own)
+    assert str(error.value).startswith(expected)
+    assert SECRET not in str(error.value)
+
+
+def test_keys_that_do_not_belong_together_are_told(authority: Authority) -> None:
+    one, other = authority.client("a", []), authority.client("b", [])
+    own = settings(authority, **pair_settings(KeyPair(one.cert_file, other.key_file)))
+    with pytest.raises(InvalidConfiguration, match=r"^client-certificate: the key does not belong"):
+        endpoint_from_settings("https://a", own)
+    own = settings(authority, **pair_settings(KeyPair(one.cert_file, one.cert_file)))
+    with pytest.raises(InvalidConfiguration, match=r"^client-certificate: want a certificate and"):
+        endpoint_from_settings("https://a", own)
+
+
+def test_no_secret_is_shown(tmp_path: Path) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text(f"{SECRET}\x01")
+    with pytest.raises(InvalidConfiguration, match=r"^token-file: want a token") as error:
+        endpoint_from_settings("https://a", {"token-file": str(token_file)})
+    endpoint = Endpoint(
+        "https://a.example",
+        tls=Tls(key=Material("key", SECRET.encode())),
+        credentials=StaticToken(SECRET, "token"),
+    )
+    assert endpoint.describe() == "https://a.example, bearer token"
+    assert SECRET not in f"{error.value} {endpoint!r} {endpoint.describe()}"
+
+
+def test_an_unusable_certificate_later_on_is_a_failed_connection(authority: Authority) -> None:
+    """Such as when files vanish before the first request."""
+    tls = Tls(ca=Material("ca-file", file=authority.ca_file))
+    authority.ca_file.unlink()
+    with pytest.raises(httpx2.ConnectError, match="ca-file: cannot read"):
+        asyncio.run(ask(Endpoint("https://127.0.0.1:1", tls=tls)))
+
+
+async def test_a_pod_asks_its_own_cluster(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ca.crt").write_bytes(authority.ca_file.read_bytes())
+    (tmp_path / "token").write_text("of-the-account")
+    async with recording(server_context(authority.server(["127.0.0.1"]))) as server:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
+        await ask(in_cluster_endpoint(tmp_path))
+        assert server.last.values("authorization") == ["Bearer of-the-account"]
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+    with pytest.raises(InvalidConfiguration, match="this is no pod"):
+        in_cluster_endpoint(tmp_path)

@@ -1,0 +1,317 @@
+"""Servers that misbehave: nothing known is lost, nobody else waits, and the reason is told."""
+
+import asyncio
+import gzip
+import itertools
+import json
+import socket
+import ssl
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apidiscovery_service.model import Freshness
+from apidiscovery_service.sources.upstreams.credentials import Material
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
+from apidiscovery_service.sources.upstreams.failure import Reason
+from apidiscovery_service.sources.upstreams.spec import Kind, Limits, UpstreamSpec
+from apidiscovery_service.sources.upstreams.tls import Tls
+from apidiscovery_service.storage.memory import MemoryStore
+from certificates import Authority, KeyPair
+from misbehaving_server import (
+    AGG,
+    DOWN,
+    MisbehavingServer,
+    Reply,
+    Seen,
+    aggregated,
+    always,
+    conditional,
+)
+from upstream_setup import QUICK, TIGHT, Ask, item, running, spec_of, until
+
+_SMALL = Limits(exchange_s=0.15, body_bytes=100_000)
+_GOOD = aggregated(item("a.test"), etag='"A"')
+_PBAGG = AGG.replace("json", "vnd.kubernetes.protobuf")
+_BOMB = gzip.compress(b" " * 50_000_000)
+_NESTED = b'{"items":[],"x":' + b'{"a":[' * 10_000
+_GZIP = {"Content-Encoding": "gzip"}
+_TEXT = "text/plain"
+
+# How long reading documents of the worst kind may hold up the event loop. It is 30 ms on a
+# machine that has nothing else to do; in one piece 100 000 groups take 1.7 s.
+LOOP_LAG_S = 0.5
+
+_FAULTS = {
+    "hangs before the head": (Reply(hangs=-1), Reason.TIMEOUT),
+    "hangs after the head": (Reply(b"x" * 100, AGG, hangs=0), Reason.TIMEOUT),
+    "hangs inside the body": (Reply(_GOOD.body, AGG, hangs=20), Reason.TIMEOUT),
+    "closes before the head": (Reply(raw=b""), Reason.UNREACHABLE),
+    "closes inside the head": (Reply(raw=b"HTTP/1.1 200 OK\r\nContent-"), Reason.UNREACHABLE),
+    "closes inside the body": (Reply(_GOOD.body, AGG, length=10_000), Reason.UNREACHABLE),
+    "is no HTTP": (Reply(raw=b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), Reason.UNREACHABLE),
+    "has an endless head": (
+        Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 500_000),
+        Reason.UNREACHABLE,
+    ),
+    "401": (Reply(b"{}", status=401), Reason.STATUS),
+    "403": (Reply(b"{}", status=403), Reason.STATUS),
+    "404": (Reply(b"{}", status=404), Reason.STATUS),
+    "406": (Reply(b"{}", status=406), Reason.STATUS),
+    "429": (Reply(b"{}", status=429, headers={"Retry-After": "1"}), Reason.STATUS),
+    "500": (Reply(b"{}", status=500), Reason.STATUS),
+    "503": (DOWN, Reason.STATUS),
+    "200 as HTML": (Reply(b"<html>sign in</html>", "text/html"), Reason.CONTENT_TYPE),
+    "200 without a type": (Reply(_GOOD.body, ""), Reason.CONTENT_TYPE),
+    "aggregated protobuf": (Reply(b"k8s\0\x0a\x02", _PBAGG), Reason.CONTENT_TYPE),
+    "protobuf called JSON": (Reply(b"k8s\0\x0a\xff\xfe", AGG), Reason.MALFORMED),
+    "protobuf called plain JSON": (Reply(b"k8s\0\x0a\xff\xfe"), Reason.MALFORMED),
+    "an empty body": (Reply(b"", AGG), Reason.MALFORMED),
+    "cut JSON": (Reply(_GOOD.body[:-5], AGG), Reason.MALFORMED),
+    "a Status": (Reply(b'{"kind":"Status","status":"Failure"}', AGG), Reason.MALFORMED),
+    "a plain Status": (Reply(b'{"kind":"Status","status":"Failure"}'), Reason.MALFORMED),
+    "too large": (Reply(b" " * 100_001, AGG), Reason.TOO_LARGE),
+    "a gzip bomb": (Reply(_BOMB, AGG, headers=_GZIP), Reason.TOO_LARGE),
+    "cut gzip": (Reply(gzip.compress(_GOOD.body)[:-9], AGG, headers=_GZIP), Reason.MALFORMED),
+    "gzip that is none": (Reply(_GOOD.body, AGG, headers=_GZIP), Reason.MALFORMED),
+    "another coding": (
+        Reply(_GOOD.body, AGG, headers={"Content-Encoding": "br"}),
+        Reason.CONTENT_TYPE,
+    ),
+    "deep nesting": (Reply(_NESTED, AGG), Reason.MALFORMED),
+}
+
+
+@pytest.mark.parametrize(("fault", "reason"), _FAULTS.values(), ids=_FAULTS)
+async def test_a_fault_keeps_what_is_known_and_is_got_over(
+    ask: Ask, fault: Reply, reason: Reason
+) -> None:
+    async with MisbehavingServer(conditional(_GOOD)) as server:
+        one = ask(spec_of(server.url, limits=_SMALL))
+        well = await one.round()
+        server.answers = always(fault)
+        failed = await one.round()
+        # Connections that are in an odd state are not used again.
+        server.answers = conditional(_GOOD)
+        again = await one.round()
+    assert (failed.state, failed.reason) == (Freshness.STALE, reason), failed.error
+    assert failed.groups == well.groups
+    assert failed.error.startswith("GET /apis: ")
+    assert len(failed.error) < 400
+    assert failed.error.isprintable()
+    assert (again.state, again.groups, again.error) == (Freshness.CURRENT, well.groups, "")
+
+
+@pytest.mark.parametrize(("fault", "reason"), _FAULTS.values(), ids=_FAULTS)
+async def test_a_fault_at_first_contact_makes_a_service_stale(
+    ask: Ask, fault: Reply, reason: Reason
+) -> None:
+    del reason
+    async with MisbehavingServer(always(fault)) as server:
+        spec = spec_of(server.url, limits=_SMALL, kind=Kind.SERVICE)
+        root = await ask(spec, frozenset({("a.test", "v1")})).round()
+    versions = [v for group in root.groups for v in group.versions]
+    assert root.error
+    assert all((v.freshness, v.resources) == (Freshness.STALE, ()) for v in versions)
+    assert versions or not root.is_current
+
+
+async def test_a_refused_connection_is_told(ask: Ask) -> None:
+    async with MisbehavingServer({}) as server:
+        url = server.url
+    root = await ask(spec_of(url)).round()
+    assert (root.state, root.reason) == (Freshness.STALE, Reason.UNREACHABLE)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_redirects_are_never_followed(ask: Ask, status: int) -> None:
+    async with MisbehavingServer({"/apis": _GOOD}) as other:
+        elsewhere = other.url
+        redirect = Reply(b"", "", status, {"Location": f"{elsewhere}/apis"})
+        async with MisbehavingServer(always(redirect)) as server:
+            root = await ask(spec_of(server.url)).round()
+    assert (other.requests, root.groups) == ([], ())
+    assert f"got status {status} to {elsewhere}/apis, which is not followed" in root.error
+
+
+@pytest.mark.parametrize("kind", [Kind.SERVER, Kind.SERVICE])
+async def test_304_when_nothing_is_cached_is_an_error_never_an_empty_document(
+    ask: Ask, kind: Kind
+) -> None:
+    async with MisbehavingServer(always(Reply(status=304))) as server:
+        root = await ask(spec_of(server.url, kind=kind)).round()
+    assert (root.state, root.reason) == (Freshness.STALE, Reason.NOT_CACHED)
+    assert root.groups == ()
+
+
+async def test_duplicate_groups_are_noted_and_the_first_counts(ask: Ask) -> None:
+    twice = aggregated(item("a.test"), item("a.test", "v2"), item("b.test"))
+    async with MisbehavingServer({"/apis": twice}) as server:
+        root = await ask(spec_of(server.url)).round()
+    assert root.is_current
+    assert [[v.version for v in g.versions] for g in root.groups] == [["v1"], ["v1"]]
+    assert root.warnings == ("group 'a.test' is there twice; the first counts",)
+
+
+# --------------------------------------------------------------------------------------------------
+# Size, and who is kept waiting.
+
+
+@asynccontextmanager
+async def loop_lag() -> AsyncGenerator[list[float]]:
+    """Measure how late the event loop is; the worst comes first in the end."""
+    lags = [0.0]
+
+    async def measure() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.002)
+            lags.append(time.monotonic() - before - 0.002)
+
+    task = asyncio.create_task(measure())
+    yield lags
+    task.cancel()
+    lags.sort(reverse=True)
+
+
+async def test_100_000_groups_hold_up_neither_the_event_loop_nor_others(ask: Ask) -> None:
+    many = aggregated(*(item(f"g{number}.example.com") for number in range(100_000))).bytes()
+
+    def answer(_: Seen) -> Reply:
+        return Reply(raw=many)
+
+    async with MisbehavingServer(answer) as server, MisbehavingServer({"/apis": _GOOD}) as other:
+        large = asyncio.create_task(ask(spec_of(server.url, limits=Limits())).round())
+        good = ask(spec_of(other.url))
+        rounds = 0
+        async with loop_lag() as lags:
+            while not large.done():
+                assert (await good.round()).is_current
+                rounds += 1
+                await asyncio.sleep(0.01)
+        root = await large
+    assert lags[0] < LOOP_LAG_S, lags[:5]
+    assert rounds > 3
+    assert (root.reason, root.groups) == (Reason.TOO_LARGE, ())
+    assert "more than 20000 group-versions" in root.error
+
+
+async def test_a_slow_or_hostile_server_delays_no_other() -> None:
+    hostile = [
+        Reply(hangs=-1),
+        Reply(_BOMB, AGG, headers=_GZIP),
+        Reply(_NESTED, AGG),
+        Reply(json.dumps({"items": ["x" * 1000] * 20_000}).encode(), AGG),
+    ]
+    answers = iter(range(10**9))
+
+    def answer(_: Seen) -> Reply:
+        return hostile[next(answers) % len(hostile)]
+
+    polls: list[float] = []
+
+    def good(_: Seen) -> Reply:
+        polls.append(time.monotonic())
+        return _GOOD
+
+    async with MisbehavingServer(answer) as bad, MisbehavingServer(good) as well:
+        specs = [spec_of(bad.url, f"bad{i}", limits=Limits(exchange_s=0.3)) for i in range(8)]
+        async with running(MemoryStore(), spec_of(well.url), *specs) as run:
+            await until(lambda: run.freshness("a.test") == "Current", "the good one is read", 2.0)
+            async with loop_lag() as lags:
+                await until(lambda: len(polls) >= 12, "the good one is polled")
+                await until(lambda: len(bad.requests) >= 24, "all of the bad ones are polled")
+            assert run.state() == "Current"
+            states = {run.state(f"upstream:bad{i}") for i in range(8)}
+    assert states <= {"Stale", "Pending"}
+    assert lags[0] < LOOP_LAG_S, lags[:5]
+    assert max(b - a for a, b in itertools.pairwise(polls)) < 1.0
+
+
+async def test_flapping_never_loses_a_group() -> None:
+    number = iter(range(10**9))
+
+    def answer(seen: Seen) -> Reply:
+        return conditional(_GOOD)(seen) if next(number) % 3 == 0 else DOWN
+
+    async with (
+        MisbehavingServer(answer) as server,
+        running(MemoryStore(), spec_of(server.url)) as run,
+    ):
+        await until(lambda: run.freshness("a.test"), "it is there")
+        seen: list[str] = []
+        run.registry.subscribe(lambda _: seen.append(run.freshness("a.test")))
+        await until(lambda: len(seen) >= 6, "it flaps")
+    assert set(seen) == {"Current", "Stale"}
+
+
+async def test_a_new_address_is_found_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old address keeps its connection and fails; the name leads somewhere else by now."""
+    real, addresses = socket.getaddrinfo, ["127.0.0.1"]
+
+    def lookup(host: object, *args: Any, **named: Any) -> object:  # noqa: ANN401 - passed on
+        is_ours = host in ("upstream.test", b"upstream.test")
+        return real(addresses[0] if is_ours else host, *args, **named)  # type: ignore[arg-type] # as above
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    async with MisbehavingServer({"/apis": _GOOD}) as old:
+        spec = spec_of(f"http://upstream.test:{old.port}")
+        new = MisbehavingServer({"/apis": aggregated(item("b.test"))}, None, old.port, "127.0.0.2")
+        async with running(MemoryStore(), spec) as run, new:
+            await until(lambda: run.freshness("a.test") == "Current", "the old one is read")
+            addresses[0] = "127.0.0.2"
+            old.answers = {"/apis": DOWN}
+            old.requests.clear()
+            await until(lambda: run.freshness("b.test") == "Current", "the new one is read")
+            assert len(old.requests) <= 2
+
+
+# --------------------------------------------------------------------------------------------------
+# TLS.
+
+
+def _context(pair: KeyPair) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    return context
+
+
+def _tls_spec(url: str, authority: Authority) -> UpstreamSpec:
+    tls = Tls(ca=Material("ca-file", file=authority.ca_file))
+    endpoint = Endpoint(url, tls=tls, proxy_url="")
+    return UpstreamSpec("east", endpoint, core_paths=(), limits=TIGHT, timing=QUICK)
+
+
+async def test_tls_faults_are_failures_like_any_other(ask: Ask, tmp_path: Path) -> None:
+    ours, foreign = Authority(tmp_path / "ours"), Authority(tmp_path / "foreign")
+    faulty = {
+        "foreign": foreign.server(["127.0.0.1"]),
+        "expired": ours.server(["127.0.0.1"], expired=True),
+        "wrong name": ours.server(["other.test"]),
+    }
+    for name, pair in faulty.items():
+        async with MisbehavingServer({"/apis": _GOOD}, _context(pair)) as server:
+            root = await ask(_tls_spec(server.url, ours)).round()
+        assert (root.reason, root.groups, server.requests) == (Reason.UNREACHABLE, (), []), name
+        assert "certificate" in root.error.lower(), name
+    good = _context(ours.server(["127.0.0.1"]))
+    async with MisbehavingServer({"/apis": _GOOD}, good) as server:
+        assert (await ask(_tls_spec(server.url, ours)).round()).is_current
+
+
+async def test_plain_http_where_tls_is_wanted_is_a_failure(ask: Ask, tmp_path: Path) -> None:
+    async with MisbehavingServer({"/apis": _GOOD}) as server:
+        spec = _tls_spec(server.url.replace("http:", "https:"), Authority(tmp_path))
+        root = await ask(spec).round()
+    assert (root.state, server.requests) == (Freshness.STALE, [])
+    assert root.reason in (Reason.UNREACHABLE, Reason.TIMEOUT)
+
+
+async def test_tls_where_plain_http_is_wanted_is_a_failure(ask: Ask, tmp_path: Path) -> None:
+    context = _context(Authority(tmp_path).server(["127.0.0.1"]))
+    async with MisbehavingServer({"/apis": _GOOD}, context) as server:
+        root = await ask(spec_of(server.url.replace("https:", "http:"))).round()
+    assert (root.state, root.reason) == (Freshness.STALE, Reason.UNREACHABLE)

@@ -1,0 +1,239 @@
+"""One round with a server that behaves: what is asked, and what is made of the answers."""
+
+import gzip
+from collections.abc import Mapping
+
+import pytest
+from apidiscovery_service.model import Freshness
+from apidiscovery_service.sources.upstreams.fetch import media_type
+from apidiscovery_service.sources.upstreams.known import Root
+from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from misbehaving_server import (
+    AGG,
+    DOWN,
+    NOT_ACCEPTABLE,
+    NOT_FOUND,
+    MisbehavingServer,
+    Reply,
+    Seen,
+    aggregated,
+    conditional,
+    document,
+)
+from upstream_setup import Ask, PlainEndpoint, group_list, item, resource_list, spec_of
+
+BETA = AGG.replace("v=v2", "v=v2beta1")
+REMOTE = frozenset({("remote.example.com", "v1")})
+
+
+def _groups(root: Root) -> list[str]:
+    return [group.name for group in root.groups]
+
+
+async def test_41_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
+    answer = conditional(aggregated(item("remote.example.com"), etag='"A1"'))
+    async with MisbehavingServer(answer) as server:
+        one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
+        first = await one.round()
+        second = await one.round()
+    assert server.paths == ["/apis", "/apis"]
+    before, after = (seen.headers for seen in server.requests)
+    assert before["accept"] == f"{AGG},{BETA}"
+    assert before["x-remote-user"] == "system:kube-aggregator"
+    assert before["x-remote-group"] == "system:masters"
+    assert "if-none-match" not in before
+    assert "authorization" not in before
+    assert not [name for name in before if name.startswith("x-remote-extra")]
+    assert after["if-none-match"] == '"A1"'
+    assert first == second
+    assert first.is_current
+
+
+@pytest.mark.parametrize(
+    ("kind", "user"),
+    [(Kind.SERVER, "system:kube-aggregator"), (Kind.CLUSTER, None)],
+)
+async def test_a_cluster_is_asked_as_oneself(ask: Ask, kind: Kind, user: str | None) -> None:
+    answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
+    async with MisbehavingServer(answers) as server:
+        one = ask(spec_of(server.url, kind=kind, core_paths=("/api",)))
+        await one.round()
+    assert sorted(server.paths) == ["/api", "/apis"]
+    assert {seen.headers.get("x-remote-user") for seen in server.requests} == {user}
+    assert [_groups(root) for root in one.known.roots] == [[""], ["a.test"]]
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        AGG,
+        BETA,
+        "application/json; as=APIGroupDiscoveryList;  v=v2;charset=utf-8; g=apidiscovery.k8s.io;",
+        'Application/JSON;G="apidiscovery.k8s.io";V=v2;AS=APIGroupDiscoveryList',
+    ],
+)
+async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: str) -> None:
+    reply = Reply(aggregated(item("a.test")).body, content_type)
+    async with MisbehavingServer({"/apis": reply}) as server:
+        root = await ask(spec_of(server.url)).round()
+    assert (root.is_current, _groups(root), server.paths) == (True, ["a.test"], ["/apis"])
+
+
+def test_a_media_type_that_cannot_be_read_is_none() -> None:
+    for text in ("", "application/json;=x", 'application/json;g="x', "application/json;g"):
+        assert not media_type(text)[1].get("g")
+
+
+async def test_compressed_answers_are_read(ask: Ask) -> None:
+    plain = aggregated(*(item(f"g{i}.test") for i in range(400)), etag='"A"')
+    packed = gzip.compress(plain.body[:9_000]) + gzip.compress(plain.body[9_000:])
+    reply = Reply(packed, AGG, headers={"Content-Encoding": "gzip"})
+    async with MisbehavingServer({"/apis": reply}) as server:
+        one = ask(spec_of(server.url))
+        root = await one.round()
+    assert len(root.groups) == 400
+    assert server.requests[0].headers["accept-encoding"] == "gzip"
+    assert one.received == len(packed)
+
+
+async def test_no_core_group_is_no_error(ask: Ask) -> None:
+    async with MisbehavingServer({"/apis": aggregated(item("a.test"))}) as server:
+        one = ask(spec_of(server.url, core_paths=("/api",)))
+        await one.round()
+    core, named = one.known.roots
+    assert (core.is_current, core.groups, named.is_current) == (True, (), True)
+
+
+async def test_each_path_fails_by_itself(ask: Ask) -> None:
+    answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
+    async with MisbehavingServer(answers) as server:
+        one = ask(spec_of(server.url, core_paths=("/api",)))
+        await one.round()
+        server.answers = {"/api": DOWN, "/apis": aggregated(item("b.test"))}
+        await one.round()
+    core, named = one.known.roots
+    assert (core.state, _groups(core)) == (Freshness.STALE, [""])
+    assert "503" in core.error
+    assert (named.state, _groups(named), named.error) == (Freshness.CURRENT, ["b.test"], "")
+    assert not one.known.is_well
+
+
+async def test_failure_keeps_groups_and_tells_since_when(ask: Ask) -> None:
+    reply = aggregated(item("a.test"), etag='"A"')
+    async with MisbehavingServer({"/apis": reply}) as server:
+        one = ask(spec_of(server.url))
+        well = await one.round()
+        server.answers = {"/apis": DOWN}
+        first, second = await one.round(), await one.round()
+        server.answers = conditional(reply)
+        again = await one.round()
+    assert (first.groups, first.etag) == (well.groups, '"A"')
+    assert first.since == second.since >= well.since
+    assert (again.state, again.error, again.groups) == (Freshness.CURRENT, "", well.groups)
+
+
+async def test_42_an_old_service_is_asked_for_both_in_every_round(ask: Ask) -> None:
+    content = resource_list("remote.example.com/v1", "widgets", "widgets/status")
+
+    def answer(seen: Seen) -> Reply:
+        return document(content) if seen.path != "/apis" else NOT_ACCEPTABLE
+
+    async with MisbehavingServer(answer) as server:
+        one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
+        roots = [await one.round() for _ in range(3)]
+    assert server.paths == ["/apis", "/apis/remote.example.com/v1"] * 3
+    lists, versions = server.requests[::2], server.requests[1::2]
+    assert {seen.headers["accept"] for seen in lists} == {f"{AGG},{BETA}"}
+    assert {seen.headers["accept"] for seen in versions} == {"application/json"}
+    assert {seen.headers["x-remote-user"] for seen in versions} == {"system:kube-aggregator"}
+    assert {seen.headers.get("x-remote-group") for seen in versions} == {None}
+    root = roots[-1]
+    assert root.is_current
+    (version,) = root.groups[0].versions
+    assert [r.resource for r in version.resources] == ["widgets"]
+    assert [s.subresource for s in version.resources[0].subresources] == ["status"]
+
+
+async def test_an_old_service_without_the_version_is_stale(ask: Ask) -> None:
+    async with MisbehavingServer({}) as server:
+        one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
+        root = await one.round()
+    (version,) = root.groups[0].versions
+    assert (version.freshness, version.resources) == (Freshness.STALE, ())
+    assert "404" in root.failures[0][1]
+
+
+async def test_a_server_that_becomes_new_is_asked_as_a_new_one(ask: Ask) -> None:
+    old = {
+        "/apis": document(group_list("a.test/v1")),
+        "/apis/a.test/v1": document(resource_list("a.test/v1", "widgets")),
+    }
+    async with MisbehavingServer(old) as server:
+        one = ask(spec_of(server.url))
+        assert (await one.round()).old
+        server.answers = {"/apis": aggregated(item("a.test"), etag='"N"')}
+        assert not (await one.round()).old
+        await one.round()
+    accepts = [s.headers["accept"] for s in server.requests if s.path == "/apis"]
+    assert accepts == [f"{AGG},{BETA}", f"{AGG},{BETA},application/json", f"{AGG},{BETA}"]
+
+
+class _Renewing(PlainEndpoint):
+    """A server whose credentials are refused once."""
+
+    number = 1
+
+    async def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.number}"}
+
+    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
+        assert refused == {"Authorization": f"Bearer {self.number}"}
+        self.number += 1
+
+
+async def test_refused_credentials_are_renewed_once(ask: Ask) -> None:
+    def answer(seen: Seen) -> Reply:
+        is_new = seen.headers.get("authorization") == "Bearer 2"
+        return aggregated(item("a.test")) if is_new else Reply(status=401)
+
+    async with MisbehavingServer(answer) as server:
+        spec = UpstreamSpec("east", _Renewing(server.url), Kind.CLUSTER, core_paths=())
+        root = await ask(spec).round()
+    assert (root.is_current, server.paths) == (True, ["/apis", "/apis"])
+
+
+async def test_further_prefixes_are_asked_as_well(ask: Ask) -> None:
+    """OpenShift 3 lists its own resources of the core version v1 at /oapi."""
+    answers = {
+        "/api": document({"kind": "APIVersions", "versions": ["v1"]}),
+        "/api/v1": document(resource_list("v1", "pods")),
+        "/oapi": document({"kind": "APIVersions", "versions": ["v1"]}),
+        "/oapi/v1": document(resource_list("v1", "builds")),
+        "/apis": aggregated(item("a.test")),
+        "/more": aggregated(item("b.test")),
+    }
+    async with MisbehavingServer(answers) as server:
+        core, named = ("/api", "/oapi"), ("/apis", "/more")
+        one = ask(spec_of(server.url, core_paths=core, named_paths=named))
+        await one.round()
+    assert [_groups(root) for root in one.known.roots] == [[""], [""], ["a.test"], ["b.test"]]
+    names = [r.groups[0].versions[0].resources[0].resource for r in one.known.roots[:2]]
+    assert names == ["pods", "builds"]
+
+
+async def test_a_url_with_a_path_goes_before(ask: Ask) -> None:
+    async with MisbehavingServer({"/k8s/c-1/apis": aggregated(item("a.test"))}) as server:
+        root = await ask(spec_of(f"{server.url}/k8s/c-1")).round()
+    assert root.is_current
+
+
+async def test_an_empty_document_is_a_document(ask: Ask) -> None:
+    async with MisbehavingServer({"/apis": aggregated()}) as server:
+        root = await ask(spec_of(server.url)).round()
+    assert (root.is_current, root.groups) == (True, ())
+
+
+async def test_nothing_at_apis_is_an_error(ask: Ask) -> None:
+    async with MisbehavingServer({"/apis": NOT_FOUND}) as server:
+        root = await ask(spec_of(server.url)).round()
+    assert (root.state, "404" in root.error) == (Freshness.STALE, True)

@@ -1,0 +1,328 @@
+"""What is served of other API servers: checks 39 to 44, restarts, replicas, removal."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.model import Contribution, Freshness, Group, Precedence, Version
+from apidiscovery_service.sources.upstreams import record
+from apidiscovery_service.sources.upstreams.known import Known, Root
+from apidiscovery_service.storage import Store
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.sqlite import SqliteStore
+from groups import offer
+from misbehaving_server import (
+    DOWN,
+    NOT_ACCEPTABLE,
+    MisbehavingServer,
+    Reply,
+    Seen,
+    aggregated,
+    conditional,
+    document,
+)
+from upstream_setup import (
+    api_service,
+    item,
+    resource_list,
+    running,
+    service_settings,
+    spec_of,
+    until,
+    until_so,
+)
+
+REMOTE = "remote.example.com"
+_A_TEST = Group("a.test", (Version("v1"),))
+SOURCE = f"apiservice:v1.{REMOTE}"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    made = MemoryStore()
+    yield made
+    await made.close()
+
+
+async def test_39_never_contacted_is_stale_without_resources(store: Store) -> None:
+    settings = service_settings("http://127.0.0.1:1")
+    async with running(store, services=[api_service()], settings=settings) as run:
+        # At once, before anybody has been asked.
+        group = run.group(REMOTE)
+        assert group is not None
+        published = run.registry.snapshot.named.by_name[REMOTE]
+        assert b'"versions":[{"version":"v1","freshness":"Stale"}]' in published.json
+        assert run.state(SOURCE) == "Stale"
+        await until(lambda: "GET /apis" in run.error(SOURCE), "the failure shows")
+        assert run.freshness(REMOTE) == "Stale"
+        text = run.metrics.text().decode()
+        assert f'aggregator_unavailable_apiservice{{name="v1.{REMOTE}"}} 1.0' in text
+        assert f'name="v1.{REMOTE}",reason=' in text
+        assert f'apidiscovery_upstream_state{{source="{SOURCE}",state="Stale"}} 1.0' in text
+    assert published.key[0] == -2000
+
+
+async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
+    content = resource_list(f"{REMOTE}/v1", "widgets")
+
+    def answer(seen: Seen) -> Reply:
+        return document(content) if seen.path == f"/apis/{REMOTE}/v1" else NOT_ACCEPTABLE
+
+    async with MisbehavingServer(answer) as server:
+        settings = service_settings(server.url)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
+            await until(lambda: len(server.requests) >= 6, "polls")
+            version = run.version(REMOTE)
+            assert version is not None
+            assert [r.resource for r in version.resources] == ["widgets"]
+    assert server.paths[:6] == ["/apis", f"/apis/{REMOTE}/v1"] * 3
+
+
+async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
+    bare = {"resource": "widgets", "scope": "Cluster", "singularResource": "", "verbs": ["get"]}
+    group = {"metadata": {"name": REMOTE}, "versions": [{"version": "v1", "resources": [bare]}]}
+    async with MisbehavingServer({"/apis": aggregated(group)}) as server:
+        settings = service_settings(server.url)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
+            json = run.registry.snapshot.named.by_name[REMOTE].json
+    assert b'"responseKind":{"group":"","version":"","kind":""}' in json
+
+
+async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store) -> None:
+    async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
+        settings = service_settings(server.url)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
+            assert run.error(SOURCE) == ""
+            server.answers = {"/apis": DOWN}
+            await until(lambda: run.freshness(REMOTE) == "Stale", "it is stale")
+            version = run.version(REMOTE)
+            assert version is not None
+            assert [r.resource for r in version.resources] == ["widgets"]
+            (warning,) = run.upstreams.warnings()
+            assert warning.startswith(f"{SOURCE} is Stale since 20")
+            assert warning.endswith("GET /apis: got status 503, want 200 or 304")
+            server.answers = conditional(aggregated(item(REMOTE), etag='"A"'))
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current again")
+            assert run.upstreams.warnings() == []
+            text = run.metrics.text().decode()
+            assert f'aggregator_unavailable_apiservice{{name="v1.{REMOTE}"}} 0.0' in text
+
+
+async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store: Store) -> None:
+    other = item("other.example.com")
+    stale = {**item(REMOTE, "v1", "v2")}
+    for version in stale["versions"]:  # type: ignore[attr-defined] # it is a list
+        version["freshness"] = "Stale"
+    async with MisbehavingServer({"/apis": aggregated(stale, other)}) as server:
+        settings = service_settings(server.url)
+        services = [api_service(), api_service(version="v3"), api_service("none.example.com")]
+        async with running(store, services=services, settings=settings) as run:
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
+            # What the document does not have is current without resources.
+            assert run.freshness(REMOTE, "v3") == "Current"
+            assert run.freshness("none.example.com") == "Current"
+            assert run.group("other.example.com") is None
+            assert run.version(REMOTE, "v2") is None
+            polls = len(server.requests)
+            run.declarations.set(*services, api_service(version="v2"))
+            await until(lambda: run.freshness(REMOTE, "v2") == "Current", "v2 is current")
+    assert set(server.paths) == {"/apis"}
+    assert len(server.requests) <= polls + 3
+
+
+async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None:
+    async with MisbehavingServer({"/apis": aggregated(item(REMOTE))}) as server:
+        settings = service_settings(server.url)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            crd = offer(f"{REMOTE}/v1", priority=1000)
+            run.registry.publish(Contribution("crds:x", Precedence.CRD, (crd,)))
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
+            version = run.version(REMOTE)
+            assert version is not None
+            assert version.resources
+            server.answers = {"/apis": Reply(hangs=-1)}
+            run.declarations.set()
+            uncovered = run.version(REMOTE)
+            assert uncovered == crd.version
+            assert run.upstreams.states() == []
+            assert REMOTE not in run.metrics.text().decode()
+            await _until_no_keys(store)
+
+
+async def _until_no_keys(store: Store) -> None:
+    """Nothing of an upstream that nobody names is left in the store."""
+
+    async def is_empty() -> bool:
+        return not (await store.list("upstreams/")).entries
+
+    await until_so(is_empty, "the record is removed")
+
+
+async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
+    stale = item("c.test")
+    stale["versions"] = [{"version": "v1", "freshness": "Stale"}]
+    answers = {
+        "/api": aggregated(item("")),
+        "/apis": aggregated(item("z.test", "v1", "v2"), item("apps"), stale),
+    }
+    async with (
+        MisbehavingServer(answers) as server,
+        running(store, spec_of(server.url, core_paths=("/api",))) as run,
+    ):
+        assert run.state() == "Pending"
+        await until(lambda: run.state() == "Current", "it is current")
+        names = [g.group.name for g in run.registry.snapshot.named.groups]
+        assert names == ["z.test", "apps", "c.test"]
+        assert [v.version for v in run.group("z.test").versions] == ["v1", "v2"]  # type: ignore[union-attr] # it is there
+        assert run.freshness("") == "Current"
+        # What the server itself says of a group is passed on.
+        assert run.freshness("c.test") == "Stale"
+
+
+async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> None:
+    async with running(store, spec_of("http://127.0.0.1:1")) as run:
+        assert (run.state(), run.upstreams.warnings()) == ("Pending", ["upstream:east is Pending"])
+        await until(lambda: run.state() == "Stale", "the failure shows")
+        assert run.registry.snapshot.named.size == 0
+        assert "GET /apis" in run.error()
+
+
+async def test_halves_fail_by_themselves(store: Store) -> None:
+    answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
+    async with (
+        MisbehavingServer(answers) as server,
+        running(store, spec_of(server.url, core_paths=("/api",))) as run,
+    ):
+        await until(lambda: run.state() == "Current", "it is current")
+        server.answers = {**answers, "/api": DOWN}
+        await until(lambda: run.freshness("") == "Stale", "the core group is stale")
+        assert run.freshness("a.test") == "Current"
+        assert run.state() == "Stale"
+
+
+async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+        spec = spec_of(server.url)
+        first = await SqliteStore.open(path)
+        async with running(first, spec) as run:
+            await until(lambda: run.state() == "Current", "it is current")
+        await first.close()
+        again = await SqliteStore.open(path)
+        server.requests.clear()
+        async with running(again, spec_of(server.url), polls=False) as run:
+            version = run.version("a.test")
+            assert version is not None
+            assert (version.freshness, len(version.resources)) == (Freshness.STALE, 1)
+            assert run.error() == "last known; nobody has asked it since"
+            assert run.state() == "Stale"
+        assert server.requests == []
+        async with running(again, spec_of(server.url)) as run:
+            await until(lambda: run.state() == "Current", "a 304 is enough")
+        assert server.requests[0].headers["if-none-match"] == '"A"'
+        await again.close()
+
+
+async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(store: Store) -> None:
+    async with (
+        MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
+        AsyncExitStack() as leader_life,
+        AsyncExitStack() as stack,
+    ):
+        leader = await leader_life.enter_async_context(running(store, spec_of(server.url)))
+        await until(lambda: leader.state() == "Current", "the leader knows")
+        watcher = await stack.enter_async_context(running(store, spec_of(server.url), polls=False))
+        assert watcher.state() == "Current"
+        other = await stack.enter_async_context(running(store, spec_of(server.url)))
+        assert other.state() == "Current"
+        assert other.registry.snapshot.named.etag == leader.registry.snapshot.named.etag
+        states: set[str] = set()
+        watcher.registry.subscribe(lambda _: states.add(watcher.freshness("a.test")))
+        await leader_life.aclose()
+        server.answers = {"/apis": aggregated(item("b.test"))}
+        await until(lambda: watcher.group("b.test") is not None, "another polls")
+        assert other.group("b.test") is not None
+        # In between nothing was stale, empty or gone.
+        assert states <= {"Current", ""}
+
+
+async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: Store) -> None:
+    """The record may be heard of before the claim under which it was written."""
+    spec = spec_of("http://127.0.0.1:1")
+    before = await store.put("elsewhere", b"")
+    claimed = before.revision + 2
+    root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
+    sealed = record.seal(spec.id, Known(claimed, (root,)))
+    await store.put(sealed.key, sealed.value)
+    async with running(store, spec, polls=False, grace_s=0.05) as run:
+        assert run.freshness("a.test") == "Stale"
+        claim = await store.put(f"claims/{sealed.key}", b"")
+        assert claim.created == claimed
+        await until(lambda: run.freshness("a.test") == "Current", "it is believed")
+        await store.delete(claim.key)
+        await until(lambda: run.freshness("a.test") == "Stale", "it is not believed any more")
+
+
+async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
+    spec = spec_of("http://127.0.0.1:1")
+    root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
+    sealed = record.seal(spec.id, Known(1_000, (root,)))
+    await store.put(sealed.key, sealed.value)
+    await store.put(f"claims/{sealed.key}", b"")
+    async with running(store, spec, polls=False) as run:
+        assert run.freshness("a.test") == "Stale"
+        await asyncio.sleep(0.05)
+        assert run.freshness("a.test") == "Stale"
+
+
+async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
+    async with (
+        MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
+        AsyncExitStack() as leader_life,
+    ):
+        leader = await leader_life.enter_async_context(running(store, spec_of(server.url)))
+        await until(lambda: leader.state() == "Current", "the leader knows")
+        async with running(store, spec_of(server.url), polls=False, grace_s=0.2) as watcher:
+            assert watcher.state() == "Current"
+            await leader_life.aclose()
+            assert watcher.freshness("a.test") == "Current"
+            await until(lambda: watcher.freshness("a.test") == "Stale", "trust ends")
+            version = watcher.version("a.test")
+            assert version is not None
+            assert version.resources
+
+
+async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: Store) -> None:
+    async with MisbehavingServer({"/apis": aggregated(item(REMOTE))}) as server:
+        settings = service_settings(server.url)
+        async with running(store, services=[api_service()], settings=settings) as leader:
+            await until(lambda: leader.freshness(REMOTE) == "Current", "the leader knows")
+            async with running(store, settings=settings, polls=False) as late:
+                late.declarations.set(api_service())
+                assert late.freshness(REMOTE) == "Stale"
+                await until(lambda: late.freshness(REMOTE) == "Current", "it is read")
+
+
+async def test_a_damaged_or_newer_record_is_passed_over(store: Store) -> None:
+    spec = spec_of("http://127.0.0.1:1")
+    await store.put(record.key_of(spec.id), b'{"format":99,"sha256":""}\nwhatever')
+    await store.put("upstreams/somebody-elses", b"whatever")
+    async with running(store, spec, polls=False) as run:
+        assert run.state() == "Pending"
+        await store.put(record.key_of(spec.id), b"\x00")
+        await asyncio.sleep(0.05)
+        assert run.state() == "Pending"
+
+
+async def test_warnings_are_bounded_and_of_plain_characters(store: Store) -> None:
+    specs = [spec_of("http://127.0.0.1:1", f"s{i}\n\x1b") for i in range(60)]
+    async with running(store, *specs, polls=False) as run:
+        warnings = run.upstreams.warnings()
+    assert len(warnings) == 51
+    assert warnings[-1] == "upstreams: 10 more such lines"
+    assert all(line.isprintable() and line.isascii() for line in warnings)

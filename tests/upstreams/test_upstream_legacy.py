@@ -1,0 +1,193 @@
+"""Old clusters are converted as the reference does it, and asked as little as can be."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+from apidiscovery_service.group_document import group_value
+from apidiscovery_service.model import Contribution, Freshness, Group, Precedence
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.upstreams.legacy import EVERYTHING_EVERY_ROUNDS, name_of
+from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
+from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits
+from misbehaving_server import DOWN, MisbehavingServer, Reply, Seen, document
+from upstream_setup import (
+    CLUSTERS,
+    Ask,
+    converted_cluster,
+    group_list,
+    recorded_cluster,
+    resource_list,
+    spec_of,
+    until,
+)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+async def test_a_real_cluster_is_converted_as_the_reference_does_it(ask: Ask, cluster: str) -> None:
+    answers, wanted = recorded_cluster(cluster), converted_cluster(cluster)
+    async with MisbehavingServer(answers) as server:
+        one = ask(spec_of(server.url, kind=Kind.CLUSTER, core_paths=("/api",), limits=Limits()))
+        await one.round()
+        assert one.known.is_well
+    registry = Registry()
+    offers = mirrored_offers(View(one.known, is_trusted=True))
+    snapshot = registry.publish(Contribution("upstream:east", Precedence.AGGREGATOR, offers))
+    groups = [g.group for g in (*snapshot.core.groups, *snapshot.named.groups)]
+    converted = {
+        name_of(group.name, version.version): _entry(group, place)
+        for group in groups
+        for place, version in enumerate(group.versions)
+    }
+    assert converted == {name: {**entry, "freshness": "Current"} for name, entry in wanted.items()}
+    listed = json.loads(answers["/apis"].body)["groups"]
+    assert [g.name for g in groups] == ["", *(entry["name"] for entry in listed)]
+    assert [g.versions[0].version for g in groups[1:]] == [
+        entry["preferredVersion"]["version"] for entry in listed
+    ]
+    hashes = {r.storage_version_hash for g in groups for v in g.versions for r in v.resources}
+    assert (len(hashes) > 1) == ("storageVersionHash" in str(answers["/api/v1"].body))
+    assert len(server.requests) == 2 + len(wanted)
+
+
+def _entry(group: Group, place: int) -> object:
+    versions = json.loads(json.dumps(group_value(group)))["versions"]
+    return versions[place]
+
+
+def _old(*group_versions: str) -> dict[str, Reply]:
+    versions = {f"/apis/{gv}": document(resource_list(gv, "widgets")) for gv in group_versions}
+    return {"/apis": document(group_list(*group_versions)), **versions}
+
+
+async def test_an_unchanged_old_server_costs_one_request_but_in_every_fifth_round(ask: Ask) -> None:
+    names = [f"g{i}.test/v1" for i in range(6)]
+    async with MisbehavingServer(_old(*names)) as server:
+        one = ask(spec_of(server.url))
+        requests: list[int] = []
+        for _ in range(3 * EVERYTHING_EVERY_ROUNDS):
+            before = len(server.requests)
+            assert (await one.round()).is_current
+            requests.append(len(server.requests) - before)
+    # The list is asked for as before at first, and then again as an old server wants it.
+    assert requests[0] == 1 + 6
+    everything = [i for i, number in enumerate(requests) if number == 7]
+    assert everything == [0, 4, 9, 14]
+    assert {requests[i] for i in range(15) if i not in everything} == {1}
+
+
+async def test_a_changed_entry_and_what_failed_are_asked_for_at_once(ask: Ask) -> None:
+    answers = _old("a.test/v1", "b.test/v1")
+    async with MisbehavingServer(answers) as server:
+        one = ask(spec_of(server.url))
+        await one.round()
+        server.answers = {**_old("a.test/v1", "b.test/v1", "b.test/v2"), "/apis/b.test/v1": DOWN}
+        server.requests.clear()
+        failed = await one.round()
+        assert sorted(server.paths) == ["/apis", "/apis/b.test/v1", "/apis/b.test/v2"]
+        server.answers = _old("a.test/v1", "b.test/v1", "b.test/v2")
+        server.requests.clear()
+        well = await one.round()
+        assert server.paths == ["/apis", "/apis/b.test/v1"]
+    b = failed.groups[1]
+    assert [(v.version, v.freshness, len(v.resources)) for v in b.versions] == [
+        ("v1", "Stale", 1),
+        ("v2", "Current", 1),
+    ]
+    assert failed.error.startswith("1 of 3 group-versions failed: GET /apis/b.test/v1")
+    assert (well.error, well.failures) == ("", ())
+    assert {v.freshness for g in well.groups for v in g.versions} == {"Current"}
+
+
+async def test_a_version_that_never_answered_is_stale_and_empty(ask: Ask) -> None:
+    answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": Reply(hangs=-1)}
+    async with MisbehavingServer(answers) as server:
+        root = await ask(spec_of(server.url, limits=Limits(exchange_s=0.1))).round()
+    a, b = root.groups
+    assert a.versions[0].freshness == Freshness.CURRENT
+    assert (b.versions[0].freshness, b.versions[0].resources) == (Freshness.STALE, ())
+    assert "no whole answer within 0.1 s" in root.error
+
+
+async def test_a_scope_that_does_not_match_fails_its_version_only(ask: Ask) -> None:
+    wrong = resource_list("b.test/v1", "widgets", "widgets/status")
+    resources = wrong["resources"]
+    assert isinstance(resources, list)
+    resources[1]["namespaced"] = True
+    answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": document(wrong)}
+    async with MisbehavingServer(answers) as server:
+        root = await ask(spec_of(server.url)).round()
+    assert [g.versions[0].freshness for g in root.groups] == ["Current", "Stale"]
+
+
+async def test_requests_at_once_are_limited(ask: Ask) -> None:
+    names = [f"g{i}.test/v1" for i in range(40)]
+    answers = _old(*names)
+    gate = Reply(hangs=-1)
+
+    def answer(seen: Seen) -> Reply:
+        return answers["/apis"] if seen.path == "/apis" else gate
+
+    async with MisbehavingServer(answer) as server:
+        limits = Limits(exchange_s=0.15, concurrent=5)
+        spec = spec_of(server.url, limits=limits, filter=Filter(allow=("g?.test",)))
+        asking = asyncio.create_task(ask(spec).round())
+        await until(lambda: len(server.requests) > 1, "the list was read")
+        await asyncio.sleep(0.05)
+        at_once = len(server.requests) - 1
+        root = await asking
+    assert at_once == 5
+    assert len(root.failures) == len(server.requests) - 1 == 10
+
+
+async def test_what_is_denied_is_not_asked_for(ask: Ask) -> None:
+    async with MisbehavingServer(_old("a.test/v1", "b.test/v1")) as server:
+        root = await ask(spec_of(server.url, filter=Filter(deny=("b.*",)))).round()
+    assert server.paths == ["/apis", "/apis/a.test/v1"]
+    assert [group.name for group in root.groups] == ["a.test"]
+
+
+async def test_an_etag_of_the_list_is_used(ask: Ask) -> None:
+    answers = _old("a.test/v1")
+    answers["/apis"] = replace(answers["/apis"], headers={"ETag": '"L"'})
+
+    def answer(seen: Seen) -> Reply:
+        if seen.headers.get("if-none-match") == '"L"':
+            return Reply(status=304, headers={"ETag": '"L"'})
+        return answers[seen.path]
+
+    async with MisbehavingServer(answer) as server:
+        one = ask(spec_of(server.url))
+        first = await one.round()
+        second = await one.round()
+    assert first == second
+    assert server.paths == ["/apis", "/apis/a.test/v1", "/apis"]
+
+
+async def test_a_removed_group_is_gone(ask: Ask) -> None:
+    async with MisbehavingServer(_old("a.test/v1", "b.test/v1")) as server:
+        one = ask(spec_of(server.url))
+        await one.round()
+        server.answers = _old("b.test/v1")
+        root = await one.round()
+    assert [group.name for group in root.groups] == ["b.test"]
+
+
+async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
+    answers = {
+        "/api": document({"kind": "APIVersions", "versions": ["v1"]}),
+        "/api/v1": document(resource_list("v1", "pods", "services")),
+        "/oapi": document({"kind": "APIVersions", "versions": ["v1"]}),
+        "/oapi/v1": document(resource_list("v1", "builds", "pods")),
+    }
+    async with MisbehavingServer(answers) as server:
+        one = ask(spec_of(server.url, core_paths=("/api", "/oapi"), named_paths=()))
+        await one.round()
+        (well,) = mirrored_offers(View(one.known, is_trusted=True))
+        server.answers = {**answers, "/oapi": DOWN}
+        await one.round()
+        (partly,) = mirrored_offers(View(one.known, is_trusted=True))
+    assert [r.resource for r in well.version.resources] == ["pods", "services", "builds"]
+    assert (well.group, well.version.freshness) == ("", Freshness.CURRENT)
+    assert partly.version == replace(well.version, freshness=Freshness.STALE)

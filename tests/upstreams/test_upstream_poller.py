@@ -1,0 +1,302 @@
+"""What is polled is kept: written when it changes, read again, never by who has lost the claim."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.model import Freshness, Group, GroupVersionKind, Resource, Version
+from apidiscovery_service.sources.upstreams import record
+from apidiscovery_service.sources.upstreams.known import Known, Root
+from apidiscovery_service.sources.upstreams.poller import Poller
+from apidiscovery_service.sources.upstreams.spec import Filter, Limits, Timing, UpstreamSpec
+from apidiscovery_service.storage import MAX_VALUE_BYTES, Fenced, Guard, Store
+from apidiscovery_service.storage.memory import MemoryStore
+from groups import GROUPS
+from hypothesis import given, settings
+from misbehaving_server import DOWN, MisbehavingServer, Reply, aggregated, conditional
+from upstream_setup import item, resource_item, spec_of, until, until_so
+
+_ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
+
+_SEALED = record.seal("x", Known(1, (_ROOT,))).value
+
+
+@asynccontextmanager
+async def polling(
+    store: Store, spec: UpstreamSpec, metrics: Metrics | None = None
+) -> AsyncGenerator[asyncio.Task[None]]:
+    """Poll while holding a claim."""
+    claim = await store.put("claims/upstreams/x", b"")
+    threads = ThreadPoolExecutor(1)
+    poller = Poller(spec, store, metrics or Metrics(), threads)
+    task = asyncio.create_task(poller.work(Guard(claim.key, claim.created)))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, Fenced):
+            await task
+        await store.delete(claim.key)
+        threads.shutdown()
+
+
+async def kept(store: Store, spec: UpstreamSpec) -> Known | None:
+    key = record.key_of(spec.id)
+    entry = await store.get(key)
+
+    async def part(name: str) -> bytes | None:
+        found = await store.get(f"{key}/{name}")
+        return found.value if found else None
+
+    return await record.unseal(entry.value, part) if entry else None
+
+
+async def _state(store: Store, spec: UpstreamSpec) -> str:
+    known = await kept(store, spec)
+    return str(known.roots[-1].state) if known else ""
+
+
+async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
+    async def is_so() -> bool:
+        return await _state(store, spec) == state
+
+    await until_so(is_so, f"it is {state}")
+    known = await kept(store, spec)
+    assert known
+    return known.roots[-1]
+
+
+# --------------------------------------------------------------------------------------------------
+# The record.
+
+
+@given(GROUPS)
+@settings(max_examples=40, deadline=None)
+def test_a_record_says_what_was_known(group: Group) -> None:
+    versions = {version.version: _with_kinds(version) for version in group.versions}
+    groups = (Group(group.name, tuple(versions.values())),) if versions else ()
+    failures = (("a/v1", "GET /apis/a/v1: got status 500"),)
+    roots = (replace(_ROOT, groups=groups, failures=failures), Root("/api", core=True))
+    sealed = record.seal("x", Known(12, roots))
+    assert asyncio.run(record.unseal(sealed.value, _no_part)) == Known(12, roots)
+
+
+def _with_kinds(version: Version) -> Version:
+    none = GroupVersionKind("", "", "")
+    resources = tuple(
+        replace(
+            r,
+            response_kind=r.response_kind or none,
+            subresources=tuple(
+                replace(s, response_kind=s.response_kind or none) for s in r.subresources
+            ),
+        )
+        for r in version.resources
+    )
+    return replace(version, resources=resources)
+
+
+async def _no_part(name: str) -> bytes | None:
+    raise AssertionError(name)
+
+
+def _large() -> Known:
+    """Return what does not compress into one value."""
+    resources = tuple(
+        Resource(os.urandom(500).hex(), None, "Cluster", "", None, storage_version_hash="x" * 12)
+        for _ in range(6_000)
+    )
+    return Known(1, (replace(_ROOT, groups=(Group("a.test", (Version("v1", resources),)),)),))
+
+
+async def test_what_does_not_fit_is_cut_and_read_whole() -> None:
+    store, large = MemoryStore(), _large()
+    claim = await store.put("claims/x", b"")
+    guard = Guard(claim.key, claim.created)
+    sealed = record.seal("x", large)
+    parts = await record.write(store, sealed, guard, frozenset())
+    listing = await store.list("upstreams/x")
+    assert len(parts) > 1
+    assert all(len(entry.value) <= MAX_VALUE_BYTES for entry in listing.entries)
+    # Parts are there before what names them.
+    last = max(listing.entries, key=lambda entry: entry.revision)
+    assert last.key == "upstreams/x"
+
+    async def part(name: str) -> bytes | None:
+        found = await store.get(f"upstreams/x/{name}")
+        return found.value if found else None
+
+    read = await record.unseal(sealed.value, part)
+    assert len(read.roots[0].groups[0].versions[0].resources) == 6_000
+    small = record.seal("x", Known(1, (_ROOT,)))
+    assert await record.write(store, small, guard, parts) == frozenset()
+    assert [e.key for e in (await store.list("upstreams/x")).entries] == ["upstreams/x"]
+
+
+async def test_a_missing_part_makes_the_record_none() -> None:
+    async def nothing(name: str) -> bytes | None:
+        del name
+        return None
+
+    with pytest.raises(record.BadRecord, match="is missing"):
+        await record.unseal(record.seal("x", _large()).value, nothing)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\xff" * 100,
+        b"[]\n" + _SEALED,
+        b'{"format":2,"sha256":""}\n',
+        _SEALED[:-1],
+        _SEALED[:-4] + b"XXXX",
+        _SEALED.split(b"\n")[0] + b"\n",
+    ],
+)
+async def test_a_damaged_or_newer_record_is_none(value: bytes) -> None:
+    with pytest.raises(record.BadRecord):
+        await record.unseal(value, _no_part)
+
+
+# --------------------------------------------------------------------------------------------------
+# Polling.
+
+
+async def test_a_record_is_written_only_when_something_changed() -> None:
+    store = MemoryStore()
+    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+        spec = spec_of(server.url)
+        async with polling(store, spec):
+            await until(lambda: len(server.requests) >= 2, "polls")
+            before = await store.get(record.key_of(spec.id))
+            await until(lambda: len(server.requests) >= 6, "more polls")
+            after = await store.get(record.key_of(spec.id))
+    assert before is not None
+    assert before == after
+
+
+async def test_an_etag_survives_a_restart() -> None:
+    store = MemoryStore()
+    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+        spec = spec_of(server.url)
+        async with polling(store, spec):
+            first = await _until_state(store, spec, "Current")
+        before = await kept(store, spec)
+        server.requests.clear()
+        async with polling(store, spec_of(server.url)):
+            await until(lambda: len(server.requests) >= 2, "polls")
+            after = await kept(store, spec)
+    assert server.requests[0].headers["if-none-match"] == '"A"'
+    assert before is not None
+    assert after is not None
+    # The new holder says that it has asked, and nothing else.
+    assert after.claim > before.claim
+    assert after.roots == (first,)
+
+
+async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
+    store, metrics = MemoryStore(), Metrics()
+    reply = aggregated(item("a.test"), etag='"A"')
+    async with MisbehavingServer(conditional(reply)) as server:
+        spec = spec_of(server.url)
+        async with polling(store, spec, metrics):
+            well = await _until_state(store, spec, "Current")
+            server.answers = {"/apis": DOWN}
+            failed = await _until_state(store, spec, "Stale")
+            server.answers = conditional(reply)
+            again = await _until_state(store, spec, "Current")
+    assert failed.groups == well.groups == again.groups
+    assert failed.error == "GET /apis: got status 503, want 200 or 304"
+    assert failed.since.endswith("Z")
+    assert again.error == ""
+    text = metrics.text().decode()
+    assert 'apidiscovery_upstream_polls_total{result="UnexpectedStatus",upstream="east"}' in text
+    assert 'apidiscovery_upstream_polls_total{result="Success",upstream="east"}' in text
+    assert 'apidiscovery_upstream_seconds_since_success{upstream="east"}' in text
+    assert 'apidiscovery_upstream_received_bytes_total{upstream="east"}' in text
+
+
+async def test_failures_are_backed_off_from() -> None:
+    store, timing = MemoryStore(), Timing(poll_s=9.0, first_retry_s=0.01, last_retry_s=0.2)
+    times: list[float] = []
+
+    def answer(_: object) -> Reply:
+        times.append(asyncio.get_running_loop().time())
+        return DOWN
+
+    async with (
+        MisbehavingServer(answer) as server,
+        polling(store, spec_of(server.url, timing=timing)),
+    ):
+        await until(lambda: len(times) >= 8, "retries")
+    pauses = [b - a for a, b in pairwise(times)]
+    assert pauses[0] < 0.1
+    assert 0.17 < pauses[-1] < 0.4
+    assert pauses[0] < pauses[3] < pauses[-1]
+
+
+async def test_who_has_lost_the_claim_writes_nothing() -> None:
+    store = MemoryStore()
+    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+        spec = spec_of(server.url)
+        async with polling(store, spec) as task:
+            await _until_state(store, spec, "Current")
+            await store.delete("claims/upstreams/x")
+            before = await store.get(record.key_of(spec.id))
+            server.answers = {"/apis": aggregated(item("b.test"))}
+            with pytest.raises(Fenced):
+                await task
+            assert await store.get(record.key_of(spec.id)) == before
+
+
+async def test_a_damaged_record_is_replaced() -> None:
+    store = MemoryStore()
+    async with MisbehavingServer({"/apis": aggregated(item("a.test"))}) as server:
+        spec = spec_of(server.url)
+        await store.put(record.key_of(spec.id), b'{"format":99}\n')
+        async with polling(store, spec):
+
+            async def is_replaced() -> bool:
+                entry = await store.get(record.key_of(spec.id))
+                return entry is not None and b'"format":99' not in entry.value
+
+            await until_so(is_replaced, "the record is replaced")
+            assert (await _until_state(store, spec, "Current")).groups
+
+
+async def test_other_configuration_is_another_record() -> None:
+    base = spec_of("https://one.test")
+    same = spec_of("https://one.test", limits=Limits(), timing=Timing())
+    others = [
+        spec_of("https://two.test"),
+        spec_of("https://one.test", "west"),
+        spec_of("https://one.test", filter=Filter(deny=("a",))),
+        spec_of("https://one.test", filter=Filter(allow=("a",))),
+        spec_of("https://one.test", core_paths=("/api",)),
+        spec_of("https://one.test", named_paths=("/apis", "/more")),
+        spec_of("https://one.test", trust="insecure"),
+    ]
+    assert base.id == same.id
+    assert len({base.id, *(other.id for other in others)}) == 1 + len(others)
+    assert "/" not in spec_of("https://x", "ns/name:443").id
+
+
+async def test_a_large_document_is_kept_and_served_whole() -> None:
+    names = [os.urandom(300).hex() for _ in range(5_000)]
+    group = item("a.test")
+    group["versions"] = [{"version": "v1", "resources": [resource_item(name) for name in names]}]
+    store = MemoryStore()
+    async with MisbehavingServer({"/apis": aggregated(group)}) as server:
+        spec = spec_of(server.url, limits=Limits())
+        async with polling(store, spec):
+            root = await _until_state(store, spec, "Current")
+            entries = (await store.list(record.key_of(spec.id))).entries
+    assert len(root.groups[0].versions[0].resources) == 5_000
+    assert len(entries) > 2
