@@ -19,8 +19,8 @@ _WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _GIVE_UP_S = 10.0
 
 # What a client saw, and when: the ETag, and moments by name.
-_Seen = dict[str, float]
-_Await = Callable[[], tuple[str, _Seen]]
+Seen = dict[str, float]
+_Await = Callable[[], tuple[str, Seen]]
 
 
 def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
@@ -36,7 +36,7 @@ def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
             if clock.out():
                 yield Row("change", f"{title}: {coding}", "", skipped="out of time")
                 continue
-            polling = _Polling(child, str(addresses["http"]), coding)
+            polling = Polling(str(addresses["http"]), coding)
             found = _times(child, polling.until_changed, changes)
             polling.close()
             name = "JSON" if coding == "identity" else "gzip"
@@ -47,7 +47,9 @@ def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
             yield _row(f"{title}: gRPC watch", found["message"], budget=budget)
         memory = memory_mb(child.pid)
         text = f"RSS {memory['Rss']:.0f} MB, PSS {memory['Pss']:.0f} MB"
-        yield Row("memory", f"{title}: after {changes * 4} changes", "", text, numbers=dict(memory))
+        yield Row(
+            "change", f"{title}: memory after {changes * 4} changes", "", text, numbers=dict(memory)
+        )
 
 
 def _publish_ms(told: dict[str, object]) -> float:
@@ -70,16 +72,26 @@ def _times(
     return found
 
 
-class _Polling:
-    """A client that asks again and again whether its document is current."""
+class Polling:
+    """A client that asks again and again whether its document is current.
 
-    def __init__(self, child: subprocess.Popen[bytes], address: str, coding: str) -> None:
-        self._child = child
+    Args:
+        address: Of the server.
+        coding: Of the document.
+        pause_s: Between an answer and the next question.
+
+    Attributes:
+        body: The document, in that coding.
+    """
+
+    def __init__(self, address: str, coding: str, pause_s: float = 0.0) -> None:
+        self.body = b""
+        self._pause_s = pause_s
         self._headers = {"accept": V2_JSON, "accept-encoding": coding, "if-none-match": '""'}
         self._connection = Connection(address)
         self.until_changed()
 
-    def until_changed(self) -> tuple[str, _Seen]:
+    def until_changed(self) -> tuple[str, Seen]:
         """Ask until there is another document, and take it."""
         deadline = time.monotonic() + _GIVE_UP_S
         while time.monotonic() < deadline:
@@ -87,7 +99,10 @@ class _Polling:
             etag = answer.header("etag")
             if etag != self._headers["if-none-match"]:
                 self._headers["if-none-match"] = etag
+                self.body = answer.body
                 return etag.strip('"'), {"head": answer.head_at, "body": answer.read_at}
+            if self._pause_s:
+                time.sleep(self._pause_s)
         raise Failed(f"no change within {_GIVE_UP_S} s")
 
     def close(self) -> None:
@@ -107,7 +122,7 @@ class _Watching:
         self._messages = call(request)
         next(self._messages)
 
-    def until_changed(self) -> tuple[str, _Seen]:
+    def until_changed(self) -> tuple[str, Seen]:
         """Return the next message with changes."""
         for message in self._messages:
             if message.HasField("changes"):

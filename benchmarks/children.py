@@ -1,9 +1,11 @@
 """The processes on the other end: servers and clients that run.py starts.
 
-    children.py http-empty FILE         answers everything with the response in FILE
+    children.py http-empty FILE [CERT KEY]   answers everything with the response in FILE
     children.py grpc-empty FILE         answers GetDiscovery with the bytes in FILE
     children.py grpc-load HOST:PORT FILE   sends the request in FILE, as told by lines on stdin
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
+    children.py apply HOST:PORT         applies the manifest in each line on stdin
+    children.py upstreams COUNT GROUPS  is so many API servers of so many groups each
 
 Each prints JSON lines, and ends when its stdin does.
 """
@@ -21,6 +23,7 @@ import grpc.aio
 import uvloop
 
 METHOD = "/apidiscovery.service.v1.DiscoveryService/GetDiscovery"
+APPLY = "/apidiscovery.service.v1.RegistryService/Apply"
 _SETTLE_S = 0.02
 UNLIMITED = (
     ("grpc.max_send_message_length", -1),
@@ -34,15 +37,18 @@ def say(**values: object) -> None:
     sys.stdout.flush()
 
 
-async def _lines() -> asyncio.StreamReader:
+async def lines() -> asyncio.StreamReader:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return reader
 
 
-async def http_empty(response: bytes) -> None:
-    """Serve a response: a line of JSON with status and headers, then the body."""
+async def http_empty(response: bytes, *tls: Path) -> None:
+    """Serve a response: a line of JSON with status and headers, then the body.
+
+    With a certificate and its key Granian ends TLS by itself.
+    """
     from apidiscovery_service.http_gateway import Gateway, HttpServer  # noqa: PLC0415
 
     head, _, body = response.partition(b"\n")
@@ -58,11 +64,21 @@ async def http_empty(response: bytes) -> None:
         await send(end)
 
     server = HttpServer(cast("Gateway", app), "127.0.0.1", 0)
+    if tls:
+        _use_tls(server, *tls)
     serving = asyncio.create_task(server.serve())
     say(http=f"127.0.0.1:{server.port}")
-    await (await _lines()).read()
+    await (await lines()).read()
     await server.stop(1.0)
     await serving
+
+
+def _use_tls(server: object, cert: Path, key: Path) -> None:
+    """Let Granian end TLS, which the server never asks of it: all else stays the same."""
+    from granian.constants import SSLProtocols  # noqa: PLC0415
+
+    granian = vars(server)["_server"]
+    granian.build_ssl_context(cert, key, None, SSLProtocols.tls13, None, [], client_verify=False)
 
 
 async def grpc_empty(answer: bytes) -> None:
@@ -78,7 +94,7 @@ async def grpc_empty(answer: bytes) -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     say(grpc=f"127.0.0.1:{port}")
-    await (await _lines()).read()
+    await (await lines()).read()
     await server.stop(1.0)
 
 
@@ -88,8 +104,8 @@ async def grpc_load(address: str, request: bytes) -> None:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         await call(request)
         say(ready=True)
-        lines = await _lines()
-        while line := await lines.readline():
+        told = await lines()
+        while line := await told.readline():
             seconds, at_a_time = json.loads(line)
             started = time.perf_counter()
             deadline = started + seconds
@@ -124,8 +140,8 @@ async def changes(count: int, resources: int) -> None:
     serving = asyncio.create_task(http.serve())
     grpc_port = await grpc_server.start("127.0.0.1:0")
     say(http=f"127.0.0.1:{http.port}", grpc=f"127.0.0.1:{grpc_port}")
-    lines, number = await _lines(), 0
-    while await lines.readline():
+    told, number = await lines(), 0
+    while await told.readline():
         number += 1
         change = documents.change(number, count, resources)
         await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
@@ -136,16 +152,46 @@ async def changes(count: int, resources: int) -> None:
     await serving
 
 
+async def apply(address: str) -> None:
+    """Apply one manifest for each line, and say when the call began and when it was answered."""
+    from apidiscovery.service.v1 import registry_pb2  # noqa: PLC0415
+
+    async with grpc.aio.insecure_channel(address, options=UNLIMITED) as channel:
+        call: grpc.aio.UnaryUnaryMultiCallable[
+            registry_pb2.ApplyRequest, registry_pb2.ApplyResponse
+        ] = channel.unary_unary(
+            APPLY,
+            registry_pb2.ApplyRequest.SerializeToString,
+            registry_pb2.ApplyResponse.FromString,
+        )
+        await channel.channel_ready()
+        say(ready=True)
+        told, number = await lines(), 0
+        while line := await told.readline():
+            number += 1
+            request = registry_pb2.ApplyRequest(manifests=[registry_pb2.Manifest(content=line)])
+            await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
+            before = time.perf_counter()
+            await call(request, timeout=30.0)
+            say(before=before, after=time.perf_counter())
+
+
 def main() -> None:
     match sys.argv[1:]:
-        case ["http-empty", file]:
-            uvloop.run(http_empty(Path(file).read_bytes()))
+        case ["http-empty", file, *tls]:
+            uvloop.run(http_empty(Path(file).read_bytes(), *map(Path, tls)))
         case ["grpc-empty", file]:
             uvloop.run(grpc_empty(Path(file).read_bytes()))
         case ["grpc-load", address, file]:
             uvloop.run(grpc_load(address, Path(file).read_bytes()))
         case ["changes", count, resources]:
             uvloop.run(changes(int(count), int(resources)))
+        case ["apply", address]:
+            uvloop.run(apply(address))
+        case ["upstreams", count, groups]:
+            from upstream_servers import serve  # noqa: PLC0415
+
+            uvloop.run(serve(int(count), int(groups)))
         case _:
             sys.exit(__doc__)
 

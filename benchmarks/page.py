@@ -6,9 +6,21 @@ from pathlib import Path
 
 from report import Row, machine, markdown_table
 
+_TITLES = {
+    "change": "A change, published in the process",
+    "apply": "A change, applied over gRPC",
+    "start": "Start, and memory, from one file",
+    "scale": "Growth with the number of CustomResourceDefinitions",
+    "upstreams": "Upstreams",
+    "grpc": "gRPC",
+    "tls": "Warm requests over TLS",
+    "warm": "Warm requests",
+    "nginx": "nginx, for comparison",
+}
+
 _METHOD = """\
 Numbers of different machines, or of one machine at different hours, do not compare: on the one
-below the same server varies by a fifth from run to run. So whatever has to be fast is measured side
+here the same server varies by a fifth from run to run. So whatever has to be fast is measured side
 by side with something that cannot be faster, and the ratio is the result.
 
 **Warm requests.** `apidiscovery serve` with 600 groups of 5 resources, against an *empty handler*:
@@ -22,6 +34,10 @@ first: how far it is from 1 is how far a ratio can be trusted. A budget that the
 computing time keeps is *unclear*.
 nginx, with one worker, serves the same bytes from files.
 
+**Over TLS** the same, with HTTP/2 agreed upon in the handshake. The empty handler has Granian's own
+TLS, which the server does not use ([why](decisions/0010-tls-ended-by-ourselves.md)): the ratio is
+the price of client certificates and of certificates that are read again.
+
 gRPC is measured in the same way with `grpc.aio` callers, 16 calls at a time, against an empty
 handler on `grpc.aio`. The callers are no faster than the servers, so here computing time is judged.
 
@@ -33,18 +49,48 @@ to the message. That first answer carries the whole document, so encoding and co
 The budget is that of 19 changes in 20 where a group has one resource, as custom resources do; five
 times the text is hashed and sent five times as long.
 
+**Applied.** A process calls `RegistryService.Apply` with one CustomResourceDefinition of 1.5 kB, a
+new one in a group of its own or a changed one somewhere among the 3,000 of 600 groups that are
+there. Another process asks over HTTP with the ETag that it has, on one connection, 0.3 ms after
+each answer: on two cores more questions would take time from the answer. The clock runs from the
+call of Apply to the first answer with another ETag; whether that document has the change is looked
+at afterwards. *Answered* is the end of the call: the change, and the status that follows from it,
+are durable.
+
 **Start and memory.** From the start of the process until the ready file is there, best and median
-of 3. Memory is that of the server process from `/proc`, RSS judged; *each representation* is JSON,
-YAML, protobuf, pretty JSON, v2, v2beta1 and unaggregated, plain, gzip and zstd, and the document
-over gRPC.
+of 3; the files have been read before, so the disk does not count. Memory is that of the server
+process from `/proc`, RSS judged; *each representation* is JSON, YAML, protobuf, pretty JSON, v2,
+v2beta1 and unaggregated, plain, gzip and zstd, and the document over gRPC.
+
+**Growth.** One SQLite store is filled through Apply to one size after the other. At each size:
+start from the store and from a folder with a JSON file for each definition (a YAML file at 3,000),
+memory, and 20 changes as above; with the empty server they are changes of the only group. The
+exponent is that of the curve `constant + rate * size^exponent` that fits best, by least squares of
+the relative errors: 1 is linear, 2 would be four times the cost for twice the size.
+
+**Upstreams.** One process is 100 API servers, each with 50 groups of 5 resources, that answer
+`/api` and `/apis` and always 304 to their own ETag. The server asks each every second; a round is
+all of them once. CPU seconds, of the server alone, and bytes with the heads of requests and answers
+are the mean of 8 rounds.
 
 Reproduce with `make bench`; `make bench ARGS=--help` tells more.
 """
 
 
-def page(rows: Sequence[Row], plot: Path | None) -> str:
+def page(rows: Sequence[Row], pictures: Sequence[Path]) -> str:
     """Return the page with these results."""
     today = dt.datetime.now(tz=dt.UTC).date()
-    picture = f"![Ratios and the times of changes]({plot.name})\n\n" if plot else ""
     where = f"Measured on {today} on {machine()}."
-    return f"# Benchmarks\n\n{picture}{markdown_table(rows)}\n\n{where}\n\n## Method\n\n{_METHOD}"
+    shown = "".join(f"![{_alternative(file)}]({file.name})\n\n" for file in pictures)
+    tables = "\n\n".join(
+        f"## {title}\n\n{markdown_table(found)}"
+        for section, title in _TITLES.items()
+        if (found := [row for row in rows if row.section == section])
+    )
+    return f"# Benchmarks\n\n{shown}{where}\n\n{tables}\n\n## Method\n\n{_METHOD}"
+
+
+def _alternative(picture: Path) -> str:
+    if picture.stem.endswith("-scale"):
+        return "Start, memory and the time of a change over the number of definitions"
+    return "Ratios and the times of changes"

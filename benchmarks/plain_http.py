@@ -1,6 +1,7 @@
 """An HTTP/1.1 client of a few lines, so that nothing stands between the socket and the clock."""
 
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,13 +25,15 @@ class Answer:
 
 
 class Connection:
-    """A connection to `host:port`."""
+    """A connection to `host:port`, over TLS if there is a context for it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._address = address
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
 
     def close(self) -> None:
         self._socket.close()
@@ -63,9 +66,11 @@ class Connection:
         return received
 
 
-def get(address: str, path: str, headers: Mapping[str, str]) -> Answer:
+def get(
+    address: str, path: str, headers: Mapping[str, str], tls: ssl.SSLContext | None = None
+) -> Answer:
     """Return the answer to one request on a connection of its own."""
-    connection = Connection(address)
+    connection = Connection(address, tls)
     try:
         return connection.get(path, headers)
     finally:

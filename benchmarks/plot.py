@@ -43,4 +43,5 @@ def _curves(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_xlabel(f"milliseconds after the change; budget {BUDGET_MS:.0f}")
     axes.set_ylabel("share of changes")
     axes.set_title("One changed group, seen")
-    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
+    if rows:
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)

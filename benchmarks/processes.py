@@ -84,10 +84,12 @@ def _died(process: subprocess.Popen[bytes]) -> Failed:
 
 @contextlib.contextmanager
 def serving(folder: Path, *flags: str | Path) -> Generator["Served"]:
-    """Run `apidiscovery serve` on free ports until the block ends."""
+    """Run `apidiscovery serve` on free ports until the block ends; without a store, in memory."""
     ready = folder / f"ready-{time.monotonic_ns()}.json"
     command: list[str | Path] = [SERVER, "serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     command += ["--log-level", "error", "--ready-file", ready, *flags]
+    if "--store" not in flags:
+        command += ["--store", "memory"]
     started = time.perf_counter()
     with running(command) as process:
         while not ready.exists():

@@ -25,11 +25,25 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a curve over sizes.
+
+    Attributes:
+        curve: What is measured, with its unit.
+        size: How many definitions there are.
+    """
+
+    curve: str
+    size: int
+    value: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A line of the result.
 
     Attributes:
-        section: What it belongs to: warm, nginx, grpc, change, start or memory.
+        section: What it belongs to, one of those that `--only` takes.
         budget: What is wanted; empty for a number that only informs.
         passed: None without a budget.
         unclear: The budget is missed, but the machine was too noisy to say so.
@@ -37,6 +51,7 @@ class Row:
         ratio: What the plot shows as a bar.
         series: Times in milliseconds that the plot shows as a distribution.
         numbers: What else was measured.
+        point: What the picture of sizes shows.
     """
 
     section: str
@@ -49,6 +64,7 @@ class Row:
     ratio: float | None = None
     series: Sequence[float] = ()
     numbers: dict[str, object] = field(default_factory=dict[str, object])
+    point: Point | None = None
 
     @property
     def failed(self) -> bool:

@@ -16,18 +16,25 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+import applying
 import changes
 import grpc
+import over_tls
 import rpc
+import scale
 import startup
+import upstream_rounds
 import warm
 from page import page
 from processes import Failed
 from report import Clock, Row, machine, table
 
-# `make bench` ends within six minutes; what has not begun by then is skipped.
-_LIMIT_S = 320.0
-_SECTIONS = ("warm", "grpc", "change", "start")
+# `make bench` ends within eight minutes or so; what has not begun by then is skipped.
+_LIMIT_S = 450.0
+_SECTIONS = ("change", "apply", "start", "scale", "upstreams", "grpc", "tls", "warm")
+
+# Of each start.
+_REPEATS = 3
 
 
 def main() -> int:
@@ -40,14 +47,24 @@ def main() -> int:
     if options.json:
         numbers = {"machine": machine(), "rows": [asdict(row) for row in rows]}
         options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    pictures: list[Path] = []
     if options.plot:
-        from plot import draw  # noqa: PLC0415 - matplotlib is slow to import
-
-        draw(rows, options.plot)
+        pictures = _draw(rows, options.plot)
     if options.markdown:
-        options.markdown.write_text(page(rows, options.plot), encoding="utf-8")
+        options.markdown.write_text(page(rows, pictures), encoding="utf-8")
     failed = any(row.failed for row in rows)
     return 1 if failed and options.check else 0
+
+
+def _draw(rows: Sequence[Row], file: Path) -> list[Path]:
+    """Draw what there is to draw, sizes into a file beside; return the files."""
+    # matplotlib is slow to import
+    from plot import draw  # noqa: PLC0415
+    from plot_scale import draw_scale  # noqa: PLC0415
+
+    draw(rows, file)
+    beside = file.with_name(f"{file.stem}-scale{file.suffix}")
+    return [file, beside] if draw_scale(rows, beside) else [file]
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -61,11 +78,19 @@ def _options() -> argparse.Namespace:
         "--only", choices=_SECTIONS, action="append", help="measure this section alone; repeatable"
     )
     parser.add_argument(
-        "--rounds", type=int, default=6, help="rounds of each comparison (%(default)s)"
+        "--rounds", type=int, default=4, help="rounds of each comparison (%(default)s)"
     )
     parser.add_argument("--seconds", type=int, default=1, help="length of one run (%(default)s)")
     parser.add_argument(
         "--changes", type=int, default=60, help="changes of each kind (%(default)s)"
+    )
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        default=scale.SIZES,
+        metavar="CRDS",
+        help="sizes of the curve, ascending (%(default)s)",
     )
     parser.add_argument("--check", action="store_true", help="exit 1 if a budget is not kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw numbers")
@@ -82,14 +107,18 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
         folder = Path(name)
         sections: dict[str, Sequence[Callable[[], Iterator[Row]]]] = {
             "change": [partial(changes.measure, n, options.changes, clock) for n in (1, 5)],
-            "start": [partial(startup.measure, folder, 3, clock)],
+            "apply": [partial(applying.measure, folder, options.changes, clock)],
+            "start": [partial(startup.measure, folder, _REPEATS, clock)],
+            "scale": [partial(scale.measure, folder, options.sizes, _REPEATS, clock)],
+            "upstreams": [partial(upstream_rounds.measure, folder, clock)],
             "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
+            "tls": [partial(over_tls.measure, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
         }
-        for section, measures in sections.items():
+        for section in _SECTIONS:
             if options.only and section not in options.only:
                 continue
-            for measure in measures:
+            for measure in sections[section]:
                 yield from _safely(section, measure)
 
 
@@ -101,8 +130,9 @@ def _safely(section: str, measure: Callable[[], Iterator[Row]]) -> Iterator[Row]
             print(f"{row.name}: {row.measured} {row.verdict}", file=sys.stderr, flush=True)
             yield row
     except (Failed, OSError, grpc.RpcError) as error:
-        print(f"{section}: {error}", file=sys.stderr)
-        yield Row(section, section, "", skipped=f"broken: {error}".splitlines()[0][:200])
+        text = f"{error.code()}: {error.details()}" if isinstance(error, grpc.Call) else str(error)
+        print(f"{section}: {text}", file=sys.stderr)
+        yield Row(section, section, "", skipped=f"broken: {text}".splitlines()[0][:200])
     print(f"({section}: {time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
 
 

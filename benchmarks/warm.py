@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Generator, Iterator
+import ssl
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ WARM_RATIO = 0.8
 _GZIP_RATE, _EMPTY_GZIP_RATE = 10_000.0, 15_000.0
 _PROTOBUF = V2_JSON.replace("application/json", "application/vnd.kubernetes.protobuf")
 _AGENT = "kubectl/v1.33.0 (linux/amd64) kubernetes/abcdef0"
-_LOADS = {"HTTP/1.1": ("wrk", wrk), "h2c": ("h2load", h2load)}
+LOADS = {"HTTP/1.1": ("wrk", wrk), "h2c": ("h2load", h2load)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,25 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
     file.write_bytes(manifest(groups(GROUPS, RESOURCES)))
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(serving(folder, "--manifests", file))
-        cases = _cases(served.http)
+        cases = read_cases(served.http)
         opponent = None
         if missing("nginx") is None:
             files = {case.file: case.answer.body for case in cases}
             etag = cases[0].answer.header("etag").strip('"')
             opponent = stack.enter_context(nginx.serving(folder / "nginx", files, etag))
         for case in cases:
-            with _empty(folder, case) as empty, _empty(folder, case) as control:
-                for protocol in _LOADS:
+            with empty(folder, case) as first, empty(folder, case) as second:
+                for protocol in LOADS:
                     cell = _Cell(case, protocol, rounds, seconds, clock)
-                    yield from cell.rows(served, empty, control, opponent)
+                    yield from cell.rows(served, first, second, opponent)
 
 
-def _cases(address: str) -> list[Case]:
+def read_cases(
+    address: str, names: Collection[str] = (), tls: ssl.SSLContext | None = None
+) -> list[Case]:
+    """Return the kinds of requests, all or those that are named, with what a server answers."""
     usual = {"accept": V2_JSON, "accept-encoding": "gzip", "user-agent": _AGENT}
-    etag = get(address, PATH, usual).header("etag")
+    etag = get(address, PATH, usual, tls).header("etag")
     wanted = {
         ("304", "304"): {**usual, "if-none-match": etag},
         ("200 JSON", "json"): {**usual, "accept-encoding": "identity"},
@@ -64,8 +68,9 @@ def _cases(address: str) -> list[Case]:
         ("200 protobuf", "protobuf"): {**usual, "accept": _PROTOBUF, "accept-encoding": "identity"},
     }
     cases = [
-        Case(name, file, headers, get(address, PATH, headers))
+        Case(name, file, headers, get(address, PATH, headers, tls))
         for (name, file), headers in wanted.items()
+        if not names or name in names
     ]
     for case in cases:
         if case.answer.status != int(case.name[:3]):
@@ -74,21 +79,27 @@ def _cases(address: str) -> list[Case]:
 
 
 @contextlib.contextmanager
-def _empty(folder: Path, case: Case) -> Generator[Target]:
-    """Run a handler that only sends the answer of a case."""
+def empty(
+    folder: Path, case: Case, tls: tuple[Path, Path, ssl.SSLContext] | None = None
+) -> Generator[Target]:
+    """Run a handler that only sends the answer of a case.
+
+    With a certificate, its key and a context that trusts it, over TLS.
+    """
     # Granian and hyper write the date and the length of a body by themselves.
     headers = [field for field in case.answer.headers if field[0] not in ("date", "server")]
     head = json.dumps({"status": case.answer.status, "headers": headers}).encode()
     file = folder / "empty"
     file.write_bytes(head + b"\n" + case.answer.body)
-    with running(child_command("http-empty", file), piped=True) as process:
+    command = child_command("http-empty", file, *(tls[:2] if tls else ()))
+    with running(command, piped=True) as process:
         address = str(read_line(process)["http"])
-        answer = get(address, PATH, case.headers)
+        answer = get(address, PATH, case.headers, tls[2] if tls else None)
         ours = [field for field in answer.headers if field[0] != "date"]
         theirs = [field for field in case.answer.headers if field[0] != "date"]
         if answer.body != case.answer.body or sorted(ours) != sorted(theirs):
             raise Failed(f"{case.name}: the empty handler sends {ours}, the server {theirs}")
-        yield Target(process.pid, f"http://{address}{PATH}")
+        yield Target(process.pid, f"{'https' if tls else 'http'}://{address}{PATH}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ class _Cell:
         self, served: Served, empty: Target, control: Target, opponent: nginx.Nginx | None
     ) -> Iterator[Row]:
         name = f"{self.case.name}, {self.protocol}"
-        tool, load = _LOADS[self.protocol]
+        tool, load = LOADS[self.protocol]
         reason = missing(tool) or ("out of time" if self.clock.out() else None)
         if reason:
             yield Row("warm", name, f">= {WARM_RATIO} of the empty handler", skipped=reason)

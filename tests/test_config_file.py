@@ -377,3 +377,59 @@ def test_structured_values_are_read_with_their_lines(tmp_path: Path) -> None:
         assert located(said, structured) == f"{path}:{line}, {said}"
     for said in ("upstreams are many", "upstream: no", "--upstream a: no", ""):
         assert located(said, structured) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("store: redis\n", ":1, store: store: wanted memory, sqlite:PATH", id="store"),
+        pytest.param("upstream: east\n", ":1, upstream: want NAME=URL", id="upstream"),
+        pytest.param("\nupstream: [a=http://a, b]\n", ":2, upstream: want NAME=URL", id="list"),
+        pytest.param(
+            "max-requests-per-second: few\n", ":1, max-requests-per-second: 'few'", id="rate"
+        ),
+        pytest.param(
+            "max-requests-per-second: -1\n", ":1, max-requests-per-second: -1", id="negative"
+        ),
+        pytest.param("etcd-cafiel: a\n", ":1, etcd-cafiel: unknown key; did you mean", id="etcd"),
+        pytest.param("service: {}\n", ":1, service: unknown key; did you mean", id="service"),
+        pytest.param("token-auth-file:\n", ":1, token-auth-file: want a value", id="none"),
+    ],
+)
+def test_the_value_of_a_newer_flag_is_checked_where_it_stands(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    _refused_with(tmp_path, text, message)
+
+
+def test_every_flag_is_a_key_and_a_flag_wins_over_it(tmp_path: Path) -> None:
+    """What must fit together does not: so it is told that each value has arrived."""
+    for key, other in (
+        ("etcd-certfile", "--etcd-certfile and --etcd-keyfile: "),
+        ("etcd-keyfile", "--etcd-certfile and --etcd-keyfile: "),
+        ("etcd-cafile", "--etcd-cafile: etcd: from-file: cannot be read"),
+        ("etcd-username", "--etcd-username and --etcd-password-file: "),
+        ("etcd-password-file", "--etcd-username and --etcd-password-file: "),
+        ("tls-cert-file", "--tls-cert-file and --tls-private-key-file go together"),
+        ("tls-private-key-file", "--tls-cert-file and --tls-private-key-file go together"),
+        ("client-ca-file", "--client-ca-file and --token-auth-file need TLS"),
+        ("token-auth-file", "--client-ca-file and --token-auth-file need TLS"),
+        ("proxy-client-cert-file", "--proxy-client-cert-file and --proxy-client-key-file go"),
+        ("proxy-client-key-file", "--proxy-client-cert-file and --proxy-client-key-file go"),
+        ("kubeconfig", "--kubeconfig: "),
+    ):
+        result = run(tmp_path, "--store=memory", config=f"{key}: from-file\n")
+        assert result.exit_code == 2, key
+        assert other in result.output, key
+    again = run(tmp_path, "--store=memory", "--etcd-cafile=flag", config="etcd-cafile: file\n")
+    assert "--etcd-cafile: etcd: flag: cannot be read" in again.output
+
+
+def test_the_list_of_a_key_gives_way_to_the_flag(tmp_path: Path) -> None:
+    config = "context: [a, b]\nstore: memory\n"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("contexts: [{name: d, context: {cluster: d}}]\n")
+    result = run(tmp_path, "--kubeconfig", str(kubeconfig), config=config)
+    assert "no context 'a'" in result.output
+    result = run(tmp_path, "--kubeconfig", str(kubeconfig), "--context", "c", config=config)
+    assert "no context 'c'" in result.output

@@ -1,6 +1,9 @@
 """CustomResourceDefinitions as documents: what is read, and what is said of wrong ones."""
 
+import hashlib
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -51,6 +54,49 @@ def test_nothing_of_the_document_is_lost() -> None:
     assert crd(document).document.decode() == json.dumps(
         document, ensure_ascii=False, separators=(",", ":")
     )
+
+
+def test_a_document_is_kept_small_and_equal_ones_alike() -> None:
+    columns = {
+        name: {"type": "string", "description": "What it is."} for name in map(str, range(500))
+    }
+    schema = {"type": "object", "properties": columns}
+    document = edited(CRONTABS, "spec.versions[0].schema.openAPIV3Schema", schema)
+    read = crd(document)
+    assert len(read.packed) < len(read.document) / 10
+    assert read == crd(document)
+    columns["0"]["type"] = "number"
+    assert read != crd(document)
+
+
+MEMORY_OF_MANY = """
+import json, sys
+from pathlib import Path
+from apidiscovery_service.sources.crd import read_crd
+from apidiscovery_service.sources.discovery_list import Node
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+text = sys.stdin.read()
+kept = [read_crd(Node(json.loads(text)))]
+before = resident_bytes()
+for number in range(200):
+    kept.append(read_crd(Node(json.loads(text.replace("NUMBER", str(number))))))
+print(resident_bytes() - before)
+"""
+
+
+def test_many_take_no_more_than_what_is_kept_of_them() -> None:
+    """Small pieces cut from large buffers would leave holes that nothing fits into."""
+    words = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(100)]
+    columns = {f"{word}NUMBER": {"type": "string", "description": word * 15} for word in words}
+    schema = {"type": "object", "properties": columns}
+    text = json.dumps(edited(CRONTABS, "spec.versions[0].schema.openAPIV3Schema", schema))
+    assert len(text) > 100_000
+    command = [sys.executable, "-c", MEMORY_OF_MANY]
+    ended = subprocess.run(command, input=text.encode(), capture_output=True, check=True)  # noqa: S603
+    assert int(ended.stdout) < 5 * 1024 * 1024
 
 
 def test_field_names_in_schemas_may_be_anything_that_yaml_has() -> None:

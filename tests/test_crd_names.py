@@ -1,10 +1,15 @@
 """Which names CustomResourceDefinitions get, what their conditions say, and who wins."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition, Names
+from apidiscovery_service.sources.crd_model import (
+    CustomResourceDefinition,
+    Names,
+    StatedStatus,
+)
 from apidiscovery_service.sources.crd_names import CrdStatus, status_value, statuses
 from crd_manifests import crd, edited, simple
 from hypothesis import given
@@ -195,6 +200,67 @@ def test_a_status_is_written_as_kubernetes_writes_it() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
+# A status that was decided here, and is decided anew.
+
+
+def decided(document: dict[str, Any]) -> CustomResourceDefinition:
+    return again(crd(document))
+
+
+def again(found: CustomResourceDefinition) -> CustomResourceDefinition:
+    return replace(found, stated=found.stated and replace(found.stated, final=False))
+
+
+def established(*short_names: str, **condition: str) -> dict[str, Any]:
+    accepted = {"plural": "cats", "singular": "cat", "kind": "Cat", "listKind": "CatList"}
+    conditions = [
+        {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts"},
+        {"type": "Established", "status": "True", "reason": "R", "message": "M", **condition},
+    ]
+    return {"conditions": conditions, "acceptedNames": {**accepted, "shortNames": [*short_names]}}
+
+
+def test_what_is_established_stays_so_though_a_name_is_not_to_be_had() -> None:
+    cats = simple("cats", shortNames=["d"], status=established("c"))
+    dogs = simple("dogs", shortNames=["d"], created=EARLY)
+    found = statuses([decided(cats), crd(dogs)])["cats.a.example"]
+    assert found.accepted == Names("cats", "cat", "Cat", "CatList", ("c",))
+    assert told(found) == [
+        ("NamesAccepted", "False", "ShortNamesConflict", '"d" is already in use'),
+        ("Established", "True", "R", "M"),
+    ]
+
+
+def test_what_is_established_keeps_since_when() -> None:
+    cats = simple("cats", created=EARLY, status=established(lastTransitionTime=LATE))
+    (found,) = statuses([decided(cats)]).values()
+    assert [condition.since for condition in found.conditions] == [EARLY, LATE]
+
+
+def test_what_was_not_established_becomes_so_once_its_names_are_to_be_had() -> None:
+    status = established(status="False")
+    (found,) = statuses([decided(simple("cats", shortNames=["c"], status=status))]).values()
+    assert found.accepted.short_names == ("c",)
+    assert told(found)[1][:3] == ("Established", "True", "InitialNamesAccepted")
+
+
+def test_the_same_status_of_a_manifest_stands() -> None:
+    cats = simple("cats", shortNames=["d"], status=established("c"))
+    (found,) = resolved(cats).values()
+    assert found.accepted.short_names == ("c",)
+    assert told(found)[0] == ("NamesAccepted", "True", "NoConflicts", "")
+
+
+def test_names_that_were_accepted_before_the_kind_was_are_kept() -> None:
+    accepted = {"plural": "dogs", "kind": "", "shortNames": ["x"]}
+    found = resolved(
+        simple("cats", shortNames=["x"], created=EARLY),
+        simple("dogs", kind="Cat", shortNames=["x"], status={"acceptedNames": accepted}),
+    )
+    assert [status.accepted.short_names for status in found.values()] == [(), ("x",)]
+
+
+# --------------------------------------------------------------------------------------------------
 # Any of them.
 
 SOME = st.sampled_from(["a", "b", "c", "d"])
@@ -263,3 +329,35 @@ def test_established_without_a_status_means_that_all_names_are_accepted(
         if crd_.stated is None:
             status = by_name[crd_.name]
             assert status.is_true("Established") == (status.accepted == crd_.names)
+
+
+def stored(found: CustomResourceDefinition, status: CrdStatus) -> CustomResourceDefinition:
+    """Return what is decided of one as what is known of it from then on."""
+    names = None if status.accepted == Names("", "", "", "") else status.accepted
+    stated = StatedStatus(names, status.conditions, status.stored_versions, final=False)
+    return replace(found, stated=stated)
+
+
+@given(crds())
+def test_deciding_again_on_what_was_decided_changes_nothing(
+    found: list[CustomResourceDefinition],
+) -> None:
+    """Each replica stores what it decides, and the others start from that."""
+    first = statuses(map(again, found))
+    second = statuses(stored(one, first[one.name]) for one in found)
+    assert second == first
+
+
+@given(crds(), crds())
+def test_what_is_established_stays_so_whatever_comes(
+    found: list[CustomResourceDefinition], others: list[CustomResourceDefinition]
+) -> None:
+    first = statuses(map(again, found))
+    kept = {one.name: stored(one, first[one.name]) for one in found}
+    changed = {
+        one.name: replace(one, stated=kept[one.name].stated) if one.name in kept else one
+        for one in others
+    }
+    after = statuses({**kept, **changed}.values())
+    for name, status in first.items():
+        assert after[name].is_true("Established") or not status.is_true("Established")

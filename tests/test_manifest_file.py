@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import yaml
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
 from apidiscovery_service.sources.api_service import ApiService
+from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import (
+    MAX_ERRORS,
     MAX_FILE_BYTES,
     read_documents,
     read_manifest,
 )
-from crd_manifests import API_SERVICE, CRONTABS, edited
+from crd_manifests import API_SERVICE, CRONTABS, edited, simple
 
 HEAD = "apiVersion: apidiscovery.k8s.io/v2\nkind: APIGroupDiscoveryList\n"
 A = HEAD + "items:\n- metadata: {name: a.example}\n  versions:\n  - version: v1\n"
@@ -158,6 +161,47 @@ def test_documents_tell_what_they_are() -> None:
     assert [d.value for d in documents[1:]] == [CRONTABS, API_SERVICE]
 
 
+def test_a_discovery_list_may_have_a_name() -> None:
+    (document,) = read_documents(A + "metadata: {name: east}\n", "sent")
+    assert document.name == "east"
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(A + "metadata: {name: 1}\n", "sent")
+    assert str(caught.value) == "sent:7, document 1, metadata.name: want a string, got int 1"
+
+
+STATUSES: list[Any] = [
+    "text",
+    {"conditions": "none"},
+    {"conditions": [{"type": 1}], "nonsense": {}},
+]
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("document", [CRONTABS, API_SERVICE], ids=["crd", "apiservice"])
+def test_what_a_server_decides_on_is_not_looked_at_when_it_is_to_take_an_object(
+    document: dict[str, Any], status: object
+) -> None:
+    content = json.dumps({**document, "status": status})
+    (read,) = read_documents(content, "sent", applied=True)
+    assert read.value == {**document, "status": status}
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent")
+    assert caught.value.field.startswith("status")
+
+
+def test_what_servers_set_of_the_metadata_is_not_looked_at_either() -> None:
+    metadata = {**CRONTABS["metadata"], "finalizers": ["a/b"], "managedFields": "x"}
+    metadata |= {"creationTimestamp": 1, "deletionTimestamp": "2026-02-02T03:04:05Z"}
+    content = json.dumps({**CRONTABS, "metadata": metadata})
+    (read,) = read_documents(content, "sent", applied=True)
+    assert isinstance(read.content, CustomResourceDefinition)
+    assert (read.content.created, read.content.terminating) == ("", False)
+    assert read.content.finalizers == ("a/b",)
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent")
+    assert [caught.value.field] == ["metadata.creationTimestamp"]
+
+
 def test_what_a_typed_list_leaves_out_is_in_the_document_again() -> None:
     content = of_type("APIService", "apiregistration.k8s.io", untyped(API_SERVICE))
     (document,) = read_documents(content, "sent")
@@ -188,6 +232,48 @@ def test_each_field_that_is_wrong_has_its_line() -> None:
     assert [line.partition(" ")[0] for line in str(caught.value).splitlines()] == [
         f"sent:{error.line}," for error in found
     ]
+
+
+def test_each_document_that_is_wrong_is_named() -> None:
+    wrong = json.dumps(edited(CRONTABS, "spec.scope", "x"))
+    content = f"{WRONG_SCOPE}---\n{A}---\na: [\n---\n{listed(SERVICE, wrong, wrong)}\n---\n{B}"
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent")
+    found = [caught.value, *caught.value.others]
+    assert [(error.document, error.line, error.field) for error in found] == [
+        (1, 9, "items[0].versions[0].resources[0].scope"),
+        (3, 18, ""),
+        (4, 22, "items[1].spec.scope"),
+        (4, 23, "items[2].spec.scope"),
+    ]
+    assert len(str(caught.value).splitlines()) == 4
+    assert str(caught.value.args[0]) == "want Cluster or Namespaced, got 'Everywhere'"
+
+
+def test_errors_without_end_are_not_all_told() -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents("kind: Pod\n---\n" * (MAX_ERRORS + 50), "sent")
+    assert len(caught.value.others) == MAX_ERRORS
+    assert str(caught.value.others[-1]) == (
+        f"sent: has more errors than the {MAX_ERRORS} that are shown"
+    )
+
+
+def test_as_many_errors_as_are_told_are_all() -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents("kind: Pod\n---\n" * MAX_ERRORS, "sent")
+    assert [error.document for error in caught.value.others] == [*range(2, MAX_ERRORS + 1)]
+
+
+def test_the_cost_of_a_file_is_that_of_its_documents() -> None:
+    """Some tenths of a second; many times that when lines are counted anew for each."""
+    documents = [json.dumps(simple(f"things{n}x")) + "\n" * 2000 for n in range(2000)]
+    content = "\n---\n".join([*documents, "kind: Pod"])
+    began = time.process_time()
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent")
+    assert time.process_time() - began < 1.5
+    assert (caught.value.line, caught.value.document) == (2000 * 2002 + 1, 2001)
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,11 @@ def fixture_file(tmp_path: Path) -> str:
         pytest.param(
             ["--max-requests-per-second=-1"], ["--max-requests-per-second", "-1"], id="rate"
         ),
+        pytest.param(
+            ["--max-requests-per-second=5"],
+            ["--max-requests-per-second: callers could not be told apart"],
+            id="rate-of-nobody",
+        ),
         pytest.param(["--upstream=east"], ["--upstream", "want NAME=URL", "'east'"], id="no-url"),
         pytest.param(["--upstream==http://a"], ["--upstream", "want NAME=URL"], id="no-name"),
         pytest.param(
@@ -238,6 +243,7 @@ def test_only_callers_who_are_identified_are_limited_by_default() -> None:
         name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "token_auth_file")
     }
     assert Security().limits.requests_per_second == 0
+    assert Security(max_requests_per_second=0).limits.requests_per_second == 0
     assert Security(**files).limits.requests_per_second == 1000
     assert Security(**files, max_requests_per_second=7).limits.requests_per_second == 7
     assert Security(**files, max_requests_per_second=0).limits.requests_per_second == 0

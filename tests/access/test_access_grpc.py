@@ -13,9 +13,11 @@ import pytest
 import structlog
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, registry_pb2
 from apidiscovery_service.access import Caller, Grant, Role
+from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peer
 from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
+from apidiscovery_service.grpc_api.discovery import SERVICE
 from certificates import Authority
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_health.v1 import health_pb2
@@ -286,6 +288,49 @@ async def test_which_groups_a_publisher_may_change(served: Secured) -> None:
     assert denied == "user 'paul' may not change these API groups: '', 'apps'"
     assert calls.may_change(ada, ["apps", ""]) is None
     assert calls.may_change(Caller("rita", ("readers",)), []) == "user 'rita' is no publisher"
+
+
+async def test_the_port_counts_from_the_front_s_address_alone(served: Secured) -> None:
+    """Anybody on the machine may bind the number of a front's port on another loopback address."""
+
+    class Context:
+        def __init__(self, peer: str) -> None:
+            self.peer = lambda: peer
+            self.invocation_metadata = lambda: given("ada")
+
+    served.access.peers.add(5, Peer("192.0.2.1", Caller("rita")))
+    calls = CallAccess(served.access)
+    own = Context("ipv4:127.0.0.1:5")
+    assert calls.identify(own).user == "rita"  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    for peer in ("ipv4:127.0.0.2:5", "ipv6:[::1]:5", "unix:5", "5"):
+        with pytest.raises(Unauthenticated, match="does not come through TLS"):
+            calls.identify(Context(peer))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+async def test_nothing_is_read_of_a_call_before_its_caller_is_let_in(served: Secured) -> None:
+    """Whoever may not call is told so without having sent a message, or all of one."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    async with served.channel() as channel:
+        for method in ("GetDiscovery", "WatchDiscovery"):
+            begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+            begin = channel.stream_stream(f"/{SERVICE}/{method}")
+            for user, code in (("", NOBODY), ("nemo", DENIED)):
+                call = begin(nothing(), metadata=given(user), timeout=DEADLINE_S)
+                assert await call.code() is code
+
+
+@pytest.mark.parametrize("messages", [[], [b"\x0a\xff"]], ids=["none", "junk"])
+async def test_a_call_without_a_message_of_its_type(served: Secured, messages: list[bytes]) -> None:
+    async with served.channel() as channel:
+        for method in ("GetDiscovery", "WatchDiscovery"):
+            begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+            begin = channel.stream_stream(f"/{SERVICE}/{method}")
+            call = begin(iter(messages), metadata=given("rita"), timeout=DEADLINE_S)
+            assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_handlers_learn_who_calls(served: Secured) -> None:

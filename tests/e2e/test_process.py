@@ -167,7 +167,7 @@ def test_file_variables_and_flags_are_put_together(serve: Serve, tmp_path: Path)
     assert server.grpc == ""
     assert groups(server) == ["one.example.com", "two.example.com"]
     assert get(server.http_port, "/apis", AGG.replace("v=v2", "v=v2beta1")).status == 406
-    assert [json.loads(line)["event"] for line in server.log().splitlines()][-1] == "serving"
+    assert "serving" in [json.loads(line)["event"] for line in server.log().splitlines()]
 
 
 def test_variables_alone_are_enough(serve: Serve, tmp_path: Path) -> None:

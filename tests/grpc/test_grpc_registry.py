@@ -1,7 +1,7 @@
 """RegistryService with grpcio's stubs: messages, statuses with their details, and who may call."""
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 import grpc
@@ -204,6 +204,25 @@ async def test_kinds_sizes_and_tokens_are_checked(stub: Stub) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.List(registry_pb2.RegistryServiceListRequest(**request))
         assert [*violations_of(caught.value)] == [field]
+
+
+async def test_too_many_parts_are_refused_before_they_are_looked_at(stub: Stub) -> None:
+    """A request of 8 MB has room for millions of empty ones, which took the loop's thread 10 s."""
+    many = [registry_pb2.RegistrationReference()] * 10_001
+    kinds = [registry_pb2.REGISTRATION_KIND_UNSPECIFIED] * 10_001
+    calls: dict[str, Callable[[], Awaitable[Message]]] = {
+        "registrations": lambda: stub.Withdraw(registry_pb2.WithdrawRequest(registrations=many)),
+        "expected": lambda: stub.Apply(apply(MANIFEST, expected=many)),
+        "manifests": lambda: stub.Apply(apply(*[b""] * 10_001)),
+        "kinds": lambda: stub.List(registry_pb2.RegistryServiceListRequest(kinds=kinds)),
+        "names": lambda: stub.List(registry_pb2.RegistryServiceListRequest(names=[""] * 10_001)),
+    }
+    for field, call in calls.items():
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call()
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        details = f"{field}: a request may have 10000 at most, got 10001"
+        assert caught.value.details() == details
 
 
 async def test_manifests_are_applied_and_answered_as_json(stub: Stub) -> None:

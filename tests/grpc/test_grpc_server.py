@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 import grpc
 import grpc.aio
 import pytest
+import registry_server
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -31,6 +32,7 @@ from grpc_server import (
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+REGISTRY = "apidiscovery.service.v1.RegistryService"
 
 each_service = pytest.mark.parametrize("service", ["", SERVICE], ids=["server", "service"])
 
@@ -41,8 +43,8 @@ async def fixture_served() -> AsyncGenerator[Served]:
         yield served
 
 
-async def health_of(served: Served, service: str) -> int:
-    async with channel_to(served) as channel:
+async def health_of(served: Served | registry_server.Served, service: str) -> int:
+    async with grpc.aio.insecure_channel(served.target) as channel:
         check: grpc.aio.UnaryUnaryMultiCallable[
             health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse
         ]
@@ -92,6 +94,14 @@ async def test_watch_of_health_sees_the_whole_life(service: str) -> None:
         assert await next_status(call) == NOT_SERVING
         call.cancel()
         await stopping
+
+
+@pytest.mark.parametrize("service", ["", SERVICE, REGISTRY], ids=["server", "first", "beside"])
+async def test_health_of_each_service_of_a_server(service: str) -> None:
+    async with registry_server.serving(ready=False) as served:
+        assert await health_of(served, service) == NOT_SERVING
+        await served.server.set_ready()
+        assert await health_of(served, service) == SERVING
 
 
 async def test_health_of_an_unknown_service_is_not_found(served: Served) -> None:

@@ -439,6 +439,78 @@ def _resources(replica: Replica) -> tuple[Resource, ...]:
     return published.group.versions[0].resources
 
 
+async def test_a_crd_that_is_established_stays_so_on_every_replica() -> None:
+    names = as_object(as_object(crd()["spec"])["names"])
+    gadgets: JSONValue = {"plural": "gadgets", "kind": "Gadget", "shortNames": ["g"]}
+    store = MemoryStore()
+    async with following(Replica(store), Replica(store)) as (one, other):
+        await apply(one, crd(names={**names, "shortNames": ["w"]}), crd("gadgets", names=gadgets))
+        (written,) = await apply(other, crd(names={**names, "shortNames": ["g"], "singular": "a"}))
+        assert conditions(written) == {
+            "NamesAccepted": "False ShortNamesConflict",
+            "Established": "True InitialNamesAccepted",
+        }
+        accepted = as_object(as_object(content(written)["status"])["acceptedNames"])
+        assert (accepted["shortNames"], accepted["singular"]) == (["w"], "a")
+        late = Replica(store)
+        await late.registrations.load()
+        await _agree(one, other, late)
+        assert [(r.resource, r.short_names) for r in _resources(late)] == [
+            ("gadgets", ("g",)),
+            ("widgets", ("w",)),
+        ]
+        reference = Reference(Kind.CRD, "gadgets.example.com")
+        await one.registrations.withdraw([reference], "", ANYBODY)
+        await _agree(one, other)
+        assert [(r.resource, r.short_names) for r in _resources(other)] == [("widgets", ("g",))]
+        (held,) = await stored(other)
+        assert conditions(held) == {
+            "NamesAccepted": "True NoConflicts",
+            "Established": "True InitialNamesAccepted",
+        }
+
+
+async def _agree(*replicas: Replica) -> None:
+    """See that replicas come to the same, in what they serve and in what they say of it."""
+
+    def differ() -> bool:
+        first, *others = [
+            (
+                replica.registry.snapshot.named.etag,
+                replica.declarations.group_statuses("example.com"),
+            )
+            for replica in replicas
+        ]
+        return any(other != first for other in others)
+
+    async with asyncio.timeout(1):
+        while differ():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.001)
+
+
+async def test_a_status_that_is_sent_decides_nothing_and_need_not_be_valid() -> None:
+    condition: Object = {"type": "Established", "status": "False"}
+    statuses: list[JSONValue] = ["text", {"conditions": [condition], "storedVersions": ["v9"]}]
+    for status in statuses:
+        async with following(Replica()) as (replica,):
+            document: Object = {**with_metadata(crd(), deletionTimestamp=1), "status": status}
+            (written,) = await apply(replica, document)
+            assert conditions(written)["Established"] == "True InitialNamesAccepted"
+            assert as_object(content(written)["status"])["storedVersions"] == ["v1"]
+            assert [r.resource for r in _resources(replica)] == ["widgets"]
+
+
+async def test_a_list_has_the_name_that_it_says() -> None:
+    named: Object = {**discovery_list(group("a.example.com")), "metadata": {"name": "east"}}
+    async with following(Replica()) as (replica,):
+        written = await apply(replica, named, discovery_list(group("b.example.com")))
+        assert [one.registered.name for one in written] == ["east", "lists-2"]
+        with pytest.raises(InvalidFields) as caught:
+            await apply(replica, {**named, "metadata": {"name": "East!"}})
+    (violation,) = caught.value.violations
+    assert violation.field == "manifests[0].documents[0].metadata.name"
+
+
 async def test_a_transition_keeps_its_time_unless_the_status_of_the_condition_changes() -> None:
     now = 1_000_000_000.0
     replica = Replica()
@@ -458,12 +530,13 @@ async def test_a_transition_keeps_its_time_unless_the_status_of_the_condition_ch
 async def test_documents_that_are_wrong_are_all_named_and_nothing_is_taken() -> None:
     wrong_scope = crd("gadgets", scope="Everywhere")
     broken = with_metadata(api_service(), name="nonsense")
+    also_wrong = crd("gears", scope="Everywhere")
     async with following(Replica()) as (replica,):
         with pytest.raises(InvalidFields) as caught:
             await replica.registrations.apply(
                 Application(
                     (
-                        manifest(crd(), wrong_scope, file="first.yaml"),
+                        manifest(crd(), wrong_scope, also_wrong, file="first.yaml"),
                         manifest(broken),
                         Manifest(b"\xff"),
                     )
@@ -474,6 +547,7 @@ async def test_documents_that_are_wrong_are_all_named_and_nothing_is_taken() -> 
         assert await stored(replica) == []
     fields = {v.field: v.message for v in caught.value.violations}
     assert fields["manifests[0].documents[1].spec.scope"].startswith("first.yaml:3: ")
+    assert fields["manifests[0].documents[2].spec.scope"].startswith("first.yaml:5: ")
     assert any(f.startswith("manifests[1].documents[0].") for f in fields)
     assert "manifests[2].content" in fields
 

@@ -394,3 +394,29 @@ async def test_the_file_says_whose_it_is(path: Path) -> None:
     header = content_of(path)[:100]
     assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
     assert int.from_bytes(header[60:64], "big") == SCHEMA_VERSION
+
+
+async def test_own_writes_and_those_of_others_arrive_in_order_and_once(path: Path) -> None:
+    store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+    seen: list[tuple[str, int]] = []
+
+    async def watch() -> None:
+        async with contextlib.aclosing(store.watch("a/", 0)) as batches:
+            async for batch in batches:
+                seen.extend((c.key, c.entry.revision) for c in batch.changes if c.entry)
+
+    watching = asyncio.create_task(watch())
+    latest: dict[str, int] = {}
+    for place in range(60):
+        writer = other if place % 7 == 3 else store
+        await writer.put("b", b"beside")
+        entry = await writer.put(f"a/{place % 5}", str(place).encode())
+        latest[entry.key] = entry.revision
+    async with asyncio.timeout(5):
+        while dict(seen) != latest:  # noqa: ASYNC110 - what is watched has no event
+            await asyncio.sleep(0.01)
+    watching.cancel()
+    revisions = [revision for _, revision in seen]
+    assert revisions == sorted(set(revisions))
+    await store.close()
+    await other.close()

@@ -313,7 +313,7 @@ def _documents(
                 continue
             if kind == registry_pb2.REGISTRATION_KIND_GROUPS:
                 lists += 1
-                name = manifest.list_name + (f"-{lists}" if lists > 1 else "")
+                name = name or manifest.list_name + (f"-{lists}" if lists > 1 else "")
             elif not isinstance(spec, dict):
                 violations.add(f"{where}.spec", f"{manifest.file}:3: required")
                 violations.add(f"{where}.metadata", "seen too")

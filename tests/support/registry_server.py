@@ -94,9 +94,9 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    store: Store | None = None, access: Access | None = None
+    store: Store | None = None, access: Access | None = None, *, ready: bool = True
 ) -> AsyncGenerator[Served]:
-    """Serve DiscoveryService and RegistryService."""
+    """Serve DiscoveryService and RegistryService, ready at once or when the test says so."""
     replica = Replica(store or MemoryStore())
     metrics = Metrics()
     registry = replica.registry
@@ -106,10 +106,11 @@ async def serving(
     served: Served
     service = RegistryService(replica.registrations, metrics, access, ready=lambda: served.ready)
     server = GrpcServer(discovery, services=[service])
-    served = Served(replica, metrics, server)
+    served = Served(replica, metrics, server, ready=ready)
     async with following(replica):
         served.port = await server.start("127.0.0.1:0")
-        await server.set_ready()
+        if ready:
+            await server.set_ready()
         try:
             yield served
         finally:

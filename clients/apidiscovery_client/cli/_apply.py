@@ -69,7 +69,7 @@ class _Flags(TypedDict):
     type=Timeout(),
     help="How long after that it is removed, by default ten times --lease.",
 )
-@click.option("--name", help="Name for a discovery list, by default that of its file.")
+@click.option("--name", help="Name for a discovery list without one, by default that of its file.")
 @click.option(
     "--expect-revision",
     type=click.IntRange(min=0),

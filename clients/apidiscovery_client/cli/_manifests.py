@@ -36,7 +36,7 @@ class File:
 
     Attributes:
         path: As it is shown.
-        list_name: For a discovery list in it, which has no name itself; empty without one.
+        list_name: For a discovery list in it that has no name itself; empty without one.
     """
 
     path: str
@@ -92,7 +92,10 @@ def read(path: Path, name: str | None) -> File:
         raise UnusableFile(f"{shown} cannot be read: {error.strerror or error}") from None
     if _LIST not in content:
         return File(shown, content)
-    return File(shown, content, name or _own_name(content) or ("" if is_stdin else path.stem))
+    own_name = _own_name(content)
+    if name and own_name and name != own_name:
+        raise UnusableFile(f'the list in {shown} has the name "{own_name}", not "{name}"')
+    return File(shown, content, name or own_name or ("" if is_stdin else path.stem))
 
 
 def _own_name(content: bytes) -> str:
@@ -108,13 +111,13 @@ def _own_name(content: bytes) -> str:
 def objects(file: File) -> list[Named]:
     """Return what stands in a file, in order; raise `UnusableFile` when that cannot be told.
 
-    Discovery lists have the names that the server gives them: the second one of a file ends in
-    `-2`, and so on.
+    Discovery lists have the names that the server gives them: their own, else that of the file,
+    and the second one of a file ends in `-2`, and so on.
     """
     found: list[Named] = []
     for value in _values(file):
         kind, name = _kind(value, file.path), _text(_fields(value.get("metadata")).get("name"))
-        if kind is GROUPS:
+        if kind is GROUPS and not name:
             place = 1 + sum(earlier.kind is GROUPS for earlier in found)
             name = file.list_name if place == 1 else f"{file.list_name}-{place}"
         if not name:

@@ -2,7 +2,8 @@
 
 The front ends TLS and goes on to the server from a loopback port of its own, one for each
 connection. It notes the port here before it connects, and takes it out before it lets go of it, so
-that a connection to the server that is not in this table is not the front's.
+that a connection to the server that is not in this table is not the front's. Ports are those of
+`FRONT_HOST`: from any other loopback address everybody on the machine may use the same number.
 """
 
 import math
@@ -12,6 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from apidiscovery_service.access import Caller
+
+# From where the front connects.
+FRONT_HOST = "127.0.0.1"
 
 # What a server has begun to read when its connection goes may still ask who called; by then the
 # port must not be somebody else's.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 import uvloop
@@ -34,6 +35,8 @@ from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.manifests import Manifests
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.upstreams.follower import Upstreams
+from apidiscovery_service.sources.upstreams.services import ServiceSettings
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.storage import Store, StoreUnavailable
 from apidiscovery_service.storage.claims import Claims
 from apidiscovery_service.storage.holders import own_holder
@@ -71,22 +74,36 @@ def software_version() -> str:
 async def _serve(settings: Settings) -> None:
     # Bodies are made in threads; more of them would only wait for each other.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    # All that the settings name is looked at before anything is made.
+    metrics = Metrics()
+    guard = Guard(settings.security, metrics)
+    specs = [upstream_spec(upstream) for upstream in settings.upstreams]
+    services = service_settings(settings)
     store = await open_store(str(settings.store), settings.etcd)
     try:
-        await _Process(settings, store).serve()
+        await _Process(settings, store, guard, metrics, _Others(specs, services)).serve()
     finally:
         await store.close()
+
+
+class _Others(NamedTuple):
+    """Other API servers to aggregate."""
+
+    specs: list[UpstreamSpec]
+    services: ServiceSettings
 
 
 class _Process:
     """Everything that runs, once."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, guard: Guard, metrics: Metrics, others: _Others
+    ) -> None:
         self._settings = settings
         self._ready = False
         self._stopping = asyncio.Event()
-        self._metrics = Metrics()
-        self._guard = Guard(settings.security, self._metrics)
+        self._metrics = metrics
+        self._guard = guard
         self._registry = Registry()
         self._encoding = CurrentEncoding(self._registry)
         declarations = Declarations(self._registry)
@@ -100,8 +117,8 @@ class _Process:
             declarations,
             self._claims,
             self._metrics,
-            specs=[upstream_spec(upstream) for upstream in settings.upstreams],
-            services=service_settings(settings),
+            specs=others.specs,
+            services=others.services,
         )
         self._checks = self._make_checks()
         self._registry.subscribe(_Observer(self._metrics, self._registry.snapshot))
@@ -234,6 +251,7 @@ class _Process:
             self._metrics,
             self._guard.call_access,
             ready=lambda: self._ready,
+            statuses=self._statuses,
         )
         server = GrpcServer(discovery, self._guard.interceptors(self._metrics), [registry])
         return GrpcListener(address, server, self._guard.tls)
@@ -263,7 +281,8 @@ async def _patiently(load: Callable[[], Awaitable[None]]) -> None:
 def _no_collections() -> Generator[None]:
     """Load without garbage collections, then keep what is there out of later ones.
 
-    What is loaded stays; going through it took 20 ms a time with 3 000 groups.
+    What is loaded stays; going through it took 20 ms a time with 3 000 groups. What was read to
+    that end is given back to the system: of 1 000 real definitions that was 125 MiB.
     """
     gc.disable()
     try:
@@ -272,6 +291,8 @@ def _no_collections() -> Generator[None]:
         gc.enable()
     gc.collect()
     gc.freeze()
+    with contextlib.suppress(OSError, AttributeError):  # glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class _Observer:

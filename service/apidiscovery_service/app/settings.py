@@ -89,6 +89,11 @@ class Security:
             raise InvalidConfiguration(
                 "access: nobody would be identified; give --client-ca-file or --token-auth-file"
             )
+        if self.max_requests_per_second and not self.identifies:
+            raise InvalidConfiguration(
+                "--max-requests-per-second: callers could not be told apart; give --client-ca-file "
+                "or --token-auth-file"
+            )
 
     @property
     def identifies(self) -> bool:

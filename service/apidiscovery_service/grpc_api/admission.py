@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -17,6 +17,7 @@ import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
@@ -33,6 +34,7 @@ from apidiscovery_service.access.authenticator import (
     NoCredentials,
     Unauthenticated,
 )
+from apidiscovery_service.access.peers import FRONT_HOST
 from apidiscovery_service.metrics import Metrics
 
 _DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
@@ -48,6 +50,8 @@ _NEEDED = {
     f"/{_REGISTRY}/List": Role.READER,
 }
 
+_FRONT = f"ipv4:{FRONT_HOST}"
+
 # Nobody tells of the end of a certificate's validity.
 _LOOK_AGAIN_S = 10.0
 
@@ -57,7 +61,6 @@ _STREAM_WAIT_S = 5.0
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in its stubs alone
 _Found: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
-_Behaviour: TypeAlias = Callable[[Any, _Context], Awaitable[Any]]
 
 
 class CallAccess:
@@ -116,43 +119,51 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
         return self._guarded(handler, method, needed)
 
     def _guarded(self, handler: _Handler, method: str, needed: Role) -> _Handler:
-        def checked(behaviour: _Behaviour) -> _Behaviour:
-            async def call(request: object, context: _Context) -> object:
-                await self._admit(context, method, needed)
-                return await behaviour(request, context)
+        """Return a handler that reads nothing of a call before its caller is let in.
 
-            return call
+        To grpc every call brings a stream: of that it takes no more than its flow control before
+        somebody reads it, while the one message of another call is taken, up to 8 MB of it, and
+        made objects, up to 600 MB of them, before any handler is asked.
+        """
 
-        def followed(behaviour: Callable[..., Any]) -> _Behaviour:
-            async def call(request: object, context: _Context) -> None:
-                limit_key = await self._admit(context, method, needed)
-                with self._watching(limit_key) as may_watch:
-                    if not may_watch:
-                        await self._exhausted(context, method, "too many streams", _STREAM_WAIT_S)
-                    work = _writing(behaviour)(request, context)
-                    await self._follow(work, context, needed)
+        async def checked(requests: AsyncIterable[object], context: _Context) -> object:
+            await self._admit(context, method, needed)
+            return await behaviour(await read(requests, context), context)
 
-            return call
+        async def followed(requests: AsyncIterable[object], context: _Context) -> None:
+            limit_key = await self._admit(context, method, needed)
+            with self._watching(limit_key) as may_watch:
+                if not may_watch:
+                    await self._exhausted(context, method, "too many streams", _STREAM_WAIT_S)
+                work = _writing(behaviour)(await read(requests, context), context)
+                await self._follow(work, context, needed)
 
-        kinds: dict[tuple[bool, bool], tuple[Callable[..., _Handler], Callable[..., _Behaviour]]]
-        kinds = {
-            (False, False): (grpc.unary_unary_rpc_method_handler, checked),
-            (False, True): (grpc.unary_stream_rpc_method_handler, followed),
-            (True, False): (grpc.stream_unary_rpc_method_handler, checked),
-            (True, True): (grpc.stream_stream_rpc_method_handler, followed),
-        }
-        make, wrap = kinds[handler.request_streaming, handler.response_streaming]
-        behaviour = (
+        async def read(requests: AsyncIterable[object], context: _Context) -> object:
+            return (
+                requests
+                if handler.request_streaming
+                else await self._one(requests, context, method)
+            )
+
+        behaviour: Any = (
             handler.unary_unary
             or handler.unary_stream
             or handler.stream_unary
             or handler.stream_stream
         )
-        return make(
-            wrap(behaviour),
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        codecs = (handler.request_deserializer, handler.response_serializer)
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(followed, *codecs)
+        return grpc.stream_unary_rpc_method_handler(checked, *codecs)
+
+    async def _one(self, requests: AsyncIterable[object], context: _Context, method: str) -> object:
+        """Return the message of a call that has one."""
+        with contextlib.suppress(DecodeError):
+            async for request in requests:
+                return request
+        self._count(method, grpc.StatusCode.INVALID_ARGUMENT)
+        message = f"want a message of the type that {method} takes"
+        return await context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
 
     async def _admit(self, context: _Context, method: str, needed: Role) -> str:
         """Let a call in, or end it; return by what its caller is limited."""
@@ -287,9 +298,13 @@ def _denied(admission: Admission, needed: Role) -> str:
 
 
 def _port(peer: str) -> int:
-    """Return the port of a peer as grpc writes it, such as `ipv4:127.0.0.1:54321`."""
-    port = peer.rpartition(":")[2]
-    return int(port) if port.isascii() and port.isdigit() else 0
+    """Return the port from which the front connects; 0, which is no port, for anybody else.
+
+    Args:
+        peer: As grpc writes it, such as `ipv4:127.0.0.1:54321`.
+    """
+    host, _, port = peer.rpartition(":")
+    return int(port) if host == _FRONT and port.isascii() and port.isdigit() else 0
 
 
 def _authorization(context: _Context) -> bytes | None:

@@ -18,9 +18,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.sources.registrations import published
+from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import Kind, as_object
+from apidiscovery_service.sources.registrations.refusals import LimitExceeded
+from apidiscovery_service.sources.registrations.registrations import MAX_REFERENCES
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Manifest,
@@ -131,7 +134,9 @@ def application_of(request: registry_pb2.ApplyRequest) -> Application:
 
     Raises:
         InvalidFields: It is not of the right form.
+        LimitExceeded: It has too many parts.
     """
+    _check_count("manifests", request.manifests, MAX_DOCUMENTS)
     return Application(
         tuple(Manifest(m.content, m.file, m.list_name) for m in request.manifests),
         request.owner,
@@ -148,7 +153,9 @@ def references_of(
 
     Raises:
         InvalidFields: Some kind is none.
+        LimitExceeded: There are too many.
     """
+    _check_count(field, messages, MAX_REFERENCES)
     kinds = _known((f"{field}[{n}].kind", message.kind) for n, message in enumerate(messages))
     return tuple(
         Reference(
@@ -158,6 +165,15 @@ def references_of(
         )
         for kind, message in zip(kinds, messages, strict=True)
     )
+
+
+def _check_count(field: str, parts: Sequence[object], most: int) -> None:
+    """See that there are not too many of something, before time is spent on each.
+
+    A message of 8 MB has room for millions of empty ones.
+    """
+    if len(parts) > most:
+        raise LimitExceeded(f"{field}: a request may have {most} at most, got {len(parts)}")
 
 
 def _known(numbers: Iterable[tuple[str, registry_pb2.RegistrationKind.ValueType]]) -> list[Kind]:
@@ -178,7 +194,10 @@ def query_of(request: registry_pb2.RegistryServiceListRequest) -> Query:
 
     Raises:
         InvalidFields: It is not of the right form.
+        LimitExceeded: It names too much.
     """
+    _check_count("kinds", request.kinds, MAX_REFERENCES)
+    _check_count("names", request.names, MAX_REFERENCES)
     kinds = _known((f"kinds[{place}]", number) for place, number in enumerate(request.kinds))
     if request.page_size < 0:
         message = f"want 0 or more, got {request.page_size}"

@@ -20,10 +20,12 @@ from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, InvalidFields
 from apidiscovery_service.grpc_api import registrations as messages
+from apidiscovery_service.grpc_api.availability import with_availability
 from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.source_status import SourceStatus
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.record import InvalidRecord
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
     LimitExceeded,
@@ -91,6 +93,7 @@ class RegistryService:
         metrics: Where calls are counted.
         access: Who may change what.
         ready: Whether the local sources are in the snapshot.
+        statuses: The sources about which there is something to tell.
     """
 
     def __init__(
@@ -100,7 +103,9 @@ class RegistryService:
         access: Access | None = None,
         *,
         ready: Callable[[], bool] = lambda: True,
+        statuses: Callable[[], Iterable[SourceStatus]] = tuple,
     ) -> None:
+        self._statuses = statuses
         self._registrations = registrations
         self._metrics = metrics
         self._access = access or OpenAccess()
@@ -157,8 +162,16 @@ class RegistryService:
         async with self._answering("List", context):
             self._access.identify(context)
             page = await self._registrations.list(messages.query_of(request))
+            statuses = {status.name: status for status in self._statuses()}
             return registry_pb2.RegistryServiceListResponse(
-                registrations=map(messages.registration_message, page.registered),
+                registrations=[
+                    messages.registration_message(
+                        with_availability(one, statuses.get(f"apiservice:{one.name}"))
+                        if one.kind is Kind.API_SERVICE
+                        else one
+                    )
+                    for one in page.registered
+                ],
                 next_page_token=messages.page_token(page.next_after),
             )
 

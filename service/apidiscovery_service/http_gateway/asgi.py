@@ -15,6 +15,7 @@ import structlog
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.access.peers import FRONT_HOST
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.http_gateway.admission import Doorkeeper, Refused
 from apidiscovery_service.http_gateway.messages import Request, Response
@@ -106,10 +107,10 @@ class Gateway:
     def _admit(self, doorkeeper: Doorkeeper, scope: Scope, key: _Key) -> tuple[Role, _Ready | None]:
         """Return the role in which the caller gets an answer, and the refusal if it gets none."""
         method, path, query, *_ = key
-        client = scope.get("client")
-        port = int(client[1]) if client else 0  # Granian gives text
         try:
-            role = doorkeeper.role(port, _authorization(scope["headers"]), method, path, query)
+            role = doorkeeper.role(
+                _port(scope), _authorization(scope["headers"]), method, path, query
+            )
         except Refused as refused:
             return Role.NONE, self._prepare(method, refusal(_request(key), refused))
         return role, None
@@ -200,6 +201,12 @@ def _key(scope: Scope) -> _Key:
         agent.startswith(_HUMAN_AGENTS),
         size > MAX_HEADER_BYTES,
     )
+
+
+def _port(scope: Scope) -> int:
+    """Return the port from which the front connects; 0, which is no port, for anybody else."""
+    host, port = scope.get("client") or ("", 0)
+    return int(port) if host == FRONT_HOST else 0  # Granian gives text
 
 
 def _authorization(headers: Headers) -> bytes | None:

@@ -254,7 +254,9 @@ def _objects(node: Node) -> Iterator[tuple[Node, _Type | None]]:
 
 def _name_of(node: Node) -> str:
     fields = node.mapping()
-    metadata = fields["metadata"].mapping() if "metadata" in fields else {}
+    if "metadata" not in fields:
+        return ""
+    metadata = fields["metadata"].mapping()
     return metadata["name"].text() if "name" in metadata else ""
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.storage import (
     Batch,
+    Change,
     Entry,
     Guard,
     Lease,
@@ -26,6 +28,9 @@ from apidiscovery_service.storage.wakeup import Wakeup
 # How often other processes' changes are looked for while somebody watches.
 _LOOK_EVERY_S = 0.04
 
+# How many of the last writes are told without a look into the file.
+_TAIL = 16
+
 # How long a watch waits when the file cannot be read.
 _PAUSE_S = 0.5
 
@@ -34,13 +39,42 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 
 
+class _Tail:
+    """The last writes of this process, as long as nobody else's came between.
+
+    Whoever watches is told of them at once, while the file's only thread may be busy.
+    """
+
+    def __init__(self, history: int) -> None:
+        self._entries: deque[Entry] = deque(maxlen=min(_TAIL, history))
+
+    def add(self, entry: Entry) -> None:
+        if self._entries and self._entries[-1].revision != entry.revision - 1:
+            self._entries.clear()
+        self._entries.append(entry)
+
+    def changes(self, prefix: str, after: int) -> Batch | None:
+        """Return what has changed after a revision; None when that is not all known here."""
+        if not self._entries or not (
+            self._entries[0].revision - 1 <= after < self._entries[-1].revision
+        ):
+            return None
+        latest = {
+            e.key: e for e in self._entries if e.revision > after and e.key.startswith(prefix)
+        }
+        in_order = sorted(latest.values(), key=lambda entry: entry.revision)
+        changes = tuple(Change(entry.key, entry) for entry in in_order)
+        return Batch(changes, self._entries[-1].revision)
+
+
 class SqliteStore:
     """Keeps everything in one file; all SQL runs in one thread of its own."""
 
-    def __init__(self, thread: ThreadPoolExecutor, file: SqliteFile) -> None:
+    def __init__(self, thread: ThreadPoolExecutor, file: SqliteFile, history: int) -> None:
         self._thread = thread
         self._file = file
         self._wakeup = Wakeup()
+        self._tail = _Tail(history)
         self._watches = 0
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
@@ -68,7 +102,7 @@ class SqliteStore:
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(thread, file)
+        return cls(thread, file, history)
 
     async def get(self, key: str) -> Entry | None:
         return await self._run(lambda: self._file.get(key))
@@ -87,7 +121,10 @@ class SqliteStore:
     ) -> Entry:
         check_size(key, value)
         number = self._number(lease)
-        return await self._write(lambda: self._file.put(key, value, expected, guard, number))
+        entry = await self._run(lambda: self._file.put(key, value, expected, guard, number))
+        self._tail.add(entry)
+        self._wakeup.ring()
+        return entry
 
     async def delete(
         self, key: str, *, expected: int | None = None, guard: Guard | None = None
@@ -98,7 +135,7 @@ class SqliteStore:
         with self._looked_after():
             while not self._closed:
                 changed = self._wakeup.next()
-                batch = await self._changes(prefix, after)
+                batch = self._tail.changes(prefix, after) or await self._changes(prefix, after)
                 if batch is None:
                     continue
                 after = batch.revision

@@ -17,13 +17,12 @@ import structlog
 
 from apidiscovery_service.access.certificates import certificate_caller, valid_until
 from apidiscovery_service.access.limits import Buckets, Counts, Limits, network
-from apidiscovery_service.access.peers import Peer, Peers
+from apidiscovery_service.access.peers import FRONT_HOST, Peer, Peers
 from apidiscovery_service.tls_front.certificates import Certificates
 from apidiscovery_service.tls_front.metrics import FrontMetrics
 from apidiscovery_service.tls_front.relay import Relay
 
 _BACKLOG = 1024
-_BACKEND_HOST = "127.0.0.1"
 
 # A port that was in use until just now rests; the kernel gives another one.
 _PORT_TRIES = 64
@@ -82,7 +81,7 @@ class TlsFront:
         self._openings: set[asyncio.Task[None]] = set()
         self._connections: Counts[str] = Counts(self._limits.address_connections)
         self._rate: Buckets[str] = Buckets(self._limits.connections_per_second, 2.0)
-        self._backend = (_BACKEND_HOST, 0)
+        self._backend = (FRONT_HOST, 0)
         self._empty = asyncio.Event()
         self._stopped = False
         self._listening = _listen(name, host, port)
@@ -97,7 +96,7 @@ class TlsFront:
 
     async def serve(self, backend_port: int) -> None:
         """Serve until `stop`, by a server on this loopback port."""
-        self._backend = (_BACKEND_HOST, backend_port)
+        self._backend = (FRONT_HOST, backend_port)
         if self._stopped:
             return
         self._serving = asyncio.create_task(self._serve())
@@ -220,7 +219,7 @@ class TlsFront:
                 connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
                 taken.append(connection)
                 connection.setblocking(False)  # noqa: FBT003 - its only argument
-                connection.bind((_BACKEND_HOST, 0))
+                connection.bind((FRONT_HOST, 0))
                 port = int(connection.getsockname()[1])
                 if self._peers.add(port, peer):
                     return taken.pop(), port

@@ -450,8 +450,8 @@ class Manifest(_message.Message):
     file: _builtins.str
     """What to call it in errors, such as the path of the file; empty for its place in the request."""
     list_name: _builtins.str
-    """The name for an APIGroupDiscoveryList, which has none itself; further ones in the same
-    manifest get `-2`, `-3` and so on. Other kinds have names of their own.
+    """The name for an APIGroupDiscoveryList without `metadata.name`, which Kubernetes' own have not;
+    the second list in the same manifest gets `-2`, and so on. Other kinds have names of their own.
     """
     def __init__(
         self,

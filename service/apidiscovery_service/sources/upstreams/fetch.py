@@ -210,6 +210,13 @@ class Exchange:
             self._count_bytes(len(body))
         return bytes(body)
 
+    def _is_small(self, answer: Answer) -> bool:
+        if not answer.is_gzip:
+            return len(answer.body) <= _READ_AT_ONCE
+        if len(answer.body) > _UNPACKED_AT_ONCE:
+            return False
+        return len(unpacked(answer.body, self._spec.limits.body_bytes)) <= _READ_AT_ONCE
+
     async def read(self, answer: Answer, reader: Callable[[Body], T]) -> T:
         """Return what `reader` makes of a body; a large one is read in a thread.
 
@@ -221,9 +228,8 @@ class Exchange:
         def work() -> T:
             return reader(unpacked(answer.body, limit) if answer.is_gzip else answer.body)
 
-        at_once = _UNPACKED_AT_ONCE if answer.is_gzip else _READ_AT_ONCE
         try:
-            if len(answer.body) <= at_once:
+            if self._is_small(answer):
                 return work()
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except UpstreamFailed as failure:

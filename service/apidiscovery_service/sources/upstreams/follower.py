@@ -319,6 +319,10 @@ class Upstreams:
             # A record that is removed was of no more use to its writer; it may be to us.
             if followed is None or entry is None:
                 continue
+            if is_news and record.is_large(entry.value):
+                # Beside the others, which would have to wait.
+                self._unread.put_nowait(spec_id)
+                continue
             if await self._take(followed, entry, is_news=is_news):
                 taken.append(followed)
         self._publish(f for f in taken if self._followed.get(f.spec.id) is f)
@@ -352,7 +356,10 @@ class Upstreams:
         return True
 
     async def _read_new(self) -> None:
-        """Read the records of upstreams that come into use later: another may have asked them."""
+        """Read large records, and those of upstreams that come into use later.
+
+        Another may have asked them before.
+        """
         while True:
             spec_id = await self._unread.get()
             try:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from apidiscovery_service.model import Freshness, Group, Version
 from apidiscovery_service.sources.upstreams.answers import Listed, Reading, read_resource_list
-from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import JSON, Exchange
 from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
@@ -102,6 +102,7 @@ class VersionsFetch:
         had: dict[GroupVersion, Version] = {}
         failed: dict[GroupVersion, UpstreamFailed] = {}
         at_once = asyncio.Semaphore(self._spec.limits.concurrent)
+        limit_s = self._spec.limits.versions_s
 
         async def one(gv: GroupVersion) -> None:
             async with at_once:
@@ -110,9 +111,16 @@ class VersionsFetch:
                 except UpstreamFailed as failure:
                     failed[gv] = failure
 
-        async with asyncio.TaskGroup() as tasks:
-            for gv in sorted(wanted):
-                tasks.create_task(one(gv))
+        due = sorted(wanted)
+        try:
+            async with asyncio.timeout(limit_s), asyncio.TaskGroup() as tasks:
+                for gv in due:
+                    tasks.create_task(one(gv))
+        except TimeoutError:
+            for gv in due:
+                if gv not in had and gv not in failed:
+                    message = f"{name_of(*gv)}: not had within {limit_s:g} s for all"
+                    failed[gv] = UpstreamFailed(Reason.TIMEOUT, message)
         return had, failed
 
     async def _version(self, gv: GroupVersion) -> Version:

@@ -147,7 +147,7 @@ class Poller:
         if known == self._written:
             return True
         try:
-            sealed = await asyncio.to_thread(record.seal, self.spec.id, known)
+            sealed = await record.sealed(self.spec.id, known)
             self._parts = await record.write(self._store, sealed, guard, self._parts)
         except Fenced:
             raise

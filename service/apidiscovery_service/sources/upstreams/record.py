@@ -1,6 +1,7 @@
 """What is kept of an upstream in the store, under `upstreams/ID`.
 
-A record is JSON, compressed. One that does not fit into a value of the store is cut; its parts
+A record is lines of JSON, compressed: what is known, and for each path its groups as a document,
+which is read piece by piece like one that has been fetched. A record that does not fit into a value of the store is cut; its parts
 stand under `upstreams/ID/part-HASH` and are written before the record that names them, so whoever
 reads a record finds its parts.
 """
@@ -8,6 +9,7 @@ reads a record finds its parts.
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,7 +27,7 @@ from apidiscovery_service.sources.upstreams.spec import Limits
 from apidiscovery_service.storage import MAX_VALUE_BYTES, Guard, Store
 
 PREFIX = "upstreams/"
-FORMAT = 1
+FORMAT = 2
 
 # Room for the guard and the framing of a transaction.
 _PART_BYTES = MAX_VALUE_BYTES - 64 * 1024
@@ -33,7 +35,11 @@ _LEVEL = 3
 # What a damaged record may unpack to at most: some documents of the greatest size.
 _MAX_UNPACKED = 512 * 1024 * 1024
 
+# What is quick enough to be read on the event loop, unpacked.
 _SMALL = 16 * 1024
+
+# A thread of their own, so that large ones delay nothing else that is done in threads.
+_THREADS = ThreadPoolExecutor(1, "records")
 
 
 class BadRecord(DiscoveryError):
@@ -66,7 +72,8 @@ def is_part(key: str) -> bool:
 def seal(upstream: str, known: Known) -> Sealed:
     """Return the record of what is known of an upstream."""
     content = {"claim": known.claim, "roots": [_root_value(root) for root in known.roots]}
-    packed = zstandard.compress(orjson.dumps(content), _LEVEL)
+    lines = [orjson.dumps(content), *(_groups_line(root) for root in known.roots)]
+    packed = zstandard.compress(b"\n".join(lines), _LEVEL)
     digest = hashlib.sha256(packed).hexdigest()
     head = {"format": FORMAT, "sha256": digest}
     key = key_of(upstream)
@@ -90,8 +97,13 @@ def _root_value(root: Root) -> dict[str, object]:
         "old": root.old,
         "failures": root.failures,
         "warnings": root.warnings,
-        "groups": {"items": [_kept_group(group) for group in root.groups]},
     }
+
+
+def _groups_line(root: Root) -> bytes:
+    # Group by group: the whole at once would hold the interpreter for long.
+    items = b",".join(orjson.dumps(_kept_group(group)) for group in root.groups)
+    return b'{"items":[' + items + b"]}"
 
 
 def _kept_group(group: Group) -> dict[str, JSONValue]:
@@ -124,9 +136,27 @@ async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -
         if piece is None:
             raise BadRecord(f"its {name} is missing")
         packed += piece
-    if len(packed) <= _SMALL:
+    if _is_small(packed):
         return _known(packed, digest)
-    return await asyncio.to_thread(_known, packed, digest)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, _known, packed, digest)
+
+
+async def sealed(upstream: str, known: Known) -> Sealed:
+    """Return `seal` of what is known, made in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, seal, upstream, known)
+
+
+def is_large(value: bytes) -> bool:
+    """Tell whether reading a record takes long."""
+    return bool(part_names(value)) or not _is_small(value.partition(b"\n")[2])
+
+
+def _is_small(packed: bytes) -> bool:
+    """Tell whether something packed is small unpacked; what is all alike packs to nothing."""
+    try:
+        return 0 <= zstandard.frame_content_size(packed) <= _SMALL and len(packed) <= _SMALL
+    except zstandard.ZstdError:
+        return True  # it cannot be unpacked
 
 
 def part_names(value: bytes) -> frozenset[str]:
@@ -158,16 +188,18 @@ def _known(packed: bytes, digest: str) -> Known:
         raise BadRecord("its bytes do not have the hash that it states")
     try:
         text = zstandard.ZstdDecompressor().decompress(packed, _MAX_UNPACKED)
-        content = orjson.loads(text)
-        return Known(int(content["claim"]), tuple(_root(root) for root in content["roots"]))
+        head, *documents = text.split(b"\n")
+        content = orjson.loads(head)
+        roots = zip(content["roots"], documents, strict=True)
+        return Known(int(content["claim"]), tuple(_root(*root) for root in roots))
     except (zstandard.ZstdError, LookupError, TypeError, ValueError, UpstreamFailed) as error:
         raise BadRecord(f"it cannot be read: {type(error).__name__}: {error}") from None
 
 
-def _root(value: dict[str, object]) -> Root:
+def _root(value: dict[str, object], document: bytes) -> Root:
     core = bool(value["core"])
     reading = Reading(_KEPT_LIMITS, core=core, kept=True)
-    groups = read_aggregated(orjson.dumps(value["groups"]), reading)
+    groups = read_aggregated(document, reading)
     failures = cast("list[tuple[str, str]]", value["failures"])
     return Root(
         path=str(value["path"]),

@@ -70,6 +70,7 @@ class Limits:
         body_bytes: Of an answer, before and after decompression.
         group_versions: Of one document.
         concurrent: Requests at once to one old server.
+        versions_s: For all group-versions of an old server in one round.
         decode_s: For reading one document.
     """
 
@@ -77,6 +78,7 @@ class Limits:
     body_bytes: int = 64 * 1024 * 1024
     group_versions: int = 20_000
     concurrent: int = 16
+    versions_s: float = 30.0
     decode_s: float = 10.0
 
 

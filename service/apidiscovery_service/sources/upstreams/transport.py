@@ -91,15 +91,30 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             await pool.inner.aclose()
 
     async def _send(self, pool: _Pool, request: httpx2.Request) -> httpx2.Response:
-        handshake = _Handshake(request.extensions.get("trace"))
-        request.extensions = {**request.extensions, "trace": handshake}
+        """Send a request; one that meets idle connections that the server just closed, again.
+
+        Source: Go net/http transport.go `persistConn.shouldRetryRequest`.
+        """
+        outer = request.extensions.get("trace")
         if self._tls.server_name:
-            request.extensions["sni_hostname"] = self._tls.server_name
-        try:
-            return await pool.inner.handle_async_request(request)
-        except BaseException:
-            await handshake.abandon()
-            raise
+            request.extensions = {
+                **request.extensions,
+                "sni_hostname": self._tls.server_name,
+            }
+        for _ in range(MAX_IDLE_CONNECTIONS):
+            handshake = _Handshake(outer)
+            request.extensions = {**request.extensions, "trace": handshake}
+            try:
+                return await pool.inner.handle_async_request(request)
+            except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
+                await handshake.abandon()
+                if handshake.is_new or handshake.has_answer:
+                    raise
+            except BaseException:
+                await handshake.abandon()
+                raise
+        request.extensions = {**request.extensions, "trace": outer} if outer else request.extensions
+        return await pool.inner.handle_async_request(request)
 
     async def _current(self) -> _Pool:
         async with self._renewing:

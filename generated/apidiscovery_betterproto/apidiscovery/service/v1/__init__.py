@@ -556,8 +556,8 @@ class Manifest(betterproto.Message):
 
     list_name: str = betterproto.string_field(3)
     """
-    The name for an APIGroupDiscoveryList, which has none itself; further ones in the same
-     manifest get `-2`, `-3` and so on. Other kinds have names of their own.
+    The name for an APIGroupDiscoveryList without `metadata.name`, which Kubernetes' own have not;
+     the second list in the same manifest gets `-2`, and so on. Other kinds have names of their own.
     """
 
 

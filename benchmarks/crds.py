@@ -1,0 +1,123 @@
+"""Synthetic CustomResourceDefinitions as projects ship them; the same ones at every run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import orjson
+import yaml
+
+Document: TypeAlias = dict[str, object]
+
+PER_GROUP = 5
+
+# Coprime to every count of definitions used here, so that steps of this size visit all of them.
+_STRIDE = 1597
+
+_PARTS = ("Backup", "Policy", "Route", "Tenant", "Volume")
+_DESCRIPTION = (
+    "{kind} is the schema of the {kind} API: what is wanted, and what was last seen of it."
+)
+
+
+def crd(number: int, revision: int = 0) -> Document:
+    """Return one definition; another revision differs in one of its categories.
+
+    Five follow each other in a group. As JSON one has about 1.5 kB: a version with five fields and
+    a status, as of one that is applied for the first time.
+    """
+    group = group_name(number)
+    kind = f"{_PARTS[number % PER_GROUP]}{number}"
+    names: Document = {
+        "plural": f"{kind.lower()}s",
+        "singular": kind.lower(),
+        "kind": kind,
+        "listKind": f"{kind}List",
+        "shortNames": [f"{kind[:2].lower()}{number}"],
+        "categories": ["all", marker(revision)] if revision else ["all"],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": crd_name(number),
+            "labels": {"app.kubernetes.io/name": kind.lower(), "app.kubernetes.io/part-of": group},
+            "annotations": {"example.com/documentation": f"https://docs.{group}/api/v1/{kind}"},
+        },
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def group_name(number: int) -> str:
+    """Return the group of a definition."""
+    return f"g{number // PER_GROUP:03d}.example.com"
+
+
+def crd_name(number: int) -> str:
+    """Return the name of a definition."""
+    return f"{_PARTS[number % PER_GROUP]}{number}s.{group_name(number)}".lower()
+
+
+def marker(revision: int) -> str:
+    """Return the category that shows a revision in a discovery document."""
+    return f"revision{revision}"
+
+
+def change(number: int, count: int) -> Document:
+    """Return the `number`-th change (from 1) of one definition somewhere among `count`."""
+    return crd(number * _STRIDE % count, number)
+
+
+def _version(kind: str) -> Document:
+    return {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ],
+        "schema": {"openAPIV3Schema": _schema(kind)},
+    }
+
+
+def _schema(kind: str) -> Document:
+    fields: Mapping[str, Document] = {
+        "replicas": {"type": "integer", "format": "int32", "minimum": 0},
+        "schedule": {"type": "string", "description": "When it is done, in the form of cron."},
+        "paused": {"type": "boolean", "description": "Whether nothing is done for now."},
+        "targets": {"type": "array", "items": {"type": "string"}},
+        "settings": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    }
+    status: Document = {
+        "type": "object",
+        "properties": {"phase": {"type": "string"}, "observedGeneration": {"type": "integer"}},
+    }
+    return {
+        "type": "object",
+        "description": _DESCRIPTION.format(kind=kind),
+        "required": ["spec"],
+        "properties": {
+            "spec": {"type": "object", "properties": fields, "required": ["schedule"]},
+            "status": status,
+        },
+    }
+
+
+def write_folder(folder: Path, count: int, suffix: str) -> Path:
+    """Make a folder with a file for each of `count` definitions, `.json` or `.yaml`."""
+    folder.mkdir(parents=True)
+    for number in range(count):
+        content = crd(number)
+        if suffix == ".json":
+            text = orjson.dumps(content, option=orjson.OPT_INDENT_2)
+        else:
+            text = yaml.dump(content, Dumper=yaml.CSafeDumper).encode()
+        (folder / f"{crd_name(number)}{suffix}").write_bytes(text)
+    return folder

@@ -1,0 +1,178 @@
+"""How start, memory and changes grow with the number of CustomResourceDefinitions."""
+
+import math
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from applying import times, visible_row
+from crds import PER_GROUP, change, crd, write_folder
+from processes import Served, serving
+from registering import AT_ONCE, BATCH, fill
+from report import Clock, Point, Row
+from startup import memory_row, read_each_representation
+
+SIZES = (500, 1000, 3000, 10_000)
+BUDGET_SIZE = 3000
+START_S = 5.0
+EXPONENT = 1.2
+
+# What curves are called.
+START, MEMORY, VISIBLE = "start to ready", "memory", "applied to visible"
+
+_CHANGES = 20
+# YAML is read many times as slowly as JSON; one size tells.
+_YAML_SIZE = BUDGET_SIZE
+
+# A curve has three unknowns.
+_MIN_SIZES = 4
+_HUNDREDTHS = range(20, 301)
+
+
+def measure(folder: Path, sizes: Sequence[int], repeats: int, clock: Clock) -> Iterator[Row]:
+    """Yield the rows of each size, the empty server first, then how they grow."""
+    found: list[Row] = []
+    store = f"sqlite:{folder / 'scale.sqlite'}"
+    filled = 0
+    for size in (0, *sizes):
+        if clock.out():
+            yield Row("scale", _title(size), "", skipped="out of time")
+            continue
+        if size > filled:
+            yield _fill(folder, store, filled, size)
+            filled = size
+        for row in _of_size(folder, store, size, repeats):
+            found.append(row)
+            yield row
+    yield from _growth(found)
+
+
+def _title(size: int) -> str:
+    return f"{size:,} CRDs in {size // PER_GROUP:,} groups" if size else "empty"
+
+
+def _fill(folder: Path, store: str, begin: int, end: int) -> Row:
+    with serving(folder, "--catalog", "none", "--store", store) as served:
+        began = time.perf_counter()
+        fill(served.grpc, map(crd, range(begin, end)))
+        took = time.perf_counter() - began
+    rate = (end - begin) / took
+    name = f"{_title(end)}: {end - begin:,} applied, {BATCH} with each request, {AT_ONCE} at a time"
+    numbers: dict[str, object] = {"seconds": took}
+    return Row("scale", name, "", f"{took:.1f} s, {rate:,.0f}/s", numbers=numbers)
+
+
+def _of_size(folder: Path, store: str, size: int, repeats: int) -> Iterator[Row]:
+    flags = ("--catalog", "none", "--store", store)
+    yield _start_row(folder, "the store", size, flags, repeats)
+    with serving(folder, *flags) as served:
+        yield from _memory_rows(served, size)
+        if not size:
+            fill(served.grpc, map(crd, range(PER_GROUP)))
+        yield _visible_row(served, size)
+    if size:
+        manifests = write_folder(folder / f"json-{size}", size, ".json")
+        yield _start_row(folder, "a folder of JSON files", size, _reading(manifests), repeats)
+    if size == _YAML_SIZE:
+        manifests = write_folder(folder / f"yaml-{size}", size, ".yaml")
+        yield _start_row(folder, "a folder of YAML files", size, _reading(manifests), 1)
+
+
+def _visible_row(served: Served, size: int) -> Row:
+    """Change some; instead of nothing at all there is one group."""
+    # Revisions that no other size has used: the store is the same one.
+    revisions = range(size + 1, size + 1 + _CHANGES)
+    count = size or PER_GROUP
+    found = times(served, "identity", [(number, change(number, count)) for number in revisions])
+    name = f"{_title(size) if size else 'one group'}: a changed one, new ETag over HTTP, JSON"
+    return visible_row("scale", name, found["head"], point=Point(VISIBLE, size))
+
+
+def _reading(manifests: Path) -> tuple[str, ...]:
+    return ("--catalog", "none", "--manifests", str(manifests))
+
+
+def _start_row(folder: Path, source: str, size: int, flags: tuple[str, ...], repeats: int) -> Row:
+    taken: list[float] = []
+    for _ in range(repeats):
+        with serving(folder, *flags) as served:
+            taken.append(served.start_s)
+    judged = size == BUDGET_SIZE
+    best = min(taken)
+    return Row(
+        "scale",
+        f"{_title(size)}: start to ready, from {source}",
+        f"<= {START_S:.0f} s" if judged else "",
+        f"best {best:.2f} s, median {statistics.median(taken):.2f} s",
+        passed=statistics.median(taken) <= START_S if judged else None,
+        numbers={"seconds": taken},
+        point=Point(f"{START}, from {source}", size, best),
+    )
+
+
+def _memory_rows(served: Served, size: int) -> Iterator[Row]:
+    judged = size == BUDGET_SIZE
+    name = f"{_title(size)}: memory when ready"
+    point = Point(f"{MEMORY} when ready", size)
+    yield memory_row("scale", name, served, budget=judged, point=point)
+    read_each_representation(served)
+    name = f"{_title(size)}: memory, each representation served once"
+    point = Point(f"{MEMORY}, each representation served once", size)
+    yield memory_row("scale", name, served, budget=judged, point=point)
+
+
+def _growth(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield for each curve the power of the size with which it grows."""
+    for curve, values in curves(rows).items():
+        name, budget = f"growth: {curve}", f"exponent <= {EXPONENT}"
+        exponent = growth_exponent(values)
+        if exponent is None:
+            continue
+        yield Row(
+            "scale",
+            name,
+            budget,
+            f"size^{exponent:.2f}",
+            passed=exponent <= EXPONENT,
+            numbers={"exponent": exponent},
+        )
+
+
+def curves(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
+    """Return the values by size of each curve."""
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row.point:
+            found.setdefault(row.point.curve, {})[row.point.size] = row.point.value
+    return found
+
+
+def growth_exponent(values: Mapping[int, float]) -> float | None:
+    """Return the power of the size with which values grow, 1 if they grow linearly.
+
+    It is the k of the curve `a + b * size**k`, neither a nor b negative, whose errors, each by its
+    value, have the least sum of squares. The slope of the logarithms would be less than that for
+    the constant part, and taking away what an empty server needs makes much of the smallest
+    differences. None with too few sizes to tell.
+    """
+    if len(values) < _MIN_SIZES:
+        return None
+    return min((step / 100 for step in _HUNDREDTHS), key=partial(_misfit, values))
+
+
+def _misfit(values: Mapping[int, float], exponent: float) -> float:
+    """Return the sum of squared relative errors of the best curve with this exponent."""
+    # In units of the value: a times this one and b times that one should make 1.
+    points = [(1 / value, math.pow(size, exponent) / value) for size, value in values.items()]
+    xx, xy, yy = (sum(a * b for a, b in pairs) for pairs in _products(points))
+    x, y = sum(x for x, _ in points), sum(y for _, y in points)
+    determinant = xx * yy - xy * xy
+    constant = max((x * yy - y * xy) / determinant, 0.0)
+    rate = max((y - constant * xy) / yy, 0.0)
+    return sum((constant * x + rate * y - 1) ** 2 for x, y in points)
+
+
+def _products(points: Sequence[tuple[float, float]]) -> tuple[list[tuple[float, float]], ...]:
+    return [(x, x) for x, _ in points], list(points), [(y, y) for _, y in points]

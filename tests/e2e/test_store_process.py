@@ -1,0 +1,308 @@
+"""The store behind a real server: nothing acknowledged is lost, and nothing foreign is touched."""
+
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import cast
+
+import grpc
+import pytest
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, registry_pb2
+from apidiscovery.service.v1.registry_pb2_grpc import RegistryServiceStub
+from apidiscovery_service.storage.etcd_connection import load_rpc
+from certificates import Authority, KeyPair
+from etcd import EtcdServer
+from programs import apidiscovery, beginning, free_port, unprivileged
+from raw_http import AGG, get
+from server import Serve, Server, eventually, refused, serving
+
+NONE = ("--catalog", "none")
+# Until what one process has written is served by another.
+SHARED_S = 1.0
+
+
+@contextmanager
+def registry(address: str) -> Generator[RegistryServiceStub]:
+    with grpc.insecure_channel(address) as channel:
+        yield RegistryServiceStub(channel)
+
+
+def publish(stub: RegistryServiceStub, name: str) -> None:
+    request = registry_pb2.PublishRequest(name=name)
+    published = request.groups.groups.add()
+    published.group.metadata.name = f"{name}.example.com"
+    published.group.versions.add(version="v1", freshness="Current")
+    stub.Publish(request, timeout=10)
+
+
+def publish_to(server: Server, name: str) -> None:
+    with registry(server.grpc) as stub:
+        publish(stub, name)
+
+
+def groups(server: Server) -> set[str]:
+    items = cast("list[dict[str, str]]", get(server.http_port, "/apis").json()["groups"])
+    return {item["name"].removesuffix(".example.com") for item in items}
+
+
+def kill(server: Server) -> None:
+    server.process.kill()
+    server.process.wait()
+
+
+# SQLite.
+
+
+class Publisher:
+    """Publishes one name after the other, until the server is gone.
+
+    Attributes:
+        acknowledged: What it was told is kept.
+    """
+
+    def __init__(self, server: Server, prefix: str) -> None:
+        self.acknowledged: list[str] = []
+        self._address = server.grpc
+        self._prefix = prefix
+        self._thread = threading.Thread(target=self._publish)
+        self._thread.start()
+
+    def wait_for(self, count: int) -> None:
+        eventually(lambda: len(self.acknowledged) > count, 10, f"{count} are published")
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _publish(self) -> None:
+        with registry(self._address) as stub:
+            while True:
+                name = f"{self._prefix}{len(self.acknowledged)}"
+                try:
+                    publish(stub, name)
+                except grpc.RpcError:
+                    return
+                self.acknowledged.append(name)
+
+
+def test_nothing_acknowledged_is_lost_by_kill_9(serve: Serve, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'store.sqlite'}"
+    kept: set[str] = set()
+    for prefix in ("a", "b"):
+        server = serve(*NONE, "--store", store)
+        assert kept <= groups(server)
+        publisher = Publisher(server, prefix)
+        publisher.wait_for(20)
+        kill(server)
+        publisher.join()
+        kept |= set(publisher.acknowledged)
+    assert kept <= groups(serve(*NONE, "--store", store))
+
+
+def test_two_servers_on_one_file_see_each_others_writes(serve: Serve, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'store.sqlite'}"
+    one, other = (serve(*NONE, "--store", store) for _ in range(2))
+    publish_to(one, "one")
+    eventually(lambda: "one" in groups(other), SHARED_S, "what one wrote is there too")
+    publish_to(other, "other")
+    eventually(lambda: "other" in groups(one), SHARED_S, "what the other wrote is there too")
+    answers = [get(server.http_port, "/apis", AGG) for server in (one, other)]
+    assert answers[0].etag == answers[1].etag
+
+
+@pytest.mark.parametrize(
+    ("variable", "place"),
+    [
+        pytest.param("XDG_STATE_HOME", "apidiscovery/store.sqlite", id="state"),
+        pytest.param("HOME", ".local/state/apidiscovery/store.sqlite", id="home"),
+    ],
+)
+def test_without_a_flag_the_store_is_in_the_users_state_folder(
+    tmp_path: Path, variable: str, place: str
+) -> None:
+    home = tmp_path / "of-the-user"
+    home.mkdir()
+    with serving(tmp_path, *NONE, env={variable: str(home)}) as server:
+        publish_to(server, "kept")
+        file = home / place
+        assert file.read_bytes().startswith(b"SQLite format 3\0")
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    with serving(tmp_path, *NONE, env={variable: str(home)}) as again:
+        assert groups(again) == {"kept"}
+
+
+def corrupt(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"nonsense" * 1024)
+
+
+def no_database(path: Path) -> None:
+    path.write_text("a diary\n")
+
+
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE entries (key TEXT)")
+        database.commit()
+
+
+def newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE entries (key TEXT)")
+        database.execute("PRAGMA application_id = 0x41504944")
+        database.execute("PRAGMA user_version = 99")
+        database.commit()
+
+
+@pytest.mark.parametrize("make", [corrupt, no_database, foreign, newer])
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    file = tmp_path / "store.sqlite"
+    make(file)
+    before = file.read_bytes()
+    said = refused_with(tmp_path, f"sqlite:{file}")
+    assert str(file) in said
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def refused_with(folder: Path, store: str) -> str:
+    """Return the one line with which a server refuses a store."""
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    code, log = refused(folder, *free, *NONE, "--store", store)
+    lines = log.splitlines()
+    assert code == 1, log
+    assert len(lines) == 1, log
+    assert lines[0].startswith("error: "), log
+    return lines[0]
+
+
+def test_a_store_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way\n")
+    said = refused_with(tmp_path, f"sqlite:{file / 'store.sqlite'}")
+    assert str(file) in said
+    assert file.read_text() == "in the way\n"
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o500)
+    store = folder / "store.sqlite"
+    done = unprivileged(tmp_path, "serve", "--http", "127.0.0.1:0", "--store", f"sqlite:{store}")
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert str(store) in line
+    assert not list(folder.iterdir())
+
+
+# etcd.
+
+
+def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_comes(
+    tmp_path: Path,
+) -> None:
+    etcd = EtcdServer(tmp_path / "etcd")
+    http, rpc = free_port(), free_port()
+    flags = ("--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{rpc}")
+    store = f"etcd://{etcd.endpoint}/absent"
+    with beginning(tmp_path, *flags, "--store", store) as (process, log):
+        eventually(lambda: answer(http, "/livez") == 200, 15, "it listens")
+        assert answer(http, "/readyz") == 500
+        early = get(http, "/apis", AGG)
+        assert early.status == 503
+        assert early.values("retry-after")
+        assert discovery_code(rpc) is grpc.StatusCode.UNAVAILABLE
+        outcome = apidiscovery(tmp_path, f"127.0.0.1:{rpc}", "get", "groups")
+        assert outcome.exit_code == 1
+        assert "ServiceUnavailable" in outcome.stderr
+        eventually(lambda: etcd.endpoint in log.read_text(), 10, "the log names etcd")
+        with etcd:
+            eventually(lambda: answer(http, "/readyz") == 200, 10, "it is ready")
+            assert get(http, "/apis", AGG).status == 200
+            assert discovery_code(rpc) is grpc.StatusCode.OK
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+        assert "Traceback" not in log.read_text()
+
+
+def answer(port: int, path: str) -> int:
+    """Return the status of an answer, 0 when nobody listens."""
+    try:
+        return get(port, path).status
+    except ConnectionError:
+        return 0
+
+
+def discovery_code(port: int) -> grpc.StatusCode:
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        request = discovery_pb2.GetDiscoveryRequest()
+        return stub.GetDiscovery.future(request, timeout=5).code()
+
+
+def test_a_server_that_waits_for_its_etcd_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    http = free_port()
+    flags = ("--http", f"127.0.0.1:{http}", "--grpc", "127.0.0.1:0")
+    store = f"etcd://127.0.0.1:{free_port()}/absent"
+    with beginning(tmp_path, *flags, "--store", store) as (process, log):
+        eventually(lambda: answer(http, "/livez") == 200, 15, "it listens")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(8) == 0
+        assert "Traceback" not in log.read_text()
+
+
+def test_etcd_with_tls_and_a_password_is_reached_by_flags(serve: Serve, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    server_pair, pair = authority.server(["127.0.0.1"]), authority.client("replica", [])
+    password, wrong = tmp_path / "password", tmp_path / "wrong"
+    password.write_text("s3cret\n")
+    wrong.write_text("wr0ng\n")
+    tls = (
+        *("--cert-file", str(server_pair.cert_file), "--key-file", str(server_pair.key_file)),
+        *("--trusted-ca-file", str(authority.ca_file), "--client-cert-auth"),
+    )
+    with EtcdServer(tmp_path / "etcd", tls, scheme="https") as etcd:
+        demand_password(etcd.endpoint, authority, pair, "s3cret")
+        flags = (
+            *("--store", f"etcd://{etcd.endpoint}/a", "--etcd-cafile", str(authority.ca_file)),
+            *("--etcd-certfile", str(pair.cert_file), "--etcd-keyfile", str(pair.key_file)),
+            *("--etcd-username", "root", "--etcd-password-file"),
+        )
+        server = serve(*NONE, *flags, str(password))
+        publish_to(server, "kept")
+        eventually(lambda: groups(server) == {"kept"}, SHARED_S, "it is served")
+        free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+        code, log = refused(tmp_path, *free, *NONE, *flags, str(wrong))
+        assert code == 1, log
+        assert "authentication failed" in log.splitlines()[-1]
+        assert "Traceback" not in log
+        for shown in (log, server.log()):
+            assert "wr0ng" not in shown
+            assert "s3cret" not in shown
+        server.stop()
+
+
+def demand_password(endpoint: str, authority: Authority, pair: KeyPair, password: str) -> None:
+    """Switch the authentication of an etcd on."""
+    rpc = load_rpc()
+    credentials = grpc.ssl_channel_credentials(
+        authority.ca_file.read_bytes(), pair.key_file.read_bytes(), pair.cert_file.read_bytes()
+    )
+    with grpc.secure_channel(endpoint, credentials) as channel:
+        auth = rpc.AuthStub(channel)
+        auth.UserAdd(rpc.AuthUserAddRequest(name="root", password=password))
+        auth.RoleAdd(rpc.AuthRoleAddRequest(name="root"))
+        auth.UserGrantRole(rpc.AuthUserGrantRoleRequest(user="root", role="root"))
+        auth.AuthEnable(rpc.AuthEnableRequest())
+
+
+def test_a_wrong_flag_of_etcd_is_named(tmp_path: Path) -> None:
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--store", "etcd://127.0.0.1:1/a")
+    code, log = refused(tmp_path, *free, "--etcd-cafile", "none.pem")
+    assert code == 2, log
+    assert log.startswith("error: --etcd-cafile: etcd: none.pem: cannot be read"), log
+    assert "Traceback" not in log
