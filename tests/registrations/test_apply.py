@@ -1,0 +1,355 @@
+"""Apply on a store in memory: what is taken, what the server adds, and what is refused."""
+
+import asyncio
+import json
+from typing import cast
+
+import pytest
+from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.model import Resource
+from apidiscovery_service.sources.registrations.record import Kind, Object, as_list, as_object
+from apidiscovery_service.sources.registrations.refusals import (
+    LimitExceeded,
+    RevisionMismatch,
+)
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    Manifest,
+    Outcome,
+    Reference,
+)
+from apidiscovery_service.storage.memory import MemoryStore
+from registration_setup import (
+    ANYBODY,
+    api_service,
+    apply,
+    conditions,
+    content,
+    crd,
+    discovery_list,
+    group,
+    manifest,
+    stored,
+    with_metadata,
+)
+from registry_server import Replica, following
+
+
+async def test_all_kinds_are_taken_and_answered_in_order() -> None:
+    documents = (crd(), api_service(), discovery_list(group("a.example.com")))
+    async with following(Replica()) as (replica,):
+        written = await apply(replica, *documents, discovery_list(group("b.example.com")))
+        assert [(w.registered.kind, w.registered.name, w.outcome) for w in written] == [
+            (Kind.CRD, "widgets.example.com", Outcome.CREATED),
+            (Kind.API_SERVICE, "v1.metrics.example.com", Outcome.CREATED),
+            (Kind.GROUPS, "lists", Outcome.CREATED),
+            (Kind.GROUPS, "lists-2", Outcome.CREATED),
+        ]
+        assert [*replica.served()] == ["a.example.com", "b.example.com", "example.com"]
+        again = await apply(replica, *documents)
+        assert {w.outcome for w in again} == {Outcome.UNCHANGED}
+        assert [w.registered for w in again] == [w.registered for w in written[:3]]
+
+
+async def test_a_crd_gets_what_the_server_adds_and_its_status() -> None:
+    theirs: dict[str, JSONValue] = {
+        "uid": "theirs",
+        "generation": 77,
+        "managedFields": [],
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "labels": {"a": "b"},
+    }
+    status_given: JSONValue = {
+        "acceptedNames": {"plural": "theirs", "kind": "Theirs"},
+        "conditions": [{"type": "Established", "status": "False", "reason": "Theirs"}],
+    }
+    given_one = {**with_metadata(crd(), **theirs), "status": status_given}
+    async with following(Replica()) as (replica,):
+        (written,) = await apply(replica, given_one)
+        metadata = as_object(content(written)["metadata"])
+        assert metadata["generation"] == 1
+        assert len(str(metadata["uid"])) == 36
+        assert str(metadata["creationTimestamp"]) > "2026"
+        assert metadata["labels"] == {"a": "b"}
+        assert "managedFields" not in metadata
+        assert conditions(written) == {
+            "NamesAccepted": "True NoConflicts",
+            "Established": "True InitialNamesAccepted",
+        }
+        status = as_object(content(written)["status"])
+        assert as_object(status["acceptedNames"])["plural"] == "widgets"
+        assert status["storedVersions"] == ["v1"]
+        (held,) = await stored(replica)
+        assert held == written.registered
+
+        (labelled,) = await apply(replica, with_metadata(crd(), labels={"a": "c"}))
+        after = as_object(content(labelled)["metadata"])
+        assert (after["generation"], after["uid"]) == (1, metadata["uid"])
+        assert content(labelled)["status"] == status
+        names = {**as_object(as_object(crd()["spec"])["names"]), "shortNames": ["wd"]}
+        (renamed,) = await apply(replica, crd(names=names))
+        assert as_object(content(renamed)["metadata"])["generation"] == 2
+        accepted = as_object(as_object(content(renamed)["status"])["acceptedNames"])
+        assert accepted["shortNames"] == ["wd"]
+
+
+async def test_a_new_storage_version_joins_the_stored_ones() -> None:
+    (first,) = cast("list[Object]", as_object(crd()["spec"])["versions"])
+    two: JSONValue = [{**first, "storage": False}, {**first, "name": "v2"}]
+    async with following(Replica()) as (replica,):
+        await apply(replica, crd())
+        (written,) = await apply(replica, crd(versions=two))
+        assert as_object(content(written)["status"])["storedVersions"] == ["v1", "v2"]
+
+
+async def test_a_name_that_becomes_free_goes_to_who_wanted_it() -> None:
+    taken: JSONValue = {"plural": "gadgets", "singular": "gadget", "kind": "Widget"}
+    async with following(Replica()) as (replica,):
+        (winner,) = await apply(replica, crd())
+        (loser,) = await apply(replica, crd("gadgets", names=taken))
+        assert conditions(winner)["NamesAccepted"] == "True NoConflicts"
+        assert conditions(loser)["Established"] == "False NotAccepted"
+        assert [r.resource for r in _resources(replica)] == ["widgets"]
+        reference = Reference(Kind.CRD, "widgets.example.com")
+        await replica.registrations.withdraw([reference], "", ANYBODY)
+        assert [r.resource for r in _resources(replica)] == ["gadgets"]
+        (held,) = await stored(replica)
+        assert conditions(held) == {
+            "NamesAccepted": "True NoConflicts",
+            "Established": "True InitialNamesAccepted",
+        }
+
+
+def _resources(replica: Replica) -> tuple[Resource, ...]:
+    (published,) = replica.registry.snapshot.named.groups
+    return published.group.versions[0].resources
+
+
+async def test_a_crd_that_is_established_stays_so_on_every_replica() -> None:
+    names = as_object(as_object(crd()["spec"])["names"])
+    gadgets: JSONValue = {"plural": "gadgets", "kind": "Gadget", "shortNames": ["g"]}
+    store = MemoryStore()
+    async with following(Replica(store), Replica(store)) as (one, other):
+        await apply(one, crd(names={**names, "shortNames": ["w"]}), crd("gadgets", names=gadgets))
+        (written,) = await apply(other, crd(names={**names, "shortNames": ["g"], "singular": "a"}))
+        assert conditions(written) == {
+            "NamesAccepted": "False ShortNamesConflict",
+            "Established": "True InitialNamesAccepted",
+        }
+        accepted = as_object(as_object(content(written)["status"])["acceptedNames"])
+        assert (accepted["shortNames"], accepted["singular"]) == (["w"], "a")
+        late = Replica(store)
+        await late.registrations.load()
+        await _agree(one, other, late)
+        assert [(r.resource, r.short_names) for r in _resources(late)] == [
+            ("gadgets", ("g",)),
+            ("widgets", ("w",)),
+        ]
+        reference = Reference(Kind.CRD, "gadgets.example.com")
+        await one.registrations.withdraw([reference], "", ANYBODY)
+        await _agree(one, other)
+        assert [(r.resource, r.short_names) for r in _resources(other)] == [("widgets", ("g",))]
+        (held,) = await stored(other)
+        assert conditions(held) == {
+            "NamesAccepted": "True NoConflicts",
+            "Established": "True InitialNamesAccepted",
+        }
+
+
+async def _agree(*replicas: Replica) -> None:
+    """See that replicas come to the same, in what they serve and in what they say of it."""
+
+    def differ() -> bool:
+        first, *others = [
+            (
+                replica.registry.snapshot.named.etag,
+                replica.declarations.group_statuses("example.com"),
+            )
+            for replica in replicas
+        ]
+        return any(other != first for other in others)
+
+    async with asyncio.timeout(1):
+        while differ():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.001)
+
+
+async def test_a_status_that_is_sent_decides_nothing_and_need_not_be_valid() -> None:
+    condition: Object = {"type": "Established", "status": "False"}
+    statuses: list[JSONValue] = ["text", {"conditions": [condition], "storedVersions": ["v9"]}]
+    for status in statuses:
+        async with following(Replica()) as (replica,):
+            document: Object = {**with_metadata(crd(), deletionTimestamp=1), "status": status}
+            (written,) = await apply(replica, document)
+            assert conditions(written)["Established"] == "True InitialNamesAccepted"
+            assert as_object(content(written)["status"])["storedVersions"] == ["v1"]
+            assert [r.resource for r in _resources(replica)] == ["widgets"]
+
+
+async def test_a_list_has_the_name_that_it_says() -> None:
+    named: Object = {**discovery_list(group("a.example.com")), "metadata": {"name": "east"}}
+    async with following(Replica()) as (replica,):
+        written = await apply(replica, named, discovery_list(group("b.example.com")))
+        assert [one.registered.name for one in written] == ["east", "lists-2"]
+        with pytest.raises(InvalidFields) as caught:
+            await apply(replica, {**named, "metadata": {"name": "East!"}})
+    (violation,) = caught.value.violations
+    assert violation.field == "manifests[0].documents[0].metadata.name"
+
+
+async def test_a_transition_keeps_its_time_unless_the_status_of_the_condition_changes() -> None:
+    now = 1_000_000_000.0
+    replica = Replica()
+    replica.registrations = type(replica.registrations)(
+        replica.store, replica.declarations, lambda: now
+    )
+    async with following(replica):
+        (first,) = await apply(replica, crd())
+        now += 100
+        names = {**as_object(as_object(crd()["spec"])["names"]), "shortNames": ["wd"]}
+        (second,) = await apply(replica, crd(names=names))
+    listed = [as_list(as_object(content(w)["status"])["conditions"]) for w in (first, second)]
+    assert listed[0] == listed[1]
+    assert {str(as_object(c)["lastTransitionTime"]) for c in listed[0]} == {"2001-09-09T01:46:40Z"}
+
+
+async def test_documents_that_are_wrong_are_all_named_and_nothing_is_taken() -> None:
+    wrong_scope = crd("gadgets", scope="Everywhere")
+    broken = with_metadata(api_service(), name="nonsense")
+    also_wrong = crd("gears", scope="Everywhere")
+    async with following(Replica()) as (replica,):
+        with pytest.raises(InvalidFields) as caught:
+            await replica.registrations.apply(
+                Application(
+                    (
+                        manifest(crd(), wrong_scope, also_wrong, file="first.yaml"),
+                        manifest(broken),
+                        Manifest(b"\xff"),
+                    )
+                ),
+                ANYBODY,
+            )
+        assert replica.served() == {}
+        assert await stored(replica) == []
+    fields = {v.field: v.message for v in caught.value.violations}
+    assert fields["manifests[0].documents[1].spec.scope"].startswith("first.yaml:3: ")
+    assert fields["manifests[0].documents[2].spec.scope"].startswith("first.yaml:5: ")
+    assert any(f.startswith("manifests[1].documents[0].") for f in fields)
+    assert "manifests[2].content" in fields
+
+
+@pytest.mark.parametrize(
+    ("application", "field"),
+    [
+        pytest.param(
+            Application((manifest(discovery_list(group("a.example.com"))),)),
+            "manifests[0].list_name",
+            id="a list without a name",
+        ),
+        pytest.param(
+            Application((manifest(crd()), manifest(crd()))),
+            "manifests[1].documents[0].metadata.name",
+            id="the same twice",
+        ),
+        pytest.param(
+            Application((manifest(with_metadata(crd(), resourceVersion="new")),)),
+            "manifests[0].documents[0].metadata.resourceVersion",
+            id="no revision",
+        ),
+        pytest.param(
+            Application((manifest(crd()),), expected=(Reference(Kind.GROUPS, "x", 1),)),
+            "expected[0]",
+            id="an expectation of something else",
+        ),
+    ],
+)
+async def test_requests_that_cannot_be_meant(application: Application, field: str) -> None:
+    async with following(Replica()) as (replica,):
+        with pytest.raises(InvalidFields) as caught:
+            await replica.registrations.apply(application, ANYBODY)
+    assert [violation.field for violation in caught.value.violations] == [field]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("---\nkind: nothing\n" * 10_002, id="documents"),
+        pytest.param(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": [discovery_list()] * 10_001}),
+            id="items of a list",
+        ),
+    ],
+)
+async def test_too_many_documents_are_refused(text: str) -> None:
+    application = Application((Manifest(text.encode(), list_name="lists"),))
+    async with following(Replica()) as (replica,):
+        with pytest.raises(LimitExceeded, match="10000"):
+            await replica.registrations.apply(application, ANYBODY)
+
+
+async def test_expectations_of_an_apply() -> None:
+    name = "widgets.example.com"
+    changed = with_metadata(crd(), labels={"a": "b"})
+    async with following(Replica()) as (replica,):
+        (first,) = await apply(replica, crd(), expected=(Reference(Kind.CRD, name, 0),))
+        revision = first.registered.revision
+        with pytest.raises(RevisionMismatch):
+            await apply(replica, changed, expected=(Reference(Kind.CRD, name, revision + 1),))
+        with pytest.raises(RevisionMismatch):
+            await apply(replica, api_service(), with_metadata(changed, resourceVersion="1"))
+        assert len(await stored(replica)) == 1
+        current = with_metadata(changed, resourceVersion=str(revision))
+        (second,) = await apply(replica, current)
+        assert second.outcome is Outcome.CONFIGURED
+        (again,) = await apply(replica, current)
+        assert again.outcome is Outcome.UNCHANGED
+
+
+async def test_a_dry_run_tells_and_changes_nothing() -> None:
+    async with following(Replica()) as (replica,):
+        (told,) = await apply(replica, crd(), dry_run=True, owner="me")
+        assert (told.outcome, told.registered.revision) == (Outcome.CREATED, 0)
+        assert (await replica.store.list("")).entries == ()
+        await apply(replica, crd())
+        (told,) = await apply(replica, crd(scope="Namespaced"), dry_run=True)
+        assert told.outcome is Outcome.UNCHANGED
+        (told,) = await apply(replica, with_metadata(crd(), labels={"a": "b"}), dry_run=True)
+        assert told.outcome is Outcome.CONFIGURED
+        assert as_object(content(told)["metadata"])["labels"] == {"a": "b"}
+        (held,) = await stored(replica)
+        assert "labels" not in as_object(as_object(held.record.content)["metadata"])
+
+
+async def test_what_a_crd_may_not_change() -> None:
+    async with following(Replica()) as (replica,):
+        await apply(replica, crd())
+        with pytest.raises(InvalidFields) as caught:
+            await apply(replica, crd(scope="Cluster"))
+    (violation,) = caught.value.violations
+    assert violation.field == "manifests[0].documents[0].spec.scope"
+    assert violation.message == 'Invalid value: "Cluster": field is immutable'
+
+
+async def test_a_crd_with_finalizers_stays_terminating_until_they_are_gone() -> None:
+    held_back = with_metadata(crd(), finalizers=["example.com/clean-up"])
+    reference = Reference(Kind.CRD, "widgets.example.com")
+    async with following(Replica()) as (replica,):
+        await apply(replica, held_back)
+        (removed,) = await replica.registrations.withdraw([reference], "", ANYBODY)
+        assert removed.name == "widgets.example.com"
+        (left,) = await stored(replica)
+        metadata = as_object(as_object(left.record.content)["metadata"])
+        assert metadata["generation"] == 2
+        assert metadata["deletionTimestamp"]
+        assert conditions(left)["Terminating"].startswith("True")
+        assert "create" not in (_resources(replica)[0].verbs or ())
+        assert len(await replica.registrations.withdraw([reference], "", ANYBODY)) == 1
+        with pytest.raises(InvalidFields) as caught:
+            await apply(replica, with_metadata(crd(), finalizers=["new"]))
+        assert caught.value.violations[0].field.endswith("metadata.finalizers")
+        (gone,) = await apply(replica, crd())
+        assert gone.outcome is Outcome.CONFIGURED
+        assert await stored(replica) == []
+        assert replica.served() == {}
+        assert await replica.registrations.withdraw([reference], "", ANYBODY) == []
