@@ -247,3 +247,12 @@ def test_only_callers_who_are_identified_are_limited_by_default() -> None:
     assert Security(**files).limits.requests_per_second == 1000
     assert Security(**files, max_requests_per_second=7).limits.requests_per_second == 7
     assert Security(**files, max_requests_per_second=0).limits.requests_per_second == 0
+
+
+@pytest.mark.parametrize("rate", [float("nan"), float("inf")])
+def test_a_rate_that_is_no_number_is_refused(rate: float) -> None:
+    files: dict[str, Any] = {
+        name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "token_auth_file")
+    }
+    with pytest.raises(InvalidConfiguration, match="--max-requests-per-second: want a number"):
+        Security(**files, max_requests_per_second=rate)

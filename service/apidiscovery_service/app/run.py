@@ -60,7 +60,19 @@ def run(settings: Settings) -> None:
         StoreRefused: The store cannot be used at all.
         OSError: An address cannot be listened on, or the ready file cannot be written.
     """
-    uvloop.run(_serve(settings))
+    try:
+        uvloop.run(_serve(settings))
+    except BaseExceptionGroup as group:
+        # What ended a background task is an error of the server like any other.
+        known, unknown = group.split((DiscoveryError, OSError))
+        if known is None or unknown is not None:
+            raise
+        raise _first(known) from group
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def software_version() -> str:

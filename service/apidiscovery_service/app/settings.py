@@ -1,6 +1,7 @@
 """What the operator decides, checked."""
 
 import ipaddress
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,8 @@ class Security:
             raise InvalidConfiguration(
                 "access: nobody would be identified; give --client-ca-file or --token-auth-file"
             )
+        if not math.isfinite(self.max_requests_per_second or 0):
+            raise InvalidConfiguration("--max-requests-per-second: want a number, 0 for no limit")
         if self.max_requests_per_second and not self.identifies:
             raise InvalidConfiguration(
                 "--max-requests-per-second: callers could not be told apart; give --client-ca-file "
