@@ -1,6 +1,7 @@
 """Endpoints against real TLS servers, plain servers and proxies on loopback."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -505,3 +506,78 @@ async def test_a_pod_asks_its_own_cluster(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
     with pytest.raises(InvalidConfiguration, match="this is no pod"):
         in_cluster_endpoint(tmp_path)
+
+
+async def test_a_request_is_sent_again_when_the_server_has_just_closed_the_connection() -> None:
+    """The server gives up an idle connection while the request is on its way."""
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.readuntil(b"\r\n\r\n")
+
+    async with listening(serve) as port:
+        endpoint = Endpoint(f"http://127.0.0.1:{port}")
+        async with using(endpoint) as get:
+            assert [(await get(endpoint)).status_code for _ in range(3)] == [200, 200, 200]
+    assert len(connections) == 3
+
+
+async def test_a_new_connection_that_is_closed_is_not_tried_again() -> None:
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        await reader.readuntil(b"\r\n\r\n")
+
+    async with listening(serve) as port:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await ask(Endpoint(f"http://127.0.0.1:{port}"))
+    assert len(connections) == 1
+
+
+@pytest.mark.parametrize("secured", [False, True])
+@pytest.mark.parametrize(
+    ("head", "piece", "end"),
+    [
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", b"0\r\n\r\n"),
+        (b"", b"HTTP/1.1 103 A\r\n\r\n", b"HTTP/1.1 204 B\r\n\r\n"),
+    ],
+    ids=["chunks of a byte", "interim answers"],
+)
+async def test_an_answer_in_the_smallest_pieces_leaves_the_event_loop_to_others(
+    head: bytes, piece: bytes, end: bytes, authority: Authority, *, secured: bool
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + piece * (256 * 1024 // len(piece)) + end)
+        await writer.drain()
+
+    pauses: list[float] = []
+
+    async def others() -> None:
+        before = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            pauses.append(now - before)
+            before = now
+
+    tls = server_context(authority.server(["127.0.0.1"])) if secured else None
+    async with listening(serve, tls) as port:
+        scheme, own = ("https", settings(authority)) if secured else ("http", {})
+        endpoint = endpoint_from_settings(f"{scheme}://127.0.0.1:{port}", own)
+        async with using(endpoint) as get:
+            beside = asyncio.create_task(others())
+            await get(endpoint)
+            beside.cancel()
+    # httpcore asks for a quarter of it at once.
+    assert max(pauses) < sum(pauses) / 6
+
+
+def test_a_token_in_the_query_of_an_address_is_not_quoted() -> None:
+    with pytest.raises(InvalidConfiguration, match="without query and fragment") as refused:
+        endpoint_from_settings(f"https://a.test/?token={SECRET}", {})
+    assert SECRET not in str(refused.value)

@@ -1,11 +1,14 @@
 """One round with a server that behaves: what is asked, and what is made of the answers."""
 
 import gzip
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from apidiscovery_service.model import Freshness
-from apidiscovery_service.sources.upstreams.fetch import media_type
+from apidiscovery_service.sources.upstreams.bounded_json import Body
+from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange, media_type
 from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from misbehaving_server import (
@@ -102,6 +105,23 @@ async def test_no_core_group_is_no_error(ask: Ask) -> None:
         await one.round()
     core, named = one.known.roots
     assert (core.is_current, core.groups, named.is_current) == (True, (), True)
+
+
+async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> None:
+    answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
+    async with MisbehavingServer(answers) as server:
+        one = ask(spec_of(server.url, core_paths=("/api",)))
+        await one.round()
+        server.answers = {}
+        await one.round()
+        assert [_groups(root) for root in one.known.roots] == [[""], ["a.test"]]
+        assert {root.state for root in one.known.roots} == {Freshness.STALE}
+        server.answers = {"/apis": aggregated(item("a.test"))}
+        await one.round()
+    assert [(root.state, len(root.groups)) for root in one.known.roots] == [
+        (Freshness.CURRENT, 0),
+        (Freshness.CURRENT, 1),
+    ]
 
 
 async def test_each_path_fails_by_itself(ask: Ask) -> None:
@@ -237,3 +257,19 @@ async def test_nothing_at_apis_is_an_error(ask: Ask) -> None:
     async with MisbehavingServer({"/apis": NOT_FOUND}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.state, "404" in root.error) == (Freshness.STALE, True)
+
+
+async def test_what_unpacks_to_much_is_read_in_a_thread() -> None:
+    """However little it was on the wire."""
+    threads = ThreadPoolExecutor(1)
+    exchange = Exchange(spec_of("http://127.0.0.1:1"), threads, lambda _: None)
+
+    def place(body: Body) -> tuple[int, bool]:
+        return len(body), threading.current_thread() is threading.main_thread()
+
+    for size, at_once in ((100, True), (1_000_000, False)):
+        packed = gzip.compress(b" " * size)
+        assert len(packed) < 4096
+        answer = Answer("/apis", 200, "application/json", "", packed, is_gzip=True)
+        assert await exchange.read(answer, place) == (size, at_once)
+    threads.shutdown()

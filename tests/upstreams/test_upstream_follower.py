@@ -326,3 +326,25 @@ async def test_warnings_are_bounded_and_of_plain_characters(store: Store) -> Non
     assert len(warnings) == 51
     assert warnings[-1] == "upstreams: 10 more such lines"
     assert all(line.isprintable() and line.isascii() for line in warnings)
+
+
+async def test_a_large_record_is_read_beside_the_others(store: Store) -> None:
+    """Also one that packs to little, for everything in it is alike."""
+    east, west = spec_of("http://127.0.0.1:1"), spec_of("http://127.0.0.1:1", "west")
+    many = tuple(Group(f"g{i}.test", _A_TEST.versions) for i in range(5_000))
+    large, small = (
+        record.seal(
+            spec.id,
+            Known(1, (Root("/apis", core=False, state=Freshness.CURRENT, groups=groups),)),
+        )
+        for spec, groups in ((east, many), (west, (_A_TEST,)))
+    )
+    assert record.is_large(large.value)
+    assert not record.is_large(small.value)
+    async with running(store, east, west, polls=False) as run:
+        await asyncio.sleep(0.05)
+        await store.put(large.key, large.value)
+        await store.put(small.key, small.value)
+        await until(lambda: run.group("a.test") is not None, "the small one is there")
+        assert run.group("g0.test") is None
+        await until(lambda: run.group("g0.test") is not None, "the large one is there")

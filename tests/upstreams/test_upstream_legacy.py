@@ -191,3 +191,20 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
     assert [r.resource for r in well.version.resources] == ["pods", "services", "builds"]
     assert (well.group, well.version.freshness) == ("", Freshness.CURRENT)
     assert partly.version == replace(well.version, freshness=Freshness.STALE)
+
+
+async def test_an_old_server_that_hangs_everywhere_does_not_draw_out_a_round(ask: Ask) -> None:
+    """Else nobody would hear for long that anything is wrong with it."""
+    names = [f"g{i:02}.test/v1" for i in range(40)]
+    answers = {f"/apis/{name}": Reply(hangs=-1) for name in names}
+    answers |= {
+        "/apis": document(group_list(*names)),
+        "/apis/g00.test/v1": _old(names[0])[f"/apis/{names[0]}"],
+    }
+    limits = Limits(exchange_s=0.4, concurrent=2, versions_s=0.5)
+    async with MisbehavingServer(answers) as server:
+        async with asyncio.timeout(4):
+            root = await ask(spec_of(server.url, limits=limits)).round()
+    fresh = [g.name for g in root.groups if g.versions[0].freshness == Freshness.CURRENT]
+    assert (len(root.groups), fresh, len(root.failures)) == (40, ["g00.test"], 39)
+    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not had within 0.5 s for all"

@@ -149,7 +149,9 @@ class _Claims:
         own_resources, own_kinds = set(_resources(have)), set(_kinds(have))
 
         def in_use(names: Iterable[str], used: "Counter[str]", own: set[str]) -> str:
-            found = [f'"{n}" is already in use' for n in names if used[n] > (n in own)]
+            found = [
+                f'"{n}" is already in use' for n in dict.fromkeys(names) if used[n] > (n in own)
+            ]
             return f"[{', '.join(found)}]" if len(found) > 1 else "".join(found)
 
         fields = [

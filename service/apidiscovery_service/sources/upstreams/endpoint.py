@@ -212,7 +212,7 @@ def server_url(text: str, where: str) -> str:
 
     Raises:
         InvalidConfiguration: It is no URL of http or https, or has credentials, a query or a
-            fragment. Credentials are not quoted.
+            fragment. Credentials and queries are not quoted.
     """
     wanted = "want a URL such as https://host:6443, of http or https"
     try:
@@ -226,10 +226,11 @@ def server_url(text: str, where: str) -> str:
         raise InvalidConfiguration(
             f"{where}: there are credentials in the URL; want them in settings of their own"
         )
+    if "?" in text or "#" in text:
+        # Not quoted: a query may have a token.
+        raise InvalidConfiguration(f"{where}: {wanted}, without query and fragment")
     if not is_url or text != text.strip():
         raise InvalidConfiguration(f"{where}: {wanted}, got {text!r}")
-    if "?" in text or "#" in text:
-        raise InvalidConfiguration(f"{where}: {wanted}, without query and fragment, got {text!r}")
     return text.rstrip("/")
 
 

@@ -1,9 +1,9 @@
 """What is kept of an upstream in the store, under `upstreams/ID`.
 
 A record is lines of JSON, compressed: what is known, and for each path its groups as a document,
-which is read piece by piece like one that has been fetched. A record that does not fit into a value of the store is cut; its parts
-stand under `upstreams/ID/part-HASH` and are written before the record that names them, so whoever
-reads a record finds its parts.
+which is read piece by piece like one that has been fetched. One that does not fit into a value of
+the store is cut; its parts stand under `upstreams/ID/part-HASH` and are written before the record
+that names them, so whoever reads a record finds its parts.
 """
 
 import asyncio

@@ -57,6 +57,9 @@ class Rounds:
     async def round(self, known: Known) -> Known:
         """Ask every path once; one that fails does not keep the others from being asked."""
         roots = await asyncio.gather(*(self._root(root) for root in known.roots))
+        pairs = zip(known.roots, roots, strict=True)
+        if all(now.state == Freshness.STALE for now in roots if not now.core):
+            roots = [_unless_it_vanished(before, now) for before, now in pairs]
         return Known(known.claim, tuple(roots))
 
     async def _root(self, root: Root) -> Root:
@@ -163,6 +166,17 @@ class Rounds:
 
     def _reading(self, root: Root) -> Reading:
         return Reading(self._spec.limits, self._spec.filter, core=root.core)
+
+
+def _unless_it_vanished(before: Root, now: Root) -> Root:
+    """Do not believe that there is no core group any more when nothing else could be had either.
+
+    A proxy in front of a server that is down answers 404 to everything.
+    """
+    if not now.core or now.groups or not before.groups or now.state == Freshness.STALE:
+        return now
+    message = f"GET {now.path}: got status 404, which nothing else confirms"
+    return replace(_failed(before, UpstreamFailed(Reason.STATUS, message)), since=now_text())
 
 
 def _well(root: Root) -> Root:

@@ -75,8 +75,8 @@ class Limits:
     """
 
     exchange_s: float = 5.0
-    body_bytes: int = 64 * 1024 * 1024
-    group_versions: int = 20_000
+    body_bytes: int = 32 * 1024 * 1024
+    group_versions: int = 10_000
     concurrent: int = 16
     versions_s: float = 30.0
     decode_s: float = 10.0

@@ -1,6 +1,7 @@
 """Connections to one server, renewed when what they are made from changes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,15 @@ from apidiscovery_service.sources.upstreams.tls import Tls
 MAX_CONNECTIONS = 16
 MAX_IDLE_CONNECTIONS = 4
 IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
+
+# How an idle connection shows that the server has closed it meanwhile.
+_CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
+
+# What is read of a connection before the event loop gets on with others: of the smallest chunks or
+# frames, some thousands fit into the 64 KiB that httpcore asks for, and take it 0.3 s.
+_READ_AT_ONCE = 16 * 1024
+_LONG_S = 0.002
+_IDLE_S = 0.2
 
 _log = structlog.get_logger(__name__)
 
@@ -91,30 +101,24 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             await pool.inner.aclose()
 
     async def _send(self, pool: _Pool, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; one that meets idle connections that the server just closed, again.
+        """Send a request, and again when an idle connection proves to be closed by the server.
 
         Source: Go net/http transport.go `persistConn.shouldRetryRequest`.
         """
-        outer = request.extensions.get("trace")
+        outer: _Trace | None = request.extensions.get("trace")
         if self._tls.server_name:
-            request.extensions = {
-                **request.extensions,
-                "sni_hostname": self._tls.server_name,
-            }
-        for _ in range(MAX_IDLE_CONNECTIONS):
+            name = self._tls.server_name
+            request.extensions = {**request.extensions, "sni_hostname": name}
+        for left in reversed(range(MAX_IDLE_CONNECTIONS + 1)):
             handshake = _Handshake(outer)
             request.extensions = {**request.extensions, "trace": handshake}
             try:
                 return await pool.inner.handle_async_request(request)
-            except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
+            except BaseException as error:
                 await handshake.abandon()
-                if handshake.is_new or handshake.has_answer:
+                if not left or handshake.is_new or not isinstance(error, _CLOSED):
                     raise
-            except BaseException:
-                await handshake.abandon()
-                raise
-        request.extensions = {**request.extensions, "trace": outer} if outer else request.extensions
-        return await pool.inner.handle_async_request(request)
+        raise AssertionError("the last attempt raises")
 
     async def _current(self) -> _Pool:
         async with self._renewing:
@@ -181,20 +185,54 @@ class _Handshake:
 
     httpcore closes it when the TLS handshake fails, but not when that is cancelled (`start_tls` of
     its backends); a server that hangs would then cost a socket at each attempt.
+
+    Attributes:
+        is_new: Whether a connection was made for the request.
     """
 
     def __init__(self, outer: _Trace | None) -> None:
+        self.is_new = False
         self._outer = outer
         self._close: Callable[[], Awaitable[None]] | None = None
 
     async def __call__(self, event: str, details: dict[str, object]) -> None:
-        if event == "connection.connect_tcp.complete":
+        if event == "connection.connect_tcp.started":
+            self.is_new = True
+        elif event == "connection.connect_tcp.complete":
             self._close = getattr(details["return_value"], "aclose", None)
+            _read_in_pieces(details["return_value"])
         elif event == "connection.start_tls.complete":
             self._close = None
+        if event.endswith(".start_tls.complete"):
+            _read_in_pieces(details["return_value"])
         if self._outer is not None:
             await self._outer(event, details)
 
     async def abandon(self) -> None:
         if self._close is not None:
             await self._close()
+
+
+def _read_in_pieces(stream: object) -> None:
+    """Have a connection read little at once, and let others go on before it reads more.
+
+    After a piece that took long, it rests as long: other threads get the interpreter as well.
+    """
+    read: Callable[..., Awaitable[bytes]] | None = getattr(stream, "read", None)
+    if read is None:
+        return
+    before = 0.0
+
+    async def read_piece(
+        max_bytes: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
+    ) -> bytes:
+        nonlocal before
+        took_s = time.monotonic() - before
+        # More than that, and it was idle.
+        await asyncio.sleep(took_s if _LONG_S < took_s < _IDLE_S else 0)
+        piece = await read(min(max_bytes, _READ_AT_ONCE), timeout)
+        before = time.monotonic()
+        return piece
+
+    vars(stream)["read"] = read_piece
