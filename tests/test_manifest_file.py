@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -16,9 +16,11 @@ from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import (
     MAX_ERRORS,
     MAX_FILE_BYTES,
+    Limits,
     read_documents,
     read_manifest,
 )
+from apidiscovery_service.sources.yaml_text import Budget
 from crd_manifests import API_SERVICE, CRONTABS, edited, simple
 
 HEAD = "apiVersion: apidiscovery.k8s.io/v2\nkind: APIGroupDiscoveryList\n"
@@ -462,3 +464,45 @@ def test_a_hostile_file_is_an_error_and_not_the_end_of_the_process(
     command = [sys.executable, "-c", READ_IN_A_PROCESS, str(path)]
     ended = subprocess.run(command, capture_output=True, timeout=30, check=False)  # noqa: S603
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def limits(values: int, located: int = 1_000) -> Limits:
+    return Limits(Budget(values), Budget(located))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(json.dumps({"kind": "x", "a": [1] * 100}), id="JSON"),
+        pytest.param("kind: x\na: [" + "1," * 99 + "1]\n", id="YAML"),
+        pytest.param("kind: x\na: [1, 1]\n---\n" * 20, id="several documents"),
+    ],
+)
+def test_values_of_strangers_are_counted(text: str) -> None:
+    with pytest.raises(InvalidDocument, match="more than 60 values"):
+        read_documents(text, "sent", limits=limits(60))
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(text, "sent", limits=limits(300))
+    assert "values" not in str(caught.value)
+
+
+def test_what_stands_in_strings_is_not_counted() -> None:
+    (document,) = read_documents(A, "sent", limits=limits(60))
+    name = 'a,\\":[{' * 40
+    value = {**cast("dict[str, object]", document.value), "metadata": {"name": name}}
+    (again,) = read_documents(json.dumps(value), "sent", limits=limits(60))
+    assert again.name == name
+
+
+def test_large_texts_that_begin_like_json_are_no_yaml() -> None:
+    flow = "{kind: x, a: [" + "1," * 200_000 + "1]}"
+    with pytest.raises(InvalidDocument, match="no JSON"):
+        read_documents(flow, "sent", limits=limits(1_000_000))
+
+
+def test_lines_are_not_looked_for_in_very_large_documents() -> None:
+    text = "a: 1\nb: 2\nkind: [1]\n"
+    for located, line in ((1_000, 3), (4, 1)):
+        with pytest.raises(InvalidDocument) as caught:
+            read_documents(text, "sent", limits=limits(1_000, located))
+        assert caught.value.line == line

@@ -1,6 +1,8 @@
 """RegistryService with grpcio's stubs: messages, statuses with their details, and who may call."""
 
 import json
+import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -9,9 +11,9 @@ import grpc.aio
 import pytest
 from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
-from apidiscovery_service.access import Caller
-from apidiscovery_service.access.authenticator import Unauthenticated
-from apidiscovery_service.storage import Entry, StoreUnavailable
+from apidiscovery_service.access import Caller, Role
+from apidiscovery_service.access.authenticator import Admission, Unauthenticated
+from apidiscovery_service.storage import Entry, StoreRefused, StoreUnavailable
 from apidiscovery_service.storage.memory import MemoryStore
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -173,6 +175,22 @@ async def test_fields_that_are_wrong_have_the_names_of_the_protos(stub: Stub) ->
         pytest.param(publish(groups=groups()), ["groups"]),
         pytest.param(publish(lease=registry_pb2.OwnerLease()), ["lease.duration"]),
         pytest.param(
+            publish(
+                owner="me",
+                lease=registry_pb2.OwnerLease(duration=Duration(seconds=9, nanos=-500_000_000)),
+            ),
+            ["lease.duration"],
+        ),
+        pytest.param(
+            publish(
+                owner="me",
+                lease=registry_pb2.OwnerLease(
+                    duration=seconds(9), removal_after=Duration(seconds=9, nanos=1_000_000_000)
+                ),
+            ),
+            ["lease.removal_after"],
+        ),
+        pytest.param(
             publish(lease=registry_pb2.OwnerLease(duration=seconds(0.1))),
             ["owner", "lease.duration"],
         ),
@@ -223,6 +241,41 @@ async def test_too_many_parts_are_refused_before_they_are_looked_at(stub: Stub) 
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         details = f"{field}: a request may have 10000 at most, got 10001"
         assert caught.value.details() == details
+
+
+async def test_groups_are_counted_before_they_are_looked_at(stub: Stub) -> None:
+    empty, version = registry_pb2.PublishedGroup(), v2_pb2.APIVersionDiscovery()
+    resources = [v2_pb2.APIResourceDiscovery()] * 50_001
+    in_one = v2_pb2.APIGroupDiscovery(versions=[version] * 20_001)
+    crowded = v2_pb2.APIGroupDiscovery(versions=[v2_pb2.APIVersionDiscovery(resources=resources)])
+    sent = {
+        "groups.groups: a request may have 20000 at most, got 20001": [empty] * 20_001,
+        "groups.groups[].group.versions: a request may have 20000 at most, got 20001": [
+            registry_pb2.PublishedGroup(group=in_one)
+        ],
+        "groups.groups[].version_priorities: a request may have 20000 at most, got 20001": [
+            registry_pb2.PublishedGroup(version_priorities=[1] * 20_001)
+        ],
+        "groups.groups[].group.versions[].resources: a request may have 50000 at most, got 50001": [
+            registry_pb2.PublishedGroup(group=crowded)
+        ],
+    }
+    for details, listed in sent.items():
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Publish(publish(groups=registry_pb2.PublishedGroups(groups=listed)))
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert caught.value.details() == details
+
+
+async def test_values_are_counted_before_they_are_made(stub: Stub) -> None:
+    """8 MB of the shortest values took 21 s and 1.3 GB."""
+    begun = time.monotonic()
+    content = b"[" + b"1," * 4_000_000 + b"1]"
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Apply(apply(content))
+    (message,) = violations_of(caught.value).values()
+    assert message.endswith("more than 1000000 values")
+    assert time.monotonic() - begun < 3
 
 
 async def test_manifests_are_applied_and_answered_as_json(stub: Stub) -> None:
@@ -349,22 +402,43 @@ class UnreachableStore(MemoryStore):
 async def test_without_its_store_nothing_is_acknowledged() -> None:
     async with serving(UnreachableStore()) as served, stub_of(served) as stub:
         publishing, withdrawing, listing, applying, renewing = await codes_of(stub)
+        (warning,) = served.replica.registrations.warnings()
     assert {publishing, withdrawing, applying, renewing} == {grpc.StatusCode.UNAVAILABLE}
     assert listing is grpc.StatusCode.OK
+    assert warning.startswith("store: the last request failed: registrations/")
+
+
+class RefusingStore(MemoryStore):
+    """A store whose file was put aside."""
+
+    async def get(self, key: str) -> Entry | None:
+        raise StoreRefused(f"/var/lib/secret-place/store.sqlite: removed, {key}")
+
+
+async def test_callers_are_not_told_where_the_store_is() -> None:
+    async with serving(RefusingStore()) as served, stub_of(served) as stub:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Publish(publish())
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "the store of the server refuses" in (caught.value.details() or "")
+    assert "secret-place" not in (caught.value.details() or "")
 
 
 class Publishers:
     """Knows callers by a header; each may change the group of their name."""
 
-    def identify(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+    def admit(self, context: grpc.aio.ServicerContext[Any, Any]) -> Admission:
         for name, value in context.invocation_metadata() or ():
             if name == "user":
-                return Caller(str(value))
+                role = Role.ADMIN if value == "admin" else Role.PUBLISHER
+                return Admission(Caller(str(value)), role, "", math.inf, None)
         raise Unauthenticated("no user was named")
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
         if caller.user == "reader":
             return "user 'reader' is no publisher"
+        if caller.user == "admin":
+            return None
         denied = set(api_groups) - {f"{caller.user}.example.com"}
         return f"not yours: {', '.join(sorted(denied))}" if denied else None
 
@@ -391,3 +465,37 @@ async def test_callers_may_change_what_they_may() -> None:
             assert await call.code() is grpc.StatusCode.PERMISSION_DENIED
         assert [*served.replica.served()] == ["east.example.com"]
         await stub.List(registry_pb2.RegistryServiceListRequest(), metadata=(("user", "reader"),))
+
+
+async def test_an_admin_may_do_what_an_owner_may() -> None:
+    async with serving(access=Publishers()) as served, stub_of(served) as stub:
+        east, admin = (("user", "east"),), (("user", "admin"),)
+        lease = registry_pb2.OwnerLease(duration=seconds(30))
+        await stub.Publish(publish(owner="me", lease=lease), metadata=east)
+        renewed = await stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=admin)
+        assert renewed.renew_within == seconds(10)
+        # It stays whose it is.
+        await stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=east)
+        withdrawing = registry_pb2.WithdrawRequest(owner="me")
+        withdrawn = await stub.Withdraw(withdrawing, metadata=admin)
+        assert [one.name for one in withdrawn.withdrawn] == ["east"]
+        assert served.replica.served() == {}
+
+
+async def test_what_cannot_be_read_hides_nothing_else_and_goes_at_an_admins_word() -> None:
+    async with serving(access=Publishers()) as served, stub_of(served) as stub:
+        east, admin = (("user", "east"),), (("user", "admin"),)
+        await stub.Publish(publish(), metadata=east)
+        await served.replica.store.put("registrations/groups/north", b"nonsense")
+        await stub.Publish(publish("west"), metadata=(("user", "west"),))
+        listed = await stub.List(registry_pb2.RegistryServiceListRequest(), metadata=east)
+        assert [one.name for one in listed.registrations] == ["east", "west"]
+        reference = registry_pb2.RegistrationReference(kind=GROUPS, name="north")
+        request = registry_pb2.WithdrawRequest(registrations=[reference])
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Withdraw(request, metadata=east)
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "registrations/groups/north" in (caught.value.details() or "")
+        withdrawn = await stub.Withdraw(request, metadata=admin)
+        assert [one.name for one in withdrawn.withdrawn] == ["north"]
+        assert await served.replica.store.get("registrations/groups/north") is None

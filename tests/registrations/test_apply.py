@@ -310,7 +310,18 @@ async def test_a_dry_run_tells_and_changes_nothing() -> None:
     async with following(Replica()) as (replica,):
         (told,) = await apply(replica, crd(), dry_run=True, owner="me")
         assert (told.outcome, told.registered.revision) == (Outcome.CREATED, 0)
+        assert conditions(told) == {
+            "NamesAccepted": "True NoConflicts",
+            "Established": "True InitialNamesAccepted",
+        }
         assert (await replica.store.list("")).entries == ()
+        done, told_now = await apply(replica, crd()), await apply(replica, crd(), dry_run=True)
+        assert told_now[0].registered == done[0].registered
+        # The same names again are not accepted, which nobody has to try.
+        names: dict[str, JSONValue] = {"plural": "others", "singular": "widget", "kind": "Widget"}
+        (told,) = await apply(replica, crd("others", names=names), dry_run=True)
+        assert conditions(told)["NamesAccepted"].startswith("False")
+        assert conditions(told)["Established"].startswith("False")
         await apply(replica, crd())
         (told,) = await apply(replica, crd(scope="Namespaced"), dry_run=True)
         assert told.outcome is Outcome.UNCHANGED
@@ -344,7 +355,11 @@ async def test_a_crd_with_finalizers_stays_terminating_until_they_are_gone() -> 
         assert metadata["deletionTimestamp"]
         assert conditions(left)["Terminating"].startswith("True")
         assert "create" not in (_resources(replica)[0].verbs or ())
-        assert len(await replica.registrations.withdraw([reference], "", ANYBODY)) == 1
+        # A retry, whose outcome is there already.
+        again = Reference(Kind.CRD, "widgets.example.com", removed.revision)
+        assert removed.revision != left.revision
+        assert len(await replica.registrations.withdraw([again], "", ANYBODY)) == 1
+        assert (await stored(replica)) == [left]
         with pytest.raises(InvalidFields) as caught:
             await apply(replica, with_metadata(crd(), finalizers=["new"]))
         assert caught.value.violations[0].field.endswith("metadata.finalizers")

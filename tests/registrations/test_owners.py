@@ -7,9 +7,12 @@ import pytest
 from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.model import Freshness
+from apidiscovery_service.sources.registrations import owners
 from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import (
+    InvalidRecord,
+    Kind,
     Object,
     OwnerRecord,
     decode_owner,
@@ -23,9 +26,10 @@ from apidiscovery_service.sources.registrations.requests import (
     Outcome,
     Publication,
     Query,
+    Reference,
     Requester,
 )
-from apidiscovery_service.storage import Fenced, Guard
+from apidiscovery_service.storage import Entry, Fenced, Guard, Lease, StoreRefused
 from apidiscovery_service.storage.memory import MemoryStore
 from registry_server import Replica, expiring, following
 
@@ -299,3 +303,90 @@ async def test_an_owner_that_is_removed_while_it_publishes_can_go_on_publishing(
                 )
         await replica.registrations.publish(publication("last", lease=LONG), ALICE)
         assert replica.served()["last.example.com"] == CURRENT
+
+
+async def test_an_owner_that_cannot_be_read_loses_nothing() -> None:
+    replica = Replica()
+    async with following(replica):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        entry = await replica.store.get(owner_key("me"))
+        assert entry is not None
+        await replica.store.put(owner_key("me"), b'{"format":2}')
+        started_later = Replica(replica.store)
+        async with following(started_later), expiring(started_later):
+            await started_later.registrations.publish(publication("west", ""), ALICE)
+            await asyncio.sleep(0.05)
+            assert started_later.served()["east.example.com"] == CURRENT
+            (page,) = (await started_later.registrations.list(Query(owner="me"))).registered
+            assert page.stale_since is None
+            with pytest.raises(InvalidRecord, match="registrations/owners/me in the store cannot"):
+                await started_later.registrations.renew("me", ALICE)
+            # Readable again, and silent for too long, it goes as any other.
+            await replica.store.put(owner_key("me"), entry.value)
+            await rewrite(replica, 0.05, 0.05)
+            await until(lambda: "east.example.com" not in started_later.served())
+
+
+async def test_an_owner_that_was_stale_is_not_taken_for_gone_once_it_cannot_be_read() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(replica, 0.05, 0.4)
+        async with expiring(replica):
+            await until(lambda: replica.served()["east.example.com"] == STALE)
+            await replica.store.put(owner_key("me"), b"nonsense")
+            await until(lambda: replica.served()["east.example.com"] == CURRENT)
+            await asyncio.sleep(0.5)
+            assert replica.served()["east.example.com"] == CURRENT
+
+
+async def test_an_admin_removes_an_owner_that_nobody_can_read() -> None:
+    admin = Requester(Caller("root"), is_admin=True)
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication(), ALICE)
+        await replica.store.put(owner_key("me"), b"nonsense")
+        with pytest.raises(InvalidRecord):
+            await replica.registrations.withdraw([], "me", ALICE)
+        removed = await replica.registrations.withdraw([], "me", admin)
+        assert [one.name for one in removed] == ["east"]
+        assert (replica.served(), replica.registrations.warnings()) == ({}, [])
+
+
+class RefusingOnce(MemoryStore):
+    """A store that refuses one write of an owner, as etcd does while roles are changed."""
+
+    refused = False
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guard | None = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        if guard is not None and key == owner_key("me") and not self.refused:
+            self.refused = True
+            raise StoreRefused("permission denied")
+        return await super().put(key, value, expected=expected, guard=guard, lease=lease)
+
+
+async def test_a_refusal_does_not_end_the_work_on_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "_RETRY_S", 0.05)
+    store = RefusingOnce()
+    async with following(Replica(store)) as (replica,):
+        await replica.registrations.publish(publication(lease=LONG), ALICE)
+        await rewrite(replica, 0.05, 60)
+        async with expiring(replica):
+            await until(lambda: replica.served()["east.example.com"] == STALE)
+    assert store.refused
+
+
+async def test_what_is_named_goes_whosever_it_is() -> None:
+    async with following(Replica()) as (replica,):
+        await replica.registrations.publish(publication("east", "me"), ALICE)
+        await replica.registrations.publish(publication("west", ""), ALICE)
+        west = Reference(Kind.GROUPS, "west")
+        removed = await replica.registrations.withdraw([west], "me", ALICE)
+        assert [one.name for one in removed] == ["east", "west"]
+        assert replica.served() == {}

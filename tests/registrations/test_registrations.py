@@ -1,11 +1,15 @@
 """Registrations on a store in memory: what is taken, refused, seen, and what is left."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import cast
 
 import pytest
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.sources.registrations import table
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
     from_json,
@@ -13,7 +17,7 @@ from apidiscovery_service.sources.registrations.published import (
     to_json,
     violations,
 )
-from apidiscovery_service.sources.registrations.record import Kind
+from apidiscovery_service.sources.registrations.record import Kind, Record, encode
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
     RevisionMismatch,
@@ -25,7 +29,7 @@ from apidiscovery_service.sources.registrations.requests import (
     Requester,
     Written,
 )
-from apidiscovery_service.storage import StoreUnavailable
+from apidiscovery_service.storage import Batch, Listing, StoreRefused, StoreUnavailable
 from apidiscovery_service.storage.memory import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
@@ -336,6 +340,30 @@ async def test_what_cannot_be_read_leaves_what_was_there_and_is_told() -> None:
         await replica.registrations.publish(publication("south"), ANYBODY)
         (warning,) = replica.registrations.warnings()
         assert "want format 1, got 2" in warning
+        listed = await stored(replica)
+        assert [one.name for one in listed] == ["north", "south"]
+        # Whoever may change everything takes it away; what stood there before goes with it.
+        removed = await replica.registrations.withdraw(
+            [Reference(Kind.GROUPS, "east")], "", ANYBODY
+        )
+        assert [one.name for one in removed] == ["east"]
+        assert [*replica.served()] == ["north.example.com", "south.example.com"]
+        assert replica.registrations.warnings() == []
+
+
+async def test_what_is_of_the_right_form_but_not_valid_is_not_listed_either() -> None:
+    wrong: list[JSONValue] = [{"group": {"metadata": {"name": "Wrong"}, "versions": []}}]
+    for value in (
+        encode(Record("", "", "2026-01-01T00:00:00Z", wrong)),
+        encode(Record("", "", "yesterday", to_json([PlacedGroup(group("a.example.com"))]))),
+    ):
+        async with following(Replica()) as (replica,):
+            await replica.registrations.publish(publication(), ANYBODY)
+            await replica.store.put("registrations/groups/east", value)
+            await replica.registrations.publish(publication("north"), ANYBODY)
+            assert [one.name for one in await stored(replica)] == ["north"]
+            (warning,) = replica.registrations.warnings()
+            assert warning.startswith("store: registrations/groups/east: ")
 
 
 async def test_forgotten_changes_are_made_up_for() -> None:
@@ -363,3 +391,48 @@ async def test_nothing_is_acknowledged_without_the_store() -> None:
         await cast("MemoryStore", replica.store).close()
         with pytest.raises(StoreUnavailable):
             await replica.registrations.publish(publication(), ANYBODY)
+
+
+class LockedStore(MemoryStore):
+    """A store that refuses everything while it is locked, as etcd after a change of passwords."""
+
+    locked = False
+
+    def _refuse_if_locked(self) -> None:
+        if self.locked:
+            raise StoreRefused("authentication failed")
+
+    async def list(self, prefix: str) -> Listing:
+        self._refuse_if_locked()
+        return await super().list(prefix)
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        self._refuse_if_locked()
+        async with aclosing(super().watch(prefix, after)) as batches:
+            async for batch in batches:
+                self._refuse_if_locked()
+                yield batch
+
+
+async def test_a_store_that_refuses_for_a_while_is_followed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "_RETRY_S", 0.05)
+    store = LockedStore()
+    async with following(Replica(store)) as (replica,):
+        await replica.registrations.publish(publication("east"), ANYBODY)
+        store.locked = True
+        await store.put("registrations/other", b"ends the watch")
+        async with asyncio.timeout(3):
+            while not replica.registrations.warnings():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        (warning,) = replica.registrations.warnings()
+        assert warning.startswith(
+            "store: changes cannot be followed: authentication failed, since 2"
+        )
+        assert [*replica.served()] == ["east.example.com"]
+        await store.delete("registrations/other")
+        store.locked = False
+        await replica.registrations.publish(publication("west"), ANYBODY)
+        assert [*replica.served()] == ["east.example.com", "west.example.com"]
+        assert replica.registrations.warnings() == []

@@ -52,6 +52,14 @@ _OUTCOMES = {
 # How much longer than its lease an owner is kept, unless it says itself.
 _REMOVAL_AFTER_LEASES = 10
 
+_MAX_NANOS = 999_999_999
+
+# Each takes some microseconds to check, and the smallest two bytes to send: more than a megabyte,
+# which is all that is kept, has of real ones.
+MAX_GROUPS = 20_000
+MAX_VERSIONS = 20_000
+MAX_RESOURCES = 50_000
+
 _CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
@@ -65,10 +73,12 @@ def publication_of(request: registry_pb2.PublishRequest) -> Publication:
 
     Raises:
         InvalidFields: It is not of the right form.
+        LimitExceeded: It has too many parts.
     """
     if request.groups.ByteSize() > MAX_VALUE_BYTES:
         message = f"too large to be kept: {request.groups.ByteSize()} bytes"
         raise InvalidFields(FieldViolation("groups", f"{message}, at most {MAX_VALUE_BYTES}"))
+    _check_groups(request.groups.groups)
     return Publication(
         request.name,
         tuple(map(_placed, request.groups.groups)),
@@ -76,6 +86,21 @@ def publication_of(request: registry_pb2.PublishRequest) -> Publication:
         lease_of(request),
         request.expected_revision if request.HasField("expected_revision") else None,
     )
+
+
+def _check_groups(groups: Sequence[registry_pb2.PublishedGroup]) -> None:
+    _check_count("groups.groups", groups, MAX_GROUPS)
+    versions = [version for placed in groups for version in placed.group.versions]
+    _check_count("groups.groups[].group.versions", versions, MAX_VERSIONS)
+    priorities = sum(len(placed.version_priorities) for placed in groups)
+    if priorities > MAX_VERSIONS:
+        raise _too_many("groups.groups[].version_priorities", MAX_VERSIONS, priorities)
+    resources = sum(
+        1 + len(resource.subresources) for version in versions for resource in version.resources
+    )
+    if resources > MAX_RESOURCES:
+        field = "groups.groups[].group.versions[].resources"
+        raise _too_many(field, MAX_RESOURCES, resources)
 
 
 def _placed(message: registry_pb2.PublishedGroup) -> PlacedGroup:
@@ -99,14 +124,26 @@ def lease_of(
         return None
     if not request.lease.HasField("duration"):
         raise InvalidFields(FieldViolation("lease.duration", "required"))
-    duration_s = _seconds(request.lease.duration)
+    duration_s = _seconds("lease.duration", request.lease.duration)
     if request.lease.HasField("removal_after"):
-        return OwnerLease(duration_s, _seconds(request.lease.removal_after))
+        return OwnerLease(duration_s, _seconds("lease.removal_after", request.lease.removal_after))
     return OwnerLease(duration_s, _REMOVAL_AFTER_LEASES * duration_s)
 
 
-def _seconds(duration: Duration) -> float:
-    return duration.seconds + duration.nanos / 1e9
+def _seconds(field: str, duration: Duration) -> float:
+    """Return a duration.
+
+    Raises:
+        InvalidFields: It is none. Source: google/protobuf/duration.proto.
+    """
+    seconds, nanos = duration.seconds, duration.nanos
+    if abs(nanos) > _MAX_NANOS or (seconds < 0 < nanos) or (nanos < 0 < seconds):
+        message = (
+            f"want nanos of up to {_MAX_NANOS} and of the sign of seconds, "
+            f"got {seconds} and {nanos}"
+        )
+        raise InvalidFields(FieldViolation(field, message))
+    return seconds + nanos / 1e9
 
 
 def in_proto_names(error: InvalidFields) -> InvalidFields:
@@ -173,7 +210,11 @@ def _check_count(field: str, parts: Sequence[object], most: int) -> None:
     A message of 8 MB has room for millions of empty ones.
     """
     if len(parts) > most:
-        raise LimitExceeded(f"{field}: a request may have {most} at most, got {len(parts)}")
+        raise _too_many(field, most, len(parts))
+
+
+def _too_many(field: str, most: int, count: int) -> LimitExceeded:
+    return LimitExceeded(f"{field}: a request may have {most} at most, got {count}")
 
 
 def _known(numbers: Iterable[tuple[str, registry_pb2.RegistrationKind.ValueType]]) -> list[Kind]:

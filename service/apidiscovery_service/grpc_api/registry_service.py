@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 import grpc
 import grpc.aio
-import structlog
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -16,8 +16,8 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 
-from apidiscovery_service.access import LOCAL, Caller
-from apidiscovery_service.access.authenticator import Unauthenticated
+from apidiscovery_service.access import LOCAL, Caller, Role
+from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, InvalidFields
 from apidiscovery_service.grpc_api import registrations as messages
 from apidiscovery_service.grpc_api.availability import with_availability
@@ -49,14 +49,19 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
     (InvalidRecord, code_pb2.FAILED_PRECONDITION),
 )
 
-_log = structlog.get_logger(__name__)
+# What the store says of itself, such as where its file is, is in the log and in /readyz?verbose:
+# callers cannot do anything about it.
+_STORE_ERRORS: tuple[tuple[type[DiscoveryError], str], ...] = (
+    (StoreUnavailable, "the store of the server cannot be reached now, try again"),
+    (StoreRefused, "the store of the server refuses this; the log of the server has the reason"),
+)
 
 
 class Access(Protocol):
     """Who calls, and what they may change."""
 
-    def identify(self, context: _Context) -> Caller:
-        """Return who makes a call.
+    def admit(self, context: _Context) -> Admission:
+        """Return who makes a call, and as what.
 
         Raises:
             Unauthenticated: That is not known.
@@ -71,13 +76,16 @@ class Access(Protocol):
         ...
 
 
+_OPEN = Admission(LOCAL, Role.ADMIN, "", math.inf, None)
+
+
 class OpenAccess:
     """Whoever calls is the one who started the server."""
 
-    def identify(self, context: _Context) -> Caller:
+    def admit(self, context: _Context) -> Admission:
         """Return the local caller."""
         del context
-        return LOCAL
+        return _OPEN
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
         """Allow everything."""
@@ -160,7 +168,7 @@ class RegistryService:
     ) -> registry_pb2.RegistryServiceListResponse:
         """Answer List."""
         async with self._answering("List", context):
-            self._access.identify(context)
+            self._access.admit(context)
             page = await self._registrations.list(messages.query_of(request))
             statuses = {status.name: status for status in self._statuses()}
             return registry_pb2.RegistryServiceListResponse(
@@ -204,10 +212,15 @@ class RegistryService:
             Denied: It may not.
             Unauthenticated: It is not known who calls.
         """
-        caller = self._access.identify(context)
+        admission = self._access.admit(context)
+        caller = admission.caller
         if reason := self._access.may_change(caller, ()):
             raise Denied(reason)
-        return Requester(caller, lambda groups: self._access.may_change(caller, groups))
+        return Requester(
+            caller,
+            lambda groups: self._access.may_change(caller, groups),
+            is_admin=admission.role >= Role.ADMIN,
+        )
 
     @contextlib.asynccontextmanager
     async def _answering(self, method: str, context: _Context) -> AsyncGenerator[None]:
@@ -254,9 +267,8 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
             if code is None:
                 raise error
-            if code == code_pb2.UNAVAILABLE:
-                _log.warning("the store cannot be reached", error=str(error))
-            await abort(context, code, str(error))
+            told = (text for kind, text in _STORE_ERRORS if isinstance(error, kind))
+            await abort(context, code, next(told, str(error)))
 
 
 def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:

@@ -8,6 +8,7 @@ is the document read again, to find its line.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Literal, TypeAlias, TypeGuard, cast
@@ -32,9 +33,13 @@ from apidiscovery_service.sources.discovery_list import (
     read_list,
 )
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.sources.yaml_text import Unparsable
+from apidiscovery_service.sources.yaml_text import Budget, Unparsable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
+
+# What begins like JSON and is longer is JSON or nothing, and has no lines for its errors: read as
+# YAML it would take a hundred times as long.
+_MAX_FLOW_CHARACTERS = 256 * 1024
 
 # Enough to mend a file by. Finding the line of one takes as long as reading its document.
 MAX_ERRORS = 100
@@ -48,8 +53,24 @@ _SEPARATOR = re.compile(r"^---(?=[ \t\r]|$)", re.MULTILINE)
 # What str.splitlines takes for the end of a line.
 _LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
 # Of metadata, where anything here goes by it.
 _SET_BY_SERVERS = ("creationTimestamp", "deletionTimestamp", "managedFields")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much time texts from strangers may take together.
+
+    Attributes:
+        values: How many values they may have; those of a document are counted before they are made.
+        located: In documents of how many values the lines of errors are looked for; errors in
+            others have the line where their document begins.
+    """
+
+    values: Budget
+    located: Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +159,9 @@ def declared(documents: Iterable[Document]) -> Declared:
     return Declared(tuple(offers), tuple(crds), tuple(api_services))
 
 
-def read_documents(text: str, file: str, *, applied: bool = False) -> list[Document]:
+def read_documents(
+    text: str, file: str, *, applied: bool = False, limits: Limits | None = None
+) -> list[Document]:
     """Return the objects in a text, in its order.
 
     Args:
@@ -147,22 +170,25 @@ def read_documents(text: str, file: str, *, applied: bool = False) -> list[Docum
         applied: Whether this server is asked to take the objects, and then decides itself on their
             status and on what servers set of the metadata: what the text says of these is not
             looked at, as by kube-apiserver. Otherwise it counts, and has to be valid.
+        limits: Of a text from strangers.
 
     Raises:
         InvalidDocument: As `read_manifest`.
     """
-    return list(_read(text, file, applied=applied))
+    return list(_read(text, file, applied=applied, limits=limits))
 
 
-def _read(text: str, file: str, *, applied: bool = False) -> Iterator[Document]:
+def _read(
+    text: str, file: str, *, applied: bool = False, limits: Limits | None = None
+) -> Iterator[Document]:
     """Yield the objects in a text one by one; what was wrong with any is raised at the end."""
     reader = _Reader(applied=applied)
     errors: list[InvalidDocument] = []
     for part in _documents(text.removeprefix("\ufeff")):
         try:
-            yield from reader.read(_parse(part), part.number)
+            yield from reader.read(_parse(part, limits.values if limits else None), part.number)
         except InvalidField as error:
-            errors += _placed(error, file, part)
+            errors += _placed(error, file, part, limits.located if limits else None)
         except Unparsable as error:
             line = part.first_line + min(error.line, part.text.rstrip().count("\n"))
             errors.append(_invalid(file, str(error), part.number, line))
@@ -340,18 +366,39 @@ def _documents(text: str) -> Iterator[_Text]:
         start = after
 
 
-def _parse(document: _Text) -> object:
-    if document.text.lstrip()[:1] not in ("{", "["):
-        return yaml_text.load(document.text)
+def _parse(document: _Text, budget: Budget | None) -> object:
+    text = document.text
+    if not _is_like_json(text):
+        return yaml_text.load(text, budget)
+    if budget is not None:
+        _count_json(text, budget)
     try:
-        value = cast("object", orjson.loads(document.text))
+        value = cast("object", orjson.loads(text))
     except orjson.JSONDecodeError as error:
-        try:  # YAML in flow style begins like JSON
-            return yaml_text.load(document.text)
-        except Unparsable:
-            raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
-    _check_json(document.text)
+        if len(text) <= _MAX_FLOW_CHARACTERS:
+            with suppress(Unparsable):  # YAML in flow style begins like JSON
+                return yaml_text.load(text)
+        raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
+    _check_json(text)
     return value
+
+
+def _is_like_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _count_json(text: str, budget: Budget) -> None:
+    """See that a JSON text has no more values than it may, before they are made.
+
+    Each value but the first of an array or object comes after a comma, each key before a colon.
+    Where there are too many such characters, those in strings are left out, which takes longer.
+    """
+    count = _marks(text)
+    budget.spend(count if count <= budget.left else _marks(_JSON_STRING.sub("", text)))
+
+
+def _marks(text: str) -> int:
+    return 1 + sum(map(text.count, ",:[{"))
 
 
 def _check_json(text: str) -> None:
@@ -359,7 +406,8 @@ def _check_json(text: str) -> None:
     try:
         json.loads(text, object_pairs_hook=_without_duplicates)
     except Unparsable:
-        _raise_with_line(text)
+        if len(text) <= _MAX_FLOW_CHARACTERS:
+            _raise_with_line(text)
         raise
     except RecursionError:
         raise Unparsable("nested too deeply") from None
@@ -381,9 +429,11 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> None:
         raise Unparsable(f"the key {twice[:100]!r} is there twice")
 
 
-def _placed(error: InvalidField, file: str, document: _Text) -> list[InvalidDocument]:
+def _placed(
+    error: InvalidField, file: str, document: _Text, budget: Budget | None
+) -> list[InvalidDocument]:
     """Return the error of a field with its line, and those of further ones with theirs."""
-    root = _composed(document.text)
+    root = _composed(document.text, budget)
     return [
         InvalidDocument(
             str(one),
@@ -396,10 +446,12 @@ def _placed(error: InvalidField, file: str, document: _Text) -> list[InvalidDocu
     ]
 
 
-def _composed(text: str) -> yaml.Node | None:
-    """Return a YAML text with its positions; None if it is none."""
+def _composed(text: str, budget: Budget | None) -> yaml.Node | None:
+    """Return a YAML text with its positions; None if it is none, or too large."""
+    if _is_like_json(text) and len(text) > _MAX_FLOW_CHARACTERS:
+        return None
     try:
-        yaml_text.load(text)
+        yaml_text.load(text, budget)
         return yaml.compose(text, yaml.CSafeLoader)
     except (Unparsable, yaml.YAMLError, ValueError):
         return None  # JSON that is no YAML, such as one with a surrogate pair escaped

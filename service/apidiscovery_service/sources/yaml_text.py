@@ -62,15 +62,42 @@ class Unparsable(Exception):
         self.line = line
 
 
-def load(text: str) -> object:
+class Budget:
+    """How many values several texts may have together.
+
+    Attributes:
+        values: All that there may be.
+        left: What is left of that.
+    """
+
+    def __init__(self, values: int = MAX_VALUES) -> None:
+        self.values = values
+        self.left = values
+
+    def spend(self, count: int, line: Callable[[], int] = lambda: 0) -> None:
+        """Count values.
+
+        Raises:
+            Unparsable: They are more than are left.
+        """
+        self.left -= count
+        if self.left < 0:
+            raise Unparsable(f"more than {self.values} values", line())
+
+
+def load(text: str, budget: Budget | None = None) -> object:
     """Return the value of a YAML document, None of an empty one.
+
+    Args:
+        text: The document.
+        budget: How many values it may have, `MAX_VALUES` unless said.
 
     Raises:
         Unparsable: It is no YAML, nested deeper than `MAX_DEPTH`, has a key twice, a tag, a number
-            that JSON has not, more than `MAX_VALUES` values, or a second document.
+            that JSON has not, more values than it may, or a second document.
     """
     try:
-        return _Builder(text).build()
+        return _Builder(text, budget or Budget()).build()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise Unparsable(f"no YAML: {error.problem}", mark.line if mark else 0) from None
@@ -180,7 +207,8 @@ _MERGE_KEY = object()
 class _Builder:
     """Builds the value of one text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, budget: Budget) -> None:
+        self._budget = budget
         self._parser = yaml.CSafeLoader(text)
         self._open: list[_Level] = []
         # What an alias may name: the value and how many values it holds; None while it is open.
@@ -248,7 +276,7 @@ class _Builder:
             {} if isinstance(event, yaml.MappingStartEvent) else []
         )
         self._open.append(_Level(value, event.anchor, self._count))
-        self._count += 1
+        self._take(1)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
 
@@ -270,10 +298,12 @@ class _Builder:
 
     def _add(self, value: object, count: int, *, merge: bool = False) -> None:
         """Put a value where it belongs; it stands for so many values not yet counted."""
-        self._count += count
-        if self._count > MAX_VALUES:
-            raise Unparsable(f"more than {MAX_VALUES} values", self._line())
+        self._take(count)
         if self._open:
             self._open[-1].add(value, self._line, merge=merge)
         else:
             self._result = value
+
+    def _take(self, count: int) -> None:
+        self._count += count
+        self._budget.spend(count, self._line)

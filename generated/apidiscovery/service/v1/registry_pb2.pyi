@@ -233,8 +233,8 @@ class PublishRequest(_message.Message):
     """A DNS subdomain, such as that of the server that publishes."""
     owner: _builtins.str
     """Who answers for it, a DNS subdomain; empty for nobody. An owner belongs to the caller that
-    named it first, by user name where callers are identified. Publishing and applying for an owner
-    renew it.
+    named it first, by user name where callers are identified, and to admins. Publishing and
+    applying for an owner renew it.
     """
     expected_revision: _builtins.int
     """The revision that is expected to stand there now; 0 for none. Absent: whatever is there."""
@@ -481,7 +481,7 @@ class ApplyRequest(_message.Message):
     """As in PublishRequest, for all documents of the request."""
     dry_run: _builtins.bool
     """Validate and answer as if it were done, but change nothing. Revisions are those of now, 0 for
-    what would be new.
+    what would be new. The `status` is the one that results if nobody else writes before.
     """
     @_builtins.property
     def manifests(self) -> _containers.RepeatedCompositeFieldContainer[Global___Manifest]: ...

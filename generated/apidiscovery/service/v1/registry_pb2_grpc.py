@@ -35,12 +35,15 @@ class RegistryServiceStub:
     refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
     REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
     where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing.
+    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
+    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
+    with the current revision 0 if it expects one, and otherwise makes the object anew.
 
     Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
     wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
     beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged.
+    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
+    name that this release cannot read.
     """
 
     def __init__(self, channel):
@@ -86,12 +89,15 @@ class RegistryServiceServicer:
     refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
     REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
     where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing.
+    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
+    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
+    with the current revision 0 if it expects one, and otherwise makes the object anew.
 
     Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
     wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
     beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged.
+    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
+    name that this release cannot read.
     """
 
     def Publish(self, request, context):
@@ -102,14 +108,16 @@ class RegistryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Withdraw(self, request, context):
-        """Withdraw removes registrations. One that is not there is no error.
+        """Withdraw removes registrations. One that is not there is no error. One that this release cannot
+        read is removed for callers that may change every group.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """List returns registrations, by kind and name.
+        """List returns registrations, by kind and name, but for those that this release cannot read:
+        /readyz?verbose has a line for each of these.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,12 +186,15 @@ class RegistryService:
     refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
     REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
     where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing.
+    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
+    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
+    with the current revision 0 if it expects one, and otherwise makes the object anew.
 
     Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
     wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
     beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged.
+    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
+    name that this release cannot read.
     """
 
     @staticmethod

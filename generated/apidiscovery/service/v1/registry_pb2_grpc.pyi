@@ -36,12 +36,15 @@ class RegistryServiceStub:
     refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
     REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
     where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing.
+    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
+    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
+    with the current revision 0 if it expects one, and otherwise makes the object anew.
 
     Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
     wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
     beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged.
+    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
+    name that this release cannot read.
     """
 
     @_typing.overload
@@ -51,9 +54,13 @@ class RegistryServiceStub:
     Publish: _grpc.UnaryUnaryMultiCallable[_registry_pb2.PublishRequest, _registry_pb2.PublishResponse]
     """Publish puts groups under a name, in place of what stood there."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_registry_pb2.WithdrawRequest, _registry_pb2.WithdrawResponse]
-    """Withdraw removes registrations. One that is not there is no error."""
+    """Withdraw removes registrations. One that is not there is no error. One that this release cannot
+    read is removed for callers that may change every group.
+    """
     List: _grpc.UnaryUnaryMultiCallable[_registry_pb2.RegistryServiceListRequest, _registry_pb2.RegistryServiceListResponse]
-    """List returns registrations, by kind and name."""
+    """List returns registrations, by kind and name, but for those that this release cannot read:
+    /readyz?verbose has a line for each of these.
+    """
     Apply: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ApplyRequest, _registry_pb2.ApplyResponse]
     """Apply takes manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists
     of these, each YAML or JSON. Either all documents of a request are valid or none is taken;
@@ -75,21 +82,28 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
     REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
     where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing.
+    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
+    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
+    with the current revision 0 if it expects one, and otherwise makes the object anew.
 
     Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
     wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
     beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged.
+    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
+    name that this release cannot read.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Publish: _aio.UnaryUnaryMultiCallable[_registry_pb2.PublishRequest, _registry_pb2.PublishResponse]  # type: ignore[assignment]
     """Publish puts groups under a name, in place of what stood there."""
     Withdraw: _aio.UnaryUnaryMultiCallable[_registry_pb2.WithdrawRequest, _registry_pb2.WithdrawResponse]  # type: ignore[assignment]
-    """Withdraw removes registrations. One that is not there is no error."""
+    """Withdraw removes registrations. One that is not there is no error. One that this release cannot
+    read is removed for callers that may change every group.
+    """
     List: _aio.UnaryUnaryMultiCallable[_registry_pb2.RegistryServiceListRequest, _registry_pb2.RegistryServiceListResponse]  # type: ignore[assignment]
-    """List returns registrations, by kind and name."""
+    """List returns registrations, by kind and name, but for those that this release cannot read:
+    /readyz?verbose has a line for each of these.
+    """
     Apply: _aio.UnaryUnaryMultiCallable[_registry_pb2.ApplyRequest, _registry_pb2.ApplyResponse]  # type: ignore[assignment]
     """Apply takes manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists
     of these, each YAML or JSON. Either all documents of a request are valid or none is taken;
@@ -110,12 +124,15 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
     refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
     REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
     where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing.
+    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
+    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
+    with the current revision 0 if it expects one, and otherwise makes the object anew.
 
     Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
     wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
     beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged.
+    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
+    name that this release cannot read.
     """
 
     @_abc_1.abstractmethod
@@ -132,7 +149,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.WithdrawRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.WithdrawResponse, _abc.Awaitable[_registry_pb2.WithdrawResponse]]:
-        """Withdraw removes registrations. One that is not there is no error."""
+        """Withdraw removes registrations. One that is not there is no error. One that this release cannot
+        read is removed for callers that may change every group.
+        """
 
     @_abc_1.abstractmethod
     def List(
@@ -140,7 +159,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.RegistryServiceListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.RegistryServiceListResponse, _abc.Awaitable[_registry_pb2.RegistryServiceListResponse]]:
-        """List returns registrations, by kind and name."""
+        """List returns registrations, by kind and name, but for those that this release cannot read:
+        /readyz?verbose has a line for each of these.
+        """
 
     @_abc_1.abstractmethod
     def Apply(

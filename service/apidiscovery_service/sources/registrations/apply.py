@@ -4,15 +4,23 @@ from collections.abc import Iterator, Sequence
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.sources.manifest_file import Document, read_documents
+from apidiscovery_service.sources.manifest_file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
 from apidiscovery_service.sources.registrations.names import wrong_name
 from apidiscovery_service.sources.registrations.record import Kind, as_object
 from apidiscovery_service.sources.registrations.refusals import LimitExceeded
 from apidiscovery_service.sources.registrations.requests import Application, Manifest
 from apidiscovery_service.sources.registrations.writes import Wanted
+from apidiscovery_service.sources.yaml_text import Budget
 
 MAX_DOCUMENTS = 10_000
+
+# What a request may have in all its documents, keys and values: 8 MB of Kubernetes' own discovery
+# have no more. As YAML they take 2 s; 8 MB of the shortest values would take 11 s and a gigabyte.
+MAX_VALUES = 1_000_000
+
+# Finding the line of an error takes three times as long as reading its document.
+_MAX_LOCATED = 200_000
 
 _KINDS = {"groups": Kind.GROUPS, "crd": Kind.CRD, "apiservice": Kind.API_SERVICE}
 
@@ -27,6 +35,12 @@ class _Reader:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._limits = Limits(Budget(MAX_VALUES), Budget(_MAX_LOCATED))
+        self._revisions: dict[tuple[Kind, str], list[int]] = {}
+        for reference in application.expected:
+            if reference.revision is not None:
+                key = (reference.kind, reference.name)
+                self._revisions.setdefault(key, []).append(reference.revision)
         self.wanted: dict[tuple[Kind, str], Wanted] = {}
         self.violations: list[FieldViolation] = []
 
@@ -44,7 +58,8 @@ class _Reader:
             self.refuse(f"{field}.content", f"{manifest.file or field}:{line}: not UTF-8")
             return
         try:
-            documents = read_documents(text, manifest.file or field, applied=True)
+            called = manifest.file or field
+            documents = read_documents(text, called, applied=True, limits=self._limits)
         except InvalidDocument as error:
             self.violations += _violations(field, error)
             return
@@ -67,15 +82,11 @@ class _Reader:
             other = self.wanted[kind, name].field
             self.refuse(name_field, f"{kind}/{name} is already in {other}")
             return
-        expected = self._expected(kind, name) + self._resource_version(where, document)
-        self.wanted[kind, name] = Wanted(kind, name, where, _content(kind, document), expected)
-
-    def _expected(self, kind: Kind, name: str) -> tuple[int, ...]:
-        return tuple(
-            reference.revision
-            for reference in self._application.expected
-            if (reference.kind, reference.name) == (kind, name) and reference.revision is not None
+        expected = (
+            *self._revisions.get((kind, name), ()),
+            *self._resource_version(where, document),
         )
+        self.wanted[kind, name] = Wanted(kind, name, where, _content(kind, document), expected)
 
     def _resource_version(self, where: str, document: Document) -> tuple[int, ...]:
         text = objects.metadata_of(as_object(document.value)).get("resourceVersion")

@@ -16,14 +16,22 @@ from apidiscovery_service.access import Caller
 from apidiscovery_service.sources.registrations import removal
 from apidiscovery_service.sources.registrations.objects import timestamp
 from apidiscovery_service.sources.registrations.record import (
+    InvalidRecord,
     OwnerRecord,
-    decode_owner,
     encode_owner,
     owner_key,
+    owner_of,
 )
 from apidiscovery_service.sources.registrations.refusals import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.table import OwnerRow, Table
-from apidiscovery_service.storage import Conflict, Entry, Guard, Store, StoreUnavailable
+from apidiscovery_service.storage import (
+    Conflict,
+    Entry,
+    Guard,
+    Store,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 # How many times as often as it must an owner should renew: some renewals may be lost.
 _RENEWALS_A_LEASE = 3
@@ -55,7 +63,19 @@ class Ownership:
     guard: Guard | None = None
 
 
-async def take(store: Store, owner: str, caller: Caller, lease: OwnerLease | None) -> Ownership:
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who says that an owner is theirs.
+
+    Attributes:
+        is_admin: Whether everybody's owners are.
+    """
+
+    caller: Caller
+    is_admin: bool = False
+
+
+async def take(store: Store, owner: str, caller: Claimant, lease: OwnerLease | None) -> Ownership:
     """Find or make an owner for what is about to be written; it counts as a renewal.
 
     Raises:
@@ -66,7 +86,7 @@ async def take(store: Store, owner: str, caller: Caller, lease: OwnerLease | Non
     while True:
         entry = await store.get(owner_key(owner))
         record = _taken(owner, entry, caller, lease)
-        if entry is None or record != decode_owner(entry.value):
+        if entry is None or record != owner_of(entry):
             try:
                 entry = await store.put(
                     owner_key(owner),
@@ -78,7 +98,7 @@ async def take(store: Store, owner: str, caller: Caller, lease: OwnerLease | Non
         return Ownership(owner, record.id, Guard(entry.key, entry.created))
 
 
-async def peek(store: Store, owner: str, caller: Caller) -> Ownership:
+async def peek(store: Store, owner: str, caller: Claimant) -> Ownership:
     """Return what `take` would, as far as that is known without writing.
 
     Raises:
@@ -87,11 +107,11 @@ async def peek(store: Store, owner: str, caller: Caller) -> Ownership:
     entry = await store.get(owner_key(owner)) if owner else None
     if entry is None:
         return Ownership(owner)
-    record = _checked(owner, decode_owner(entry.value), caller)
+    record = _checked(owner, owner_of(entry), caller)
     return Ownership(owner, record.id, Guard(entry.key, entry.created))
 
 
-async def renew(store: Store, owner: str, caller: Caller) -> float | None:
+async def renew(store: Store, owner: str, caller: Claimant) -> float | None:
     """Note that an owner is alive.
 
     Returns:
@@ -105,7 +125,7 @@ async def renew(store: Store, owner: str, caller: Caller) -> float | None:
         entry = await store.get(owner_key(owner))
         if entry is None:
             raise NoSuchOwner(owner)
-        record = _renewed(_checked(owner, decode_owner(entry.value), caller))
+        record = _renewed(_checked(owner, owner_of(entry), caller))
         if record.duration_s is None:
             return None
         try:
@@ -115,28 +135,50 @@ async def renew(store: Store, owner: str, caller: Caller) -> float | None:
         return record.duration_s / _RENEWALS_A_LEASE
 
 
-async def remove(store: Store, owner: str, caller: Caller) -> None:
+async def find(store: Store, owner: str, caller: Claimant) -> bool:
+    """Tell whether there is an owner, which the caller may remove.
+
+    Raises:
+        Denied: It is another caller's.
+        InvalidRecord: It cannot be read, and the caller is no admin.
+    """
+    entry = await store.get(owner_key(owner)) if owner else None
+    if entry is not None:
+        _see_that_it_may_go(owner, entry, caller)
+    return entry is not None
+
+
+async def remove(store: Store, owner: str, caller: Claimant) -> None:
     """Remove an owner; what carries the id of its life is left over then.
 
     Raises:
         Denied: It is another caller's.
+        InvalidRecord: It cannot be read, and the caller is no admin.
     """
     while (entry := await store.get(owner_key(owner))) is not None:
-        _checked(owner, decode_owner(entry.value), caller)
+        _see_that_it_may_go(owner, entry, caller)
         try:
             await store.delete(entry.key, expected=entry.revision)
         except Conflict:
             continue
 
 
+def _see_that_it_may_go(owner: str, entry: Entry, caller: Claimant) -> None:
+    try:
+        _checked(owner, owner_of(entry), caller)
+    except InvalidRecord:
+        if not caller.is_admin:
+            raise
+
+
 def _taken(
-    owner: str, entry: Entry | None, caller: Caller, lease: OwnerLease | None
+    owner: str, entry: Entry | None, caller: Claimant, lease: OwnerLease | None
 ) -> OwnerRecord:
     """Return the record of an owner that is alive now."""
     if entry is None:
-        record = OwnerRecord(uuid.uuid4().hex, caller.user)
+        record = OwnerRecord(uuid.uuid4().hex, caller.caller.user)
     else:
-        record = _checked(owner, decode_owner(entry.value), caller)
+        record = _checked(owner, owner_of(entry), caller)
     if lease is not None:
         record = replace(record, duration_s=lease.duration_s, removal_after_s=lease.removal_after_s)
     return _renewed(record)
@@ -148,14 +190,18 @@ def _renewed(record: OwnerRecord) -> OwnerRecord:
     return replace(record, stale_since="", renewals=record.renewals + 1)
 
 
-def _checked(owner: str, record: OwnerRecord, caller: Caller) -> OwnerRecord:
+def _checked(owner: str, record: OwnerRecord, caller: Claimant) -> OwnerRecord:
     """See that an owner is the caller's; one of nobody becomes the caller's.
 
-    Where callers are not identified, all of them are whoever is asked for.
+    Where callers are not identified, all of them are whoever is asked for. An owner that an admin
+    does something for stays whose it is.
     """
-    if caller.user and record.user not in ("", caller.user):
-        raise Denied(f"the owner {owner!r} belongs to another user than {caller.user!r}")
-    return replace(record, user=caller.user or record.user)
+    user = caller.caller.user
+    if record.user and (caller.is_admin or user in ("", record.user)):
+        return record
+    if record.user:
+        raise Denied(f"the owner {owner!r} belongs to another user than {user!r}")
+    return replace(record, user=user)
 
 
 class OwnerExpiry:
@@ -192,8 +238,7 @@ class OwnerExpiry:
                 advanced.clear()
                 try:
                     pause_s = await self._round(guard)
-                except StoreUnavailable as error:
-                    _log.warning("owners cannot be written", error=str(error))
+                except (StoreUnavailable, StoreRefused):  # noted where the store is asked
                     await asyncio.sleep(_RETRY_S)
                     continue
                 try:
@@ -205,7 +250,11 @@ class OwnerExpiry:
     async def _round(self, guard: Guard) -> float | None:
         """Do what is due; return how long nothing more is, None for as long as nothing changes."""
         now = time.monotonic()
-        owners = dict(self._table.owners)
+        owners = {
+            name: row
+            for name, row in self._table.owners.items()
+            if not self._table.is_unreadable(name)
+        }
         seen = {name: self._seen.get(name, (0, 0.0)) for name in owners}
         self._seen = {
             name: seen[name] if seen[name][0] == row.revision else (row.revision, now)

@@ -5,6 +5,7 @@ Both stand below one prefix, so that whoever watches it sees an owner before wha
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias, cast
 
@@ -12,6 +13,7 @@ import orjson
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.storage import Entry
 
 PREFIX = "registrations/"
 OWNERS = "registrations/owners/"
@@ -125,9 +127,37 @@ def decode(value: bytes) -> Record:
     return Record(
         _text(fields, "owner"),
         _text(fields, "ownerId"),
-        _text(fields, "created"),
+        _moment(fields, "created"),
         cast("JSONValue", content),
     )
+
+
+def record_of(entry: Entry) -> Record:
+    """Read what stands under the key of a registration.
+
+    Raises:
+        InvalidRecord: It is none, or of a newer format; the text names the key.
+    """
+    try:
+        return decode(entry.value)
+    except InvalidRecord as error:
+        raise _unreadable(entry, error) from None
+
+
+def owner_of(entry: Entry) -> OwnerRecord:
+    """Read what stands under the key of an owner.
+
+    Raises:
+        InvalidRecord: It is none, or of a newer format; the text names the key.
+    """
+    try:
+        return decode_owner(entry.value)
+    except InvalidRecord as error:
+        raise _unreadable(entry, error) from None
+
+
+def _unreadable(entry: Entry, error: InvalidRecord) -> InvalidRecord:
+    return InvalidRecord(f"{entry.key} in the store cannot be read: {error}")
 
 
 def encode_owner(record: OwnerRecord) -> bytes:
@@ -148,7 +178,7 @@ def decode_owner(value: bytes) -> OwnerRecord:
         user=_text(fields, "user"),
         duration_s=None if duration is None else _number(fields, "duration_s"),
         removal_after_s=_number(fields, "removal_after_s"),
-        stale_since=_text(fields, "stale_since"),
+        stale_since=_moment(fields, "stale_since"),
         renewals=int(_number(fields, "renewals")),
     )
 
@@ -171,6 +201,17 @@ def _text(fields: Mapping[str, object], name: str) -> str:
     if not isinstance(value, str):
         raise InvalidRecord(f"{name}: want a string, got {type(value).__name__}")
     return value
+
+
+def _moment(fields: Mapping[str, object], name: str) -> str:
+    """Return a moment as RFC 3339 has it, or nothing."""
+    text = _text(fields, name)
+    try:
+        if text:
+            datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRecord(f"{name}: want a time, got {text[:100]!r}") from None
+    return text
 
 
 def _number(fields: Mapping[str, object], name: str) -> float:

@@ -8,21 +8,26 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import apply, objects, owners, published, removal
 from apidiscovery_service.sources.registrations.names import wrong_name
-from apidiscovery_service.sources.registrations.owners import OwnerExpiry, OwnerLease, Ownership
+from apidiscovery_service.sources.registrations.owners import (
+    Claimant,
+    OwnerExpiry,
+    OwnerLease,
+    Ownership,
+)
 from apidiscovery_service.sources.registrations.record import (
     KINDS,
+    InvalidRecord,
     Kind,
     as_object,
-    decode,
     key_of,
     parse_key,
+    record_of,
 )
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
@@ -41,6 +46,7 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.sources.registrations.statuses import Statuses
 from apidiscovery_service.sources.registrations.table import Row, Table
+from apidiscovery_service.sources.registrations.trouble import ObservedStore, Trouble
 from apidiscovery_service.sources.registrations.writes import Plan, Wanted, carry_out, plan
 from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
 
@@ -75,10 +81,11 @@ class Registrations:
     def __init__(
         self, store: Store, declarations: Declarations, clock: Callable[[], float] = time.time
     ) -> None:
-        self._store = store
+        self._trouble = Trouble(clock)
+        self._store: Store = ObservedStore(store, self._trouble)
         self._clock = clock
-        self._table = Table(store, declarations)
-        self._statuses = Statuses(store, self._table, declarations)
+        self._table = Table(self._store, declarations, self._trouble)
+        self._statuses = Statuses(self._store, self._table, declarations)
 
     async def load(self) -> None:
         """Declare what is in the store, in one step.
@@ -101,8 +108,9 @@ class Registrations:
         await OwnerExpiry(self._store, self._table, self._clock).work(guard)
 
     def warnings(self) -> list[str]:
-        """Return a line for each entry of the store that cannot be read, sorted."""
-        return [f"store: {key}: {what}" for key, what in sorted(self._table.problems.items())]
+        """Return what is wrong with the store, and a line for each entry that cannot be read."""
+        unreadable = sorted(self._table.problems.items())
+        return [*self._trouble.warnings(), *(f"store: {key}: {what}" for key, what in unreadable)]
 
     def _now(self) -> str:
         return objects.timestamp(self._clock())
@@ -171,14 +179,15 @@ class Registrations:
         dry_run: bool,
     ) -> list[Written]:
         """Plan everything, and only then write, in order."""
-        ownership = await owners.peek(self._store, owner, requester.caller)
+        ownership = await owners.peek(self._store, owner, requester.claimant)
         plans = [await self._plan(one, ownership, requester) for one in wanted]
         if dry_run:
-            return [_written(planned, planned.entry) for planned in plans]
-        ownership = await owners.take(self._store, owner, requester.caller, lease)
+            planned = [_written(one, one.entry) for one in plans]
+            return self._statuses.foreseen(planned, self._now())
+        ownership = await owners.take(self._store, owner, requester.claimant, lease)
         written: list[Written] = []
-        for planned in plans:
-            one, ownership = await self._carry_out(planned, ownership, lease, requester)
+        for each in plans:
+            one, ownership = await self._carry_out(each, ownership, lease, requester)
             written.append(one)
         await self._see(written)
         return written
@@ -196,7 +205,7 @@ class Registrations:
                 planned = await self._plan(planned.wanted, ownership, requester)
             except Fenced:
                 owner = ownership.owner
-                ownership = await owners.take(self._store, owner, requester.caller, lease)
+                ownership = await owners.take(self._store, owner, requester.claimant, lease)
             else:
                 return _written(planned, entry), ownership
 
@@ -232,7 +241,7 @@ class Registrations:
             return written
         return replace(
             written,
-            registered=replace(registered, revision=entry.revision, record=decode(entry.value)),
+            registered=replace(registered, revision=entry.revision, record=record_of(entry)),
         )
 
     async def withdraw(
@@ -247,46 +256,48 @@ class Registrations:
             InvalidFields: Something is not as it must be.
             Denied: The caller may not change the groups of some, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
+            InvalidRecord: What is there cannot be read, and the caller may not change every group.
             StoreUnavailable: Not all is known to be removed.
         """
         _check(_withdrawal_violations(references, owner))
         expected = {key_of(one.kind, one.name): one.revision for one in references}
-        ownership = await owners.peek(self._store, owner, requester.caller)
+        is_owner_there = await owners.find(self._store, owner, requester.claimant)
         owned = self._table.owned_by(owner) if owner else []
-        keys = {**dict.fromkeys(owned), **expected}
-        for key, revision in keys.items():
-            entry = await self._store.get(key)
-            if entry is not None:
-                _see_that_it_may_go(entry, revision, requester)
-        removed = [
-            one
-            for key, revision in keys.items()
-            if (one := await self._remove(key, revision, owner, requester)) is not None
+        wanted = [
+            _Removal(key, expected.get(key), owner, is_named=key in expected)
+            for key in dict.fromkeys((*owned, *expected))
         ]
-        if ownership.guard is not None:
-            await self._remove_owner(owner, requester.caller)
+        for one in wanted:
+            await self._removable(one, requester)
+        removed = [gone for one in wanted if (gone := await self._remove(one, requester))]
+        if is_owner_there:
+            await self._remove_owner(owner, requester.claimant)
         await self._table.seen(lambda: not any(map(self._is_left, removed)))
         groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
         await self._statuses.write_back(groups, self._now())
         return removed
 
-    async def _remove(
-        self, key: str, expected: int | None, owner: str, requester: Requester
-    ) -> Reference | None:
-        """Remove a registration; None if it is not there, or was only said to be the owner's."""
-        place = parse_key(key)
-        while (entry := await self._store.get(key)) and place:
-            if owner and expected is None and decode(entry.value).owner != owner:
-                return None
-            _see_that_it_may_go(entry, expected, requester)
+    async def _removable(self, wanted: "_Removal", requester: Requester) -> Entry | None:
+        """Return what is to be removed; None if it is not there, or not the owner's after all."""
+        entry = await self._store.get(wanted.key)
+        if entry is None or not (wanted.is_named or _is_owned(entry, wanted.owner)):
+            return None
+        _see_that_it_may_go(entry, wanted.expected, requester)
+        return entry
+
+    async def _remove(self, wanted: "_Removal", requester: Requester) -> Reference | None:
+        """Remove a registration; None if it is not there, or not the owner's after all."""
+        place = parse_key(wanted.key)
+        while (entry := await self._removable(wanted, requester)) and place:
+            leave_owner = bool(wanted.owner) and _is_owned(entry, wanted.owner)
             try:
-                await removal.remove(self._store, entry, self._now(), leave_owner=bool(owner))
+                await removal.remove(self._store, entry, self._now(), leave_owner=leave_owner)
             except Conflict:
                 continue
             return Reference(*place, entry.revision)
         return None
 
-    async def _remove_owner(self, owner: str, caller: Caller) -> None:
+    async def _remove_owner(self, owner: str, caller: Claimant) -> None:
         """Remove an owner, and what was registered for it in the meantime."""
         await owners.remove(self._store, owner, caller)
         await self._table.seen(lambda: owner not in self._table.owners)
@@ -294,7 +305,7 @@ class Registrations:
 
     def _is_left(self, removed: Reference) -> bool:
         row = self._table.rows.get(key_of(removed.kind, removed.name))
-        return row is not None and row.revision == removed.revision and not row.terminating
+        return row is not None and row.revision <= (removed.revision or 0) and not row.terminating
 
     async def renew(self, owner: str, requester: Requester) -> float | None:
         """Note that an owner is alive.
@@ -309,7 +320,7 @@ class Registrations:
             StoreUnavailable: Whether it was noted is not known.
         """
         _check([FieldViolation("owner", wrong)] if (wrong := wrong_name(owner)) else [])
-        within_s = await owners.renew(self._store, owner, requester.caller)
+        within_s = await owners.renew(self._store, owner, requester.claimant)
         await self._table.seen(lambda: not self._is_stale(owner))
         return within_s
 
@@ -320,7 +331,8 @@ class Registrations:
     async def list(self, query: Query) -> Page:
         """Return a page of registrations.
 
-        It may have fewer than asked for, and then `more` tells whether others come.
+        It may have fewer than asked for, and then `next_after` tells whether others come. What
+        cannot be read is left out; `warnings` has it.
 
         Raises:
             StoreUnavailable: Their content cannot be had.
@@ -343,17 +355,39 @@ class Registrations:
                 if bytes_left <= 0 or taken == size:
                     break
                 taken += 1
-                if entry is not None:
+                if entry is not None and (registered := self._registered(place, entry)):
                     bytes_left -= len(entry.value)
-                    page.append(self._registered(place, entry))
+                    page.append(registered)
         last = places[taken - 1] if taken else None
         more = last is not None and taken < len(places)
         return Page(tuple(page), (KINDS[last[0]], last[1]) if last and more else None)
 
-    def _registered(self, place: tuple[Kind, str], entry: Entry) -> Registered:
-        record = decode(entry.value)
+    def _registered(self, place: tuple[Kind, str], entry: Entry) -> Registered | None:
+        """Return a registration; None of what cannot be read."""
+        if entry.key in self._table.problems:
+            return None
+        try:
+            record = record_of(entry)
+        except InvalidRecord:
+            return None
         since = self._table.stale_since(record.owner, record.owner_id)
         return Registered(*place, entry.revision, record, since)
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """A registration that is to be removed.
+
+    Attributes:
+        expected: The revision that must be there; None for any.
+        owner: Which is removed with it; empty for none.
+        is_named: Whether it is asked for by its name, or because it is the owner's.
+    """
+
+    key: str
+    expected: int | None
+    owner: str
+    is_named: bool
 
 
 def _matches(row: Row, query: Query) -> bool:
@@ -377,13 +411,33 @@ def _is_gone(written: Written) -> bool:
     return objects.is_terminating(manifest) and not objects.finalizers_of(manifest)
 
 
+def _is_owned(entry: Entry, owner: str) -> bool:
+    try:
+        return record_of(entry).owner == owner
+    except InvalidRecord:
+        return False
+
+
 def _see_that_it_may_go(entry: Entry, expected: int | None, requester: Requester) -> None:
+    """See that a caller may remove what is there.
+
+    What is on its way already may be asked for again, whatever is expected: that is a retry.
+    """
     place = parse_key(entry.key)
     if place is None:
         return
-    reason = requester.permit(objects.groups_of(place[0], decode(entry.value).content))
-    if reason is not None:
-        raise Denied(reason)
+    try:
+        content = record_of(entry).content
+    except InvalidRecord:
+        # Of which groups it is, nobody knows.
+        if not requester.may_change_every_group:
+            raise
+        content = None
+    else:
+        if reason := requester.permit(objects.groups_of(place[0], content)):
+            raise Denied(reason)
+    if place[0] is Kind.CRD and objects.is_terminating(as_object(content)):
+        return
     if expected is not None and expected != entry.revision:
         raise RevisionMismatch(*place, expected, entry.revision)
 

@@ -9,12 +9,13 @@ from apidiscovery_service.sources.registrations.objects import (
     terminating,
 )
 from apidiscovery_service.sources.registrations.record import (
+    InvalidRecord,
     Kind,
     Record,
     as_object,
-    decode,
     encode,
     parse_key,
+    record_of,
 )
 from apidiscovery_service.sources.registrations.table import Table
 from apidiscovery_service.storage import Conflict, Entry, Guard, Store
@@ -49,15 +50,18 @@ async def remove(
     if left is None:
         await store.delete(entry.key, expected=entry.revision, guard=guard)
         return None
-    if left == decode(entry.value):
+    if left == record_of(entry):
         return entry
     return await store.put(entry.key, encode(left), expected=entry.revision, guard=guard)
 
 
 def _left(entry: Entry, now: str, *, leave_owner: bool) -> Record | None:
-    """Return what is left of a registration that is removed."""
+    """Return what is left of a registration that is removed; nothing of what cannot be read."""
     place = parse_key(entry.key)
-    record = decode(entry.value)
+    try:
+        record = record_of(entry)
+    except InvalidRecord:
+        return None
     manifest = as_object(record.content)
     if place is None or place[0] is not Kind.CRD or not finalizers_of(manifest):
         return None

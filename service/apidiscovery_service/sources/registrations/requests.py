@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from apidiscovery_service.access import LOCAL, Caller
-from apidiscovery_service.sources.registrations.owners import OwnerLease
+from apidiscovery_service.sources.registrations.owners import Claimant, OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import Kind, Record
 
@@ -18,12 +18,31 @@ def _anything(_api_groups: frozenset[str]) -> None:
     return None
 
 
+# No group has this name: only who may change every group may change it.
+_EVERY_GROUP = frozenset("*")
+
+
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks, and what they may change."""
+    """Who asks, and what they may change.
+
+    Attributes:
+        is_admin: Whether other users' owners are theirs as well.
+    """
 
     caller: Caller = LOCAL
     permit: Permit = _anything
+    is_admin: bool = False
+
+    @property
+    def may_change_every_group(self) -> bool:
+        """Whether there is no group whose registrations they may not change."""
+        return self.permit(_EVERY_GROUP) is None
+
+    @property
+    def claimant(self) -> Claimant:
+        """Who they are to owners."""
+        return Claimant(self.caller, self.is_admin)
 
 
 @dataclass(frozen=True, slots=True)

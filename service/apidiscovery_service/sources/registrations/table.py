@@ -25,13 +25,16 @@ from apidiscovery_service.sources.registrations.record import (
     Record,
     decode,
     decode_owner,
+    owner_key,
     parse_key,
 )
+from apidiscovery_service.sources.registrations.trouble import Trouble
 from apidiscovery_service.storage import (
     Change,
     Compacted,
     Entry,
     Store,
+    StoreRefused,
     StoreUnavailable,
 )
 
@@ -116,11 +119,13 @@ class Table:
     Args:
         store: What is followed.
         declarations: What is kept up to date.
+        trouble: Where it is noted when changes do not come.
     """
 
-    def __init__(self, store: Store, declarations: Declarations) -> None:
+    def __init__(self, store: Store, declarations: Declarations, trouble: Trouble) -> None:
         self._store = store
         self._declarations = declarations
+        self._trouble = trouble
         self._rows: dict[str, Row] = {}
         self._owners: dict[str, OwnerRow] = {}
         # Keys of registrations by the name of their owner.
@@ -149,19 +154,30 @@ class Table:
         return sorted(self._owned.get(owner, ()))
 
     def stale_since(self, owner: str, owner_id: str) -> str | None:
-        """Return since when an owner is gone; None while it is alive, empty when not known."""
-        if not owner:
+        """Return since when an owner is gone; None while it is alive, empty when not known.
+
+        One whose record cannot be read is taken to be alive: a newer release may have written it.
+        """
+        if not owner or self.is_unreadable(owner):
             return None
         row = self._owners.get(owner)
         if row is None or row.record.id != owner_id:
             return ""  # that life is over; what is left of it is about to be removed
         return row.record.stale_since or None
 
+    def is_unreadable(self, owner: str) -> bool:
+        """Tell whether what stands there for an owner cannot be read."""
+        return owner_key(owner) in self._problems
+
     def orphans(self) -> list[str]:
-        """Return the keys of what belongs to a life of an owner that is over, sorted."""
+        """Return the keys of what belongs to a life of an owner that is over, sorted.
+
+        Nothing is known of the lives of an owner whose record cannot be read.
+        """
         return sorted(
             key
             for owner, keys in self._owned.items()
+            if not self.is_unreadable(owner)
             for key in keys
             if (row := self._owners.get(owner)) is None or row.record.id != self._rows[key].owner_id
         )
@@ -180,12 +196,18 @@ class Table:
         await self._take(changes, listing.revision)
 
     async def follow(self) -> None:
-        """Take every change, until cancelled; while the store is away all stays as it is."""
+        """Take every change, until cancelled; while the store is away all stays as it is.
+
+        Also when it refuses: with a password that is changed, say, and later changed back.
+        """
         while True:
+            working = asyncio.get_running_loop().call_later(2 * _RETRY_S, self._trouble.follows)
             try:
                 await self._follow()
-            except StoreUnavailable as error:
-                _log.warning("registrations cannot be followed", error=str(error))
+            except (StoreUnavailable, StoreRefused) as error:
+                self._trouble.cannot_follow(error)
+            finally:
+                working.cancel()
             await asyncio.sleep(_RETRY_S)
 
     async def _follow(self) -> None:
@@ -272,9 +294,9 @@ class Table:
             if not change.key.startswith(OWNERS):
                 continue
             name = change.key.removeprefix(OWNERS)
-            before = _life(self._owners.get(name))
+            before = self._life(name)
             self._take_owner(name, change)
-            if _life(self._owners.get(name)) != before:
+            if self._life(name) != before:
                 touched |= self._owned.get(name, set())
         return touched
 
@@ -291,14 +313,16 @@ class Table:
         else:
             self._owners[name] = OwnerRow(record, change.entry.revision, change.entry.created)
 
+    def _life(self, owner: str) -> tuple[str, bool] | None:
+        """Return what of an owner shows in what it has registered; None when it is not known."""
+        if self.is_unreadable(owner):
+            return None
+        row = self._owners.get(owner)
+        return (row.record.id, bool(row.record.stale_since)) if row else ("", False)
+
     def _as_of_owner(self, row: Row) -> Declared:
         stale = self.stale_since(row.owner, row.owner_id) is not None
         return replace(row.declared, stale=True) if stale else row.declared
-
-
-def _life(row: OwnerRow | None) -> tuple[str, bool]:
-    """Return what of an owner shows in what it has registered."""
-    return (row.record.id, bool(row.record.stale_since)) if row else ("", False)
 
 
 def _read(changes: Iterable[Change]) -> list[tuple[str, Row | str | None]]:

@@ -14,9 +14,9 @@ from apidiscovery_service.sources.registrations.record import (
     Object,
     Record,
     as_object,
-    decode,
     encode,
     key_of,
+    record_of,
 )
 from apidiscovery_service.sources.registrations.refusals import Denied, RevisionMismatch
 from apidiscovery_service.sources.registrations.requests import Outcome, Permit
@@ -73,7 +73,7 @@ async def plan(
         RevisionMismatch: Another revision is there than expected, and not what is wanted either.
     """
     entry = await store.get(wanted.key)
-    current = decode(entry.value) if entry else None
+    current = record_of(entry) if entry else None
     groups = objects.groups_of(wanted.kind, wanted.content)
     if current is not None:
         groups |= objects.groups_of(wanted.kind, current.content)

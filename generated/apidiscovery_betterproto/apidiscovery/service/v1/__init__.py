@@ -460,8 +460,8 @@ class PublishRequest(betterproto.Message):
     owner: str = betterproto.string_field(3)
     """
     Who answers for it, a DNS subdomain; empty for nobody. An owner belongs to the caller that
-     named it first, by user name where callers are identified. Publishing and applying for an owner
-     renew it.
+     named it first, by user name where callers are identified, and to admins. Publishing and
+     applying for an owner renew it.
     """
 
     lease: "OwnerLease" = betterproto.message_field(4)
@@ -577,7 +577,7 @@ class ApplyRequest(betterproto.Message):
     dry_run: bool = betterproto.bool_field(5)
     """
     Validate and answer as if it were done, but change nothing. Revisions are those of now, 0 for
-     what would be new.
+     what would be new. The `status` is the one that results if nobody else writes before.
     """
 
 
