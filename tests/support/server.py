@@ -93,9 +93,10 @@ class Server:
         try:
             self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.process.send_signal(signal.SIGABRT)  # faulthandler says where it is
             self.process.wait()
-            raise AssertionError(f"still running {within_s} s after {by.name}") from None
+            where = f"still running {within_s} s after {by.name}:\n{self.log()}"
+            raise AssertionError(where) from None
         took_s = time.monotonic() - started
         log = self.log()
         assert self.process.returncode == 0, log
@@ -135,7 +136,7 @@ def serving(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment(folder, env),
+            env=environment(folder, {"PYTHONFAULTHANDLER": "1", **(env or {})}),
             cwd=folder,
         )
     try:
