@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import structlog
 import uvloop
@@ -67,12 +67,15 @@ def run(settings: Settings) -> None:
         known, unknown = group.split((DiscoveryError, OSError))
         if known is None or unknown is not None:
             raise
-        raise _first(known) from group
+        raise _leaves(known)[0] from group
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors of a group, and of the groups in it; else the error itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    return [leaf for one in inner for leaf in _leaves(one)]
 
 
 def software_version() -> str:
