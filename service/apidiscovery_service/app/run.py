@@ -49,7 +49,7 @@ DRAIN_S = 5.0
 _STORE_RETRY_S = 0.5
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-_LARGE_BYTES = 256 * 1024
+_LARGE_BYTES = 4 * 1024 * 1024
 
 # Objects made before a collection of the youngest, and collections before one of the next age.
 # What is there is there to stay: Python's 700, 10, 10 went through thousands of definitions while
