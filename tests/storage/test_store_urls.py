@@ -85,12 +85,12 @@ def test_the_default_is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatc
 async def test_each_url_opens_its_store(tmp_path: Path, etcd: EtcdServer) -> None:
     urls = ("memory", f"sqlite:{tmp_path / 'a.sqlite'}", f"etcd://{etcd.endpoint}/urls")
     for url in urls:
-        store = await open_store(url, EtcdOptions())
+        store = await open_store(StoreUrl.parse(url), EtcdOptions())
         entry = await store.put("a", b"")
         assert await store.get("a") == entry
         await store.close()
     with pytest.raises(StoreRefused):
-        await open_store(f"sqlite:{tmp_path}", EtcdOptions())
+        await open_store(StoreUrl.parse(f"sqlite:{tmp_path}"), EtcdOptions())
 
 
 async def test_without_aetcd_a_store_in_etcd_says_what_to_install(
@@ -99,7 +99,7 @@ async def test_without_aetcd_a_store_in_etcd_says_what_to_install(
     monkeypatch.setitem(sys.modules, "aetcd", None)
     monkeypatch.delitem(sys.modules, "aetcd.rpc", raising=False)
     with pytest.raises(InvalidConfiguration, match=r"pip install 'apidiscovery\[etcd\]'"):
-        await open_store("etcd://127.0.0.1:1/p", EtcdOptions())
+        await open_store(StoreUrl.parse("etcd://127.0.0.1:1/p"), EtcdOptions())
 
 
 async def test_memory_forgets_changes_beyond_its_history() -> None:

@@ -10,7 +10,7 @@ import click
 from apidiscovery_service.app.config_file import STRUCTURED, Entry, located, read_config
 from apidiscovery_service.app.flags import (
     ADDRESS,
-    EXISTING_FILE,
+    FILE,
     GATES,
     STORE,
     UPSTREAM,
@@ -36,7 +36,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
 @click.command(context_settings={"auto_envvar_prefix": "APIDISCOVERY", "show_default": True})
 @click.option(
     "--config",
-    type=EXISTING_FILE,
+    type=FILE,
     is_eager=True,
     expose_value=False,
     callback=_use_config,
@@ -77,7 +77,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--kubeconfig",
-    type=EXISTING_FILE,
+    type=FILE,
     help="Aggregate the cluster of a kubeconfig: its current context, unless --context is given.",
 )
 @click.option(
@@ -87,10 +87,10 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--proxy-client-cert-file",
-    type=EXISTING_FILE,
+    type=FILE,
     help="Client certificate for the servers behind APIServices.",
 )
-@click.option("--proxy-client-key-file", type=EXISTING_FILE, help="Its key.")
+@click.option("--proxy-client-key-file", type=FILE, help="Its key.")
 @click.option(
     "--store",
     type=STORE,
@@ -98,11 +98,11 @@ def _end(_number: int, _frame: object) -> NoReturn:
     help="Where registrations and last known upstreams are kept: memory, sqlite:PATH or "
     "etcd://HOST:PORT[,HOST:PORT...]/PREFIX.  [default: sqlite in the user's state folder]",
 )
-@click.option("--etcd-cafile", type=EXISTING_FILE, help="Certificate authority of etcd.")
-@click.option("--etcd-certfile", type=EXISTING_FILE, help="Client certificate for etcd.")
-@click.option("--etcd-keyfile", type=EXISTING_FILE, help="Its key.")
+@click.option("--etcd-cafile", type=FILE, help="Certificate authority of etcd.")
+@click.option("--etcd-certfile", type=FILE, help="Client certificate for etcd.")
+@click.option("--etcd-keyfile", type=FILE, help="Its key.")
 @click.option("--etcd-username", help="User of etcd.")
-@click.option("--etcd-password-file", type=EXISTING_FILE, help="File with the user's password.")
+@click.option("--etcd-password-file", type=FILE, help="File with the user's password.")
 @click.option(
     "--feature-gates",
     type=GATES,
@@ -113,7 +113,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--ready-file",
-    type=EXISTING_FILE,
+    type=FILE,
     help="JSON file with the addresses, written when the server answers.",
 )
 @click.option(
@@ -123,18 +123,18 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--tls-cert-file",
-    type=EXISTING_FILE,
+    type=FILE,
     help="Serve HTTPS and gRPC over TLS with this certificate; read again when it changes.",
 )
-@click.option("--tls-private-key-file", type=EXISTING_FILE, help="Its key.")
+@click.option("--tls-private-key-file", type=FILE, help="Its key.")
 @click.option(
     "--client-ca-file",
-    type=EXISTING_FILE,
+    type=FILE,
     help="Identify callers by client certificates of this authority.",
 )
 @click.option(
     "--token-auth-file",
-    type=EXISTING_FILE,
+    type=FILE,
     help='Identify callers by bearer tokens: CSV of token,user,uid,"group1,group2".',
 )
 @click.option(

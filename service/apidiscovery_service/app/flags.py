@@ -88,7 +88,7 @@ ADDRESS = Parsed("HOST:PORT|off", _address_or_off)
 GATES = Parsed("NAME=BOOL,...", FeatureGates.parse)
 UPSTREAM = Parsed("NAME=URL", _upstream)
 STORE = Parsed("memory|sqlite:PATH|etcd://...", StoreUrl.parse)
-EXISTING_FILE = click.Path(path_type=Path, dir_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:

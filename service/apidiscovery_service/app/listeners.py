@@ -1,7 +1,6 @@
 """What listens: HTTP and gRPC, each with TLS in front where that is wanted."""
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass
 
 from apidiscovery_service.access.limits import Limits
@@ -65,7 +64,7 @@ class HttpListener:
 
     async def stop(self, grace_s: float) -> None:
         """Take no more connections and let requests end for a while."""
-        await _together(self._server.stop(grace_s), _stopped(self._front, grace_s))
+        await asyncio.gather(self._server.stop(grace_s), _stopped(self._front, grace_s))
 
 
 class GrpcListener:
@@ -102,7 +101,7 @@ class GrpcListener:
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls and let those under way end for a while."""
-        await _together(self._server.stop(grace_s), _stopped(self._front, grace_s))
+        await asyncio.gather(self._server.stop(grace_s), _stopped(self._front, grace_s))
         if self._serving is not None:
             await self._serving
 
@@ -110,7 +109,3 @@ class GrpcListener:
 async def _stopped(front: TlsFront | None, grace_s: float) -> None:
     if front is not None:
         await front.stop(grace_s)
-
-
-async def _together(*stops: Coroutine[object, object, None]) -> None:
-    await asyncio.gather(*stops)

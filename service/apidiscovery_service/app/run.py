@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 import structlog
 import uvloop
 
-from apidiscovery_service.app.guard import Guard
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener
+from apidiscovery_service.app.secure_serving import SecureServing
 from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
 from apidiscovery_service.encoding import CurrentEncoding
@@ -68,7 +68,7 @@ def run(settings: Settings) -> None:
         StoreRefused: The store cannot be used at all.
         OSError: An address cannot be listened on, or the ready file cannot be written.
     """
-    _frugally()
+    _tune_allocator()
     try:
         uvloop.run(_serve(settings))
     except BaseExceptionGroup as group:
@@ -79,7 +79,7 @@ def run(settings: Settings) -> None:
         raise _leaves(known)[0] from group
 
 
-def _frugally() -> None:
+def _tune_allocator() -> None:
     """Have documents that are replaced leave no holes behind, where glibc is.
 
     What is large is a mapping of its own, given back when it is freed, and threads share two heaps.
@@ -112,12 +112,12 @@ async def _serve(settings: Settings) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
     # All that the settings name is looked at before anything is made.
     metrics = Metrics()
-    guard = Guard(settings.security, metrics)
+    security = SecureServing(settings.security, metrics)
     specs = [upstream_spec(upstream) for upstream in settings.upstreams]
     services = service_settings(settings)
-    store = await open_store(str(settings.store), settings.etcd)
+    store = await open_store(settings.store, settings.etcd)
     try:
-        await _Process(settings, store, guard, metrics, _Others(specs, services)).serve()
+        await _Process(settings, store, security, metrics, _Others(specs, services)).serve()
     finally:
         await store.close()
 
@@ -133,13 +133,18 @@ class _Process:
     """Everything that runs, once."""
 
     def __init__(
-        self, settings: Settings, store: Store, guard: Guard, metrics: Metrics, others: _Others
+        self,
+        settings: Settings,
+        store: Store,
+        security: SecureServing,
+        metrics: Metrics,
+        others: _Others,
     ) -> None:
         self._settings = settings
         self._ready = False
         self._stopping = asyncio.Event()
         self._metrics = metrics
-        self._guard = guard
+        self._security = security
         self._registry = Registry()
         self._encoding = CurrentEncoding(self._registry)
         declarations = Declarations(self._registry)
@@ -173,7 +178,7 @@ class _Process:
             lambda: "process is shutting down" if self._stopping.is_set() else None,
             ["readyz"],
         )
-        for part in (self._manifests, self._registrations, self._upstreams, self._guard):
+        for part in (self._manifests, self._registrations, self._upstreams, self._security):
             checks.add_warnings(part.warnings)
         return checks
 
@@ -203,7 +208,7 @@ class _Process:
     ) -> None:
         if grpc is not None:
             await grpc.start()
-        reloading = tasks.create_task(self._guard.follow())
+        reloading = tasks.create_task(self._security.follow())
         following: list[asyncio.Task[None]] = [reloading]
         try:
             if not await self._load():
@@ -250,8 +255,8 @@ class _Process:
             await self._manifests.load()
             if self._settings.catalog == "kubernetes":
                 self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
-            await _patiently(self._registrations.load)
-            await _patiently(self._upstreams.load)
+            await _once_available(self._registrations.load)
+            await _once_available(self._upstreams.load)
 
     async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
         """Stop both servers side by side."""
@@ -264,8 +269,8 @@ class _Process:
         if address is None:
             return None
         site = Site(self._checks, self._metrics, self._settings.gates, version=software_version())
-        gateway = Gateway(self._encoding, site, lambda: self._ready, self._guard.access)
-        listener = HttpListener(address, gateway, self._guard.tls)
+        gateway = Gateway(self._encoding, site, lambda: self._ready, self._security.access)
+        listener = HttpListener(address, gateway, self._security.tls)
         # Port 0 has become a number only now.
         site.server_address = str(listener.address)
         return listener
@@ -285,12 +290,12 @@ class _Process:
         registry = RegistryService(
             self._registrations,
             self._metrics,
-            self._guard.call_access,
+            self._security.call_access,
             ready=lambda: self._ready,
             statuses=self._statuses,
         )
-        server = GrpcServer(discovery, self._guard.interceptors(self._metrics), [registry])
-        return GrpcListener(address, server, self._guard.tls)
+        server = GrpcServer(discovery, self._security.interceptors(self._metrics), [registry])
+        return GrpcListener(address, server, self._security.tls)
 
     def _statuses(self) -> list[SourceStatus]:
         broken = [
@@ -300,7 +305,7 @@ class _Process:
         return [*broken, *self._upstreams.states()]
 
 
-async def _patiently(load: Callable[[], Awaitable[None]]) -> None:
+async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
     """Load from the store, and wait for it as long as it takes."""
     told = False
     while True:

@@ -14,12 +14,12 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 )
 
 from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.grpc_api import answers
 from apidiscovery_service.grpc_api.errors import abort, abort_invalid, counted
 from apidiscovery_service.grpc_api.provenance import list_sources, provenance
 from apidiscovery_service.grpc_api.requests import (
-    InvalidRequest,
     NoCommonVersion,
     Selection,
     heartbeat_s,
@@ -147,7 +147,7 @@ class DiscoveryService:
             chosen = await self._choose(context, request)
             try:
                 silence_s = heartbeat_s(request)
-            except InvalidRequest as error:
+            except InvalidFields as error:
                 await abort_invalid(context, error.violations)
             with self._watching() as changed:
                 # grpc can lose the cancellation of a handler that is just writing. The stubs want a
@@ -222,7 +222,7 @@ class DiscoveryService:
         await self._see_that_it_serves(context)
         try:
             return selection(request.accept_versions, request.scope, self._offered)
-        except InvalidRequest as error:
+        except InvalidFields as error:
             await abort_invalid(context, error.violations)
         except NoCommonVersion as error:
             await _abort_no_version(context, error)

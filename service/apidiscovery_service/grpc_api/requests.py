@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_service.errors import FieldViolation
+from apidiscovery_service.errors import FieldViolation, InvalidFields
 
 DEFAULT_HEARTBEAT_S = 30.0
 _MIN_HEARTBEAT_S = 1.0
@@ -24,14 +24,6 @@ _SCOPES = {
     discovery_pb2.SCOPE_GROUPS: (False, True),
     discovery_pb2.SCOPE_ALL: (True, True),
 }
-
-
-class InvalidRequest(Exception):
-    """Fields of a request are not as they must be."""
-
-    def __init__(self, *violations: FieldViolation) -> None:
-        super().__init__("; ".join(f"{v.field}: {v.message}" for v in violations))
-        self.violations = violations
 
 
 class NoCommonVersion(Exception):
@@ -70,16 +62,16 @@ def selection(
         offered: The versions that are served.
 
     Raises:
-        InvalidRequest: The scope is not known, or an accepted version is the unspecified one.
+        InvalidFields: The scope is not known, or an accepted version is the unspecified one.
         NoCommonVersion: None of the accepted versions is served.
     """
     if scope not in _SCOPES:
-        raise InvalidRequest(FieldViolation("scope", f"want one of Scope, got {scope}"))
+        raise InvalidFields(FieldViolation("scope", f"want one of Scope, got {scope}"))
     accepted = accept_versions or (discovery_pb2.DOCUMENT_VERSION_V2,)
     for place, version in enumerate(accepted):
         if version == discovery_pb2.DOCUMENT_VERSION_UNSPECIFIED:
             field = f"accept_versions[{place}]"
-            raise InvalidRequest(FieldViolation(field, "want a version, got the unspecified one"))
+            raise InvalidFields(FieldViolation(field, "want a version, got the unspecified one"))
     core, named = _SCOPES[scope]
     for version in accepted:
         name = _VERSION_NAMES.get(version)
@@ -92,7 +84,7 @@ def heartbeat_s(request: discovery_pb2.WatchDiscoveryRequest) -> float:
     """Return the longest silence of a watch, in seconds.
 
     Raises:
-        InvalidRequest: It is out of range.
+        InvalidFields: It is out of range.
     """
     if not request.HasField("heartbeat_interval"):
         return DEFAULT_HEARTBEAT_S
@@ -100,5 +92,5 @@ def heartbeat_s(request: discovery_pb2.WatchDiscoveryRequest) -> float:
     seconds = interval.seconds + interval.nanos / 1e9
     if not _MIN_HEARTBEAT_S <= seconds <= _MAX_HEARTBEAT_S:
         message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
-        raise InvalidRequest(FieldViolation("heartbeat_interval", message))
+        raise InvalidFields(FieldViolation("heartbeat_interval", message))
     return seconds

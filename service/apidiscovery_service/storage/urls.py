@@ -19,7 +19,7 @@ _GREATEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """A store's URL, read.
+    """A store's URL, url.
 
     Attributes:
         path: The file; of `sqlite` only.
@@ -69,26 +69,25 @@ def default_store_url() -> str:
     return f"sqlite:{_path(str(folder / 'apidiscovery' / 'store.sqlite'))}"
 
 
-async def open_store(url: str, options: EtcdOptions) -> Store:
+async def open_store(url: StoreUrl, options: EtcdOptions) -> Store:
     """Open the store that a URL names.
 
     etcd is not waited for: the first call finds out whether it is there.
 
     Raises:
-        InvalidConfiguration: The URL or the options are wrong, or a package is missing.
+        InvalidConfiguration: The options are wrong, or a package is missing.
         StoreRefused: The file is damaged, newer, or cannot be written; it is left as it was.
         StoreUnavailable: The disk fails.
     """
-    read = StoreUrl.parse(url)
     # A store that is not wanted is not loaded.
-    if read.path is not None:
+    if url.path is not None:
         from apidiscovery_service.storage.sqlite import SqliteStore  # noqa: PLC0415
 
-        return await SqliteStore.open(read.path)
-    if read.kind == "etcd":
+        return await SqliteStore.open(url.path)
+    if url.kind == "etcd":
         from apidiscovery_service.storage.etcd import EtcdStore  # noqa: PLC0415
 
-        return EtcdStore(read.endpoints, read.prefix, options)
+        return EtcdStore(url.endpoints, url.prefix, options)
     from apidiscovery_service.storage.memory import MemoryStore  # noqa: PLC0415
 
     return MemoryStore()

@@ -14,7 +14,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.tls_front import Certificates, FrontMetrics, TokenFile, follow
 
 
-class Guard:
+class SecureServing:
     """What the settings of security make; nothing of it where there are none.
 
     Attributes:
