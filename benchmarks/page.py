@@ -12,6 +12,7 @@ _TITLES = {
     "start": "Start, and memory, from one file",
     "scale": "Growth with the number of CustomResourceDefinitions",
     "upstreams": "Upstreams",
+    "openapi": "OpenAPI documents",
     "grpc": "gRPC",
     "tls": "Warm requests over TLS",
     "warm": "Warm requests",

@@ -19,6 +19,7 @@ from types import FrameType
 import applying
 import changes
 import grpc
+import openapi_cost
 import over_tls
 import rpc
 import scale
@@ -31,7 +32,7 @@ from report import Clock, Row, machine, table
 
 # `make bench` ends within eight minutes or so; what has not begun by then is skipped.
 _LIMIT_S = 450.0
-_SECTIONS = ("change", "apply", "start", "scale", "upstreams", "grpc", "tls", "warm")
+_SECTIONS = ("change", "apply", "start", "scale", "upstreams", "openapi", "grpc", "tls", "warm")
 
 # Of each start.
 _REPEATS = 3
@@ -111,6 +112,9 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "start": [partial(startup.measure, folder, _REPEATS, clock)],
             "scale": [partial(scale.measure, folder, options.sizes, _REPEATS, clock)],
             "upstreams": [partial(upstream_rounds.measure, folder, clock)],
+            "openapi": [
+                partial(openapi_cost.measure, folder, options.rounds, options.seconds, clock)
+            ],
             "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
             "tls": [partial(over_tls.measure, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],

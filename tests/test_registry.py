@@ -213,6 +213,17 @@ class RegistryMachine(RuleBasedStateMachine):
         self.latest |= {c.source: c for c in batch}
         assert self.registry.publish(*batch) is self.registry.snapshot
 
+    @rule(ahead=contributions())
+    def rehearse(self, ahead: Contribution) -> None:
+        before = self.registry.snapshot
+        self.registry.rehearse(ahead)
+        assert self.registry.snapshot is before
+
+    @rule(ahead=contributions(), more=st.lists(contributions(), max_size=1))
+    def rehearse_and_publish(self, ahead: Contribution, more: list[Contribution]) -> None:
+        self.rehearse(ahead)
+        self.publish([ahead, *more])
+
     @rule(sources=st.lists(st.sampled_from([*SOURCES, "unknown"]), max_size=2))
     def withdraw(self, sources: list[str]) -> None:
         for source in sources:
@@ -496,3 +507,29 @@ def test_a_listener_hears_of_each_new_snapshot_until_it_ends_its_subscription() 
     end()
     registry.publish(contribution("a", "g/v1"))
     assert heard == [first, second]
+
+
+def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
+    registry = Registry()
+    heard: list[frozenset[str]] = []
+    registry.on_touched(heard.append)
+    registry.publish(contribution("a", "g/v1"))
+    registry.publish(contribution("b", "g/v1"))
+    before = registry.snapshot
+    assert registry.withdraw("a") is before
+    registry.withdraw("nobody")
+    assert heard == [frozenset(["g"])] * 3
+    assert registry.winners("g") == {"v1": "b"}
+
+
+def test_what_was_rehearsed_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry()
+    registry.publish(contribution("a", "g/v1"), contribution("b", "h/v1"))
+    registry.rehearse(contribution("b", "h/v2"))
+
+    def made_again(*_: object) -> None:
+        pytest.fail("made again")
+
+    monkeypatch.setattr(PublishedGroup, "__post_init__", made_again)
+    monkeypatch.setattr(Snapshot, "changed", made_again)
+    assert versions(registry.publish(contribution("b", "h/v2")), "h") == ["v2"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from apidiscovery_service.errors import InvalidConfiguration
 
 AGGREGATED_DISCOVERY = "AggregatedDiscoveryEndpoint"
+OPENAPI_V3 = "OpenAPIV3"
 REMOVE_BETA_TYPE = "AggregatedDiscoveryRemoveBetaType"
 RESPONSE_COMPRESSION = "APIResponseCompression"
 STORAGE_VERSION_HASH = "StorageVersionHash"
@@ -17,6 +18,7 @@ _DEFAULTS = {
     AGGREGATED_DISCOVERY: True,
     # kube-apiserver has it on since 1.33; here clients up to 1.29 keep working.
     REMOVE_BETA_TYPE: False,
+    OPENAPI_V3: True,
     RESPONSE_COMPRESSION: True,
     STORAGE_VERSION_HASH: True,
 }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from time import monotonic
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -285,6 +285,17 @@ class Metrics:
         self.grpc_watchers = Gauge(
             "apidiscovery_grpc_watchers", "WatchDiscovery streams open", registry=self._registry
         )
+        self.crd_openapi = Histogram(
+            "crd_openapi_v3_aggregation_duration_seconds",
+            "Making the OpenAPI v3 document of one group-version of custom resources",
+            registry=self._registry,
+        )
+        self._openapi = Histogram(
+            "apidiscovery_openapi_seconds",
+            "Making OpenAPI documents, their other forms and codings, and the index",
+            ["what"],
+            registry=self._registry,
+        )
         self._healthcheck = Gauge(
             "kubernetes_healthcheck",
             "Result of the last run of a health check, 1 for success",
@@ -308,6 +319,10 @@ class Metrics:
         if stats is None:
             stats = self._requests.stats[labels] = RequestStats()
         return stats
+
+    def observe_openapi(self, what: str, seconds: float) -> None:
+        """Count something that was made of OpenAPI documents."""
+        self._openapi.labels(what).observe(seconds)
 
     def observe_check(self, name: str, endpoint: str, passed: bool) -> None:  # noqa: FBT001
         """Count one run of a health check."""

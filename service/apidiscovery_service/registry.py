@@ -8,7 +8,8 @@ result depends on which contributions there are, never on the order in which the
 Only `_publish` assigns the snapshot.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.model import CORE_GROUP, Contribution, Group, Offer
@@ -25,6 +26,16 @@ _LISTED_FIRST = "apiregistration.k8s.io"
 _Candidates = dict[str, tuple[Contribution, dict[str, Offer]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Rehearsal:
+    """What a publication will come to if it is made on a certain snapshot."""
+
+    base: Snapshot
+    fresh: list[PublishedGroup]
+    gone: list[PublishedGroup]
+    snapshot: Snapshot
+
+
 class Registry:
     """Merges contributions; `snapshot` is the present result.
 
@@ -37,7 +48,9 @@ class Registry:
         self._offered: dict[str, _Candidates] = {}
         self._published: dict[str, PublishedGroup] = {}
         self._snapshot = Snapshot()
+        self._rehearsal: _Rehearsal | None = None
         self._listeners: list[Listener] = []
+        self._touch_listeners: list[Callable[[frozenset[str]], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -68,6 +81,13 @@ class Registry:
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def on_touched(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Call `listener` after each update with the groups of which something was contributed.
+
+        They may look as before, and have another source.
+        """
+        self._touch_listeners.append(listener)
 
     def publish(self, *contributions: Contribution) -> Snapshot:
         """Take contributions in place of earlier ones of the same sources, all at once.
@@ -102,6 +122,28 @@ class Registry:
                 candidates[contribution.source] = (contribution, versions)
         return self._publish(touched)
 
+    def rehearse(self, contribution: Contribution) -> None:
+        """Work ahead for a contribution that is likely to be published next.
+
+        What is served stays as it is. The hash of a large document takes longer than all the rest:
+        it is made while the disk is waited for.
+
+        Raises:
+            InvalidContribution: As `publish`.
+        """
+        fresh: list[PublishedGroup] = []
+        gone: list[PublishedGroup] = []
+        for name, versions in _by_group(contribution).items():
+            others = self._offered.get(name, {})
+            before = self._published.get(name)
+            candidates = {**others, contribution.source: (contribution, versions)}
+            after = _merge(name, candidates, [before] if before else [])
+            if after is not before:
+                fresh.append(after)
+                gone += [before] if before else []
+        snapshot = self._snapshot.changed(fresh, gone)
+        self._rehearsal = _Rehearsal(self._snapshot, fresh, gone, snapshot)
+
     def _forget(
         self, source: str, successor: Contribution | None, groups: dict[str, dict[str, Offer]]
     ) -> set[str]:
@@ -126,12 +168,13 @@ class Registry:
                 del self._offered[group]
         return touched
 
-    def _publish(self, touched: Iterable[str]) -> Snapshot:
+    def _publish(self, touched: set[str]) -> Snapshot:
+        rehearsal = self._rehearsal
         fresh: list[PublishedGroup] = []
         gone: list[PublishedGroup] = []
         for name in touched:
             before = self._published.get(name)
-            after = _merge(name, self._offered[name], before) if name in self._offered else None
+            after = self._merged(name, before, rehearsal)
             if after is before:
                 continue
             if before is not None:
@@ -140,10 +183,30 @@ class Registry:
                 fresh.append(after)
                 self._published[name] = after
         if fresh or gone:
-            self._snapshot = self._snapshot.changed(fresh, gone)
+            self._snapshot = self._changed(fresh, gone)
+            self._rehearsal = None
             for listener in tuple(self._listeners):
                 listener(self._snapshot)
+        if touched:
+            for touch_listener in self._touch_listeners:
+                touch_listener(frozenset(touched))
         return self._snapshot
+
+    def _changed(self, fresh: list[PublishedGroup], gone: list[PublishedGroup]) -> Snapshot:
+        known = self._rehearsal
+        if known and (known.base, known.fresh, known.gone) == (self._snapshot, fresh, gone):
+            return known.snapshot
+        return self._snapshot.changed(fresh, gone)
+
+    def _merged(
+        self, name: str, before: PublishedGroup | None, rehearsal: _Rehearsal | None
+    ) -> PublishedGroup | None:
+        """Return a group as it is now, by identity if it is known; None when there is none."""
+        if name not in self._offered:
+            return None
+        known = [before] if before else []
+        known += [group for group in (rehearsal.fresh if rehearsal else ()) if group.name == name]
+        return _merge(name, self._offered[name], known)
 
 
 def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
@@ -156,14 +219,15 @@ def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
     return groups
 
 
-def _merge(name: str, candidates: _Candidates, before: PublishedGroup | None) -> PublishedGroup:
-    """Return the group that the candidates make; `before` itself if it is the same."""
+def _merge(name: str, candidates: _Candidates, known: Sequence[PublishedGroup]) -> PublishedGroup:
+    """Return the group that the candidates make; one of those known if it is the same."""
     offers = sorted((offer for _, offer in _winners(candidates).values()), key=_version_key)
     group = Group(name, tuple(offer.version for offer in offers))
     key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
     list_key = _list_key(name, offers)
-    if before and (before.group, before.key, before.list_key) == (group, key, list_key):
-        return before
+    for one in known:
+        if (one.group, one.key, one.list_key) == (group, key, list_key):
+            return one
     return PublishedGroup(group, key, list_key)
 
 

@@ -13,7 +13,13 @@ from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import Admission, Unauthenticated
-from apidiscovery_service.storage import Entry, StoreRefused, StoreUnavailable
+from apidiscovery_service.storage import (
+    Entry,
+    Guard,
+    Lease,
+    StoreRefused,
+    StoreUnavailable,
+)
 from apidiscovery_service.storage.memory import MemoryStore
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -397,6 +403,18 @@ class UnreachableStore(MemoryStore):
 
     async def get(self, key: str) -> Entry | None:
         raise StoreUnavailable(f"{key} cannot be asked for")
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        lease: Lease | None = None,
+        guard: Guard | None = None,
+    ) -> Entry:
+        del value, expected, lease, guard
+        raise StoreUnavailable(f"{key} cannot be written")
 
 
 async def test_without_its_store_nothing_is_acknowledged() -> None:

@@ -296,8 +296,9 @@ async def test_expectations_of_an_apply() -> None:
         revision = first.registered.revision
         with pytest.raises(RevisionMismatch):
             await apply(replica, changed, expected=(Reference(Kind.CRD, name, revision + 1),))
+        other = str(revision + 1)
         with pytest.raises(RevisionMismatch):
-            await apply(replica, api_service(), with_metadata(changed, resourceVersion="1"))
+            await apply(replica, api_service(), with_metadata(changed, resourceVersion=other))
         assert len(await stored(replica)) == 1
         current = with_metadata(changed, resourceVersion=str(revision))
         (second,) = await apply(replica, current)

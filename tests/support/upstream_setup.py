@@ -1,6 +1,7 @@
 """Upstreams in the event loop of a test: spec, store, claims, registry."""
 
 import asyncio
+import hashlib
 import io
 import json
 import ssl
@@ -28,12 +29,20 @@ from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
 from apidiscovery_service.storage import Store
 from apidiscovery_service.storage.claims import Claims
-from misbehaving_server import Reply
+from misbehaving_server import NOT_FOUND, MisbehavingServer, Reply, Seen, aggregated
+from misbehaving_server import document as json_document
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "legacy-clusters"
 
-QUICK = Timing(poll_s=0.05, first_retry_s=0.02, last_retry_s=0.05)
-TIGHT = Limits(exchange_s=0.4)
+QUICK = Timing(
+    poll_s=0.05,
+    first_retry_s=0.02,
+    last_retry_s=0.05,
+    openapi_s=0.05,
+    openapi_last_retry_s=0.1,
+    openapi_after_s=0.01,
+)
+TIGHT = Limits(exchange_s=0.4, openapi_s=0.4)
 
 
 class PlainEndpoint:
@@ -67,7 +76,12 @@ class PlainEndpoint:
 
 def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
     """Return the spec of a server that is polled all the time."""
-    defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT, "core_paths": ()}
+    defaults: dict[str, object] = {
+        "timing": QUICK,
+        "limits": TIGHT,
+        "core_paths": (),
+        "openapi": False,
+    }
     return UpstreamSpec(name, PlainEndpoint(url), **{**defaults, **fields})  # type: ignore[arg-type] # fields are UpstreamSpec's
 
 
@@ -112,6 +126,16 @@ class Running:
     def version(self, group: str, version: str = "v1") -> Version | None:
         found = self.group(group)
         return next((v for v in found.versions if v.version == version), None) if found else None
+
+    def hash(self, group: str, version: str = "v1", source: str = "upstream:east") -> str:
+        recipe = self.upstreams.documents.recipe(source, group, version)
+        return recipe.hash if recipe else ""
+
+    async def document(
+        self, group: str, version: str = "v1", source: str = "upstream:east"
+    ) -> bytes:
+        recipe = self.upstreams.documents.recipe(source, group, version)
+        return await recipe.make() if recipe else b""
 
     def freshness(self, group: str, version: str = "v1") -> str:
         found = self.version(group, version)
@@ -194,7 +218,7 @@ async def running(
 
 def service_settings(url: str, **fields: object) -> ServiceSettings:
     """Return settings with which the service of `api_service` is at a URL."""
-    defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT}
+    defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT, "openapi": False}
     return ServiceSettings({"default/remote": url}, **{**defaults, **fields})  # type: ignore[arg-type] # fields are ServiceSettings'
 
 
@@ -261,6 +285,85 @@ def group_list(*group_versions: str) -> dict[str, object]:
         for group, versions in groups.items()
     ]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+
+
+def openapi_document(title: str) -> bytes:
+    """Return an OpenAPI v3 document; laid out, as it is to stay."""
+    schemas = {"Widget": {"type": "object"}, "List": {"$ref": "#/components/schemas/Widget"}}
+    content = {
+        "openapi": "3.0.0",
+        "info": {"title": title, "version": "v1"},
+        "paths": {f"/{title}/": {"get": {"x-note": {"$ref": "nowhere"}}}},
+        "components": {"schemas": schemas},
+    }
+    return json.dumps(content, indent=1).encode()
+
+
+def sha512(document: bytes) -> str:
+    return hashlib.sha512(document).hexdigest().upper()
+
+
+class Publisher:
+    """What an API server answers that publishes OpenAPI documents.
+
+    Attributes:
+        documents: By key; may be changed at any time.
+        hashes: In place of SHA-512, by key.
+        urls: In place of the right ones, by key.
+        replies: In place of anything else, by path with the query, or without.
+        etag: Of the index; empty for none.
+    """
+
+    def __init__(self, *keys: str) -> None:
+        self.documents = {key: openapi_document(key) for key in keys}
+        self.hashes: dict[str, str] = {}
+        self.urls: dict[str, str] = {}
+        self.replies: dict[str, Reply] = {}
+        self.etag = ""
+        self.discovery = aggregated(
+            *(item(key.split("/")[1], key.split("/")[2]) for key in keys if key.startswith("apis/"))
+        )
+
+    def url(self, key: str) -> str:
+        named = self.hashes.get(key, sha512(self.documents[key]))
+        return self.urls.get(
+            key, f"/openapi/v3/{key}?hash={named}" if named else f"/openapi/v3/{key}"
+        )
+
+    def __call__(self, seen: Seen) -> Reply:
+        path = seen.path.partition("?")[0]
+        for name in (seen.path, path):
+            if name in self.replies:
+                return self.replies[name]
+        if path == "/apis":
+            return self.discovery
+        if path == "/openapi/v3":
+            return self._index(seen)
+        document = self.documents.get(path.removeprefix("/openapi/v3/"))
+        return Reply(document) if document else NOT_FOUND
+
+    def _index(self, seen: Seen) -> Reply:
+        paths = {key: {"serverRelativeURL": self.url(key)} for key in self.documents}
+        if self.etag and seen.headers.get("if-none-match") == self.etag:
+            return Reply(b"", "", 304, {"ETag": self.etag})
+        return json_document({"paths": paths}, self.etag)
+
+
+def publishing(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
+    """Return the spec of a server that is asked for OpenAPI documents, too."""
+    return spec_of(url, name, **{"openapi": True, **fields})
+
+
+def fetched(server: MisbehavingServer) -> list[str]:
+    """Return the keys of the documents that were asked for, in order."""
+    paths = (path.partition("?")[0] for path in server.paths)
+    return [p.removeprefix("/openapi/v3/") for p in paths if p.startswith("/openapi/v3/")]
+
+
+async def polled(server: MisbehavingServer, path: str = "/openapi/v3", times: int = 3) -> None:
+    """Wait for some more polls."""
+    wanted = server.paths.count(path) + times
+    await until(lambda: server.paths.count(path) >= wanted, "polls")
 
 
 @cache

@@ -44,9 +44,17 @@ _OWN = {
         "apidiscovery_client.cli._apply:apply",
         "Register what manifests define.",
     ),
+    "explain": _Command(
+        "apidiscovery_client.cli._explain:explain",
+        "Tell what a type of resources or one of its fields is.",
+    ),
     "get": _Command(
         "apidiscovery_client.cli._get:get",
         "Show registrations, or the sources of what is served.",
+    ),
+    "openapi": _Command(
+        "apidiscovery_client.cli._openapi:openapi",
+        "Print, merge, check and convert OpenAPI documents.",
     ),
     "protos": _Command(
         "apidiscovery_client.cli._protos:protos",

@@ -22,16 +22,21 @@ from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.feature_gates import OPENAPI_V3
 from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
+from apidiscovery_service.grpc_api.openapi import OpenAPIService
 from apidiscovery_service.grpc_api.registry_service import RegistryService
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, Site
+from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations
+from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests import Manifests
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.upstreams.follower import Upstreams
@@ -161,8 +166,20 @@ class _Process:
             specs=others.specs,
             services=others.services,
         )
+        self._documents = self._make_documents(declarations)
         self._checks = self._make_checks()
         self._registry.subscribe(_Observer(self._metrics, self._registry.snapshot))
+
+    def _make_documents(self, declarations: Declarations) -> Documents:
+        recipes = DocumentRecipes(
+            self._registry,
+            declarations,
+            self._upstreams.documents,
+            self._metrics.crd_openapi.observe,
+        )
+        documents = Documents(recipes, self._metrics.observe_openapi)
+        recipes.on_change(documents.changed)
+        return documents
 
     def _make_checks(self) -> Checks:
         checks = Checks(self._metrics.observe_check)
@@ -178,7 +195,14 @@ class _Process:
             lambda: "process is shutting down" if self._stopping.is_set() else None,
             ["readyz"],
         )
-        for part in (self._manifests, self._registrations, self._upstreams, self._security):
+        parts = (
+            self._manifests,
+            self._registrations,
+            self._upstreams,
+            self._documents,
+            self._security,
+        )
+        for part in parts:
             checks.add_warnings(part.warnings)
         return checks
 
@@ -268,7 +292,13 @@ class _Process:
         address = self._settings.http
         if address is None:
             return None
-        site = Site(self._checks, self._metrics, self._settings.gates, version=software_version())
+        site = Site(
+            self._checks,
+            self._metrics,
+            self._settings.gates,
+            version=software_version(),
+            openapi=OpenAPIAnswers(self._documents),
+        )
         gateway = Gateway(self._encoding, site, lambda: self._ready, self._security.access)
         listener = HttpListener(address, gateway, self._security.tls)
         # Port 0 has become a number only now.
@@ -294,7 +324,14 @@ class _Process:
             ready=lambda: self._ready,
             statuses=self._statuses,
         )
-        server = GrpcServer(discovery, self._security.interceptors(self._metrics), [registry])
+        openapi = OpenAPIService(
+            self._documents,
+            self._metrics,
+            enabled=self._settings.gates[OPENAPI_V3],
+            ready=lambda: self._ready,
+        )
+        interceptors = self._security.interceptors(self._metrics)
+        server = GrpcServer(discovery, interceptors, [registry, openapi])
         return GrpcListener(address, server, self._security.tls)
 
     def _statuses(self) -> list[SourceStatus]:

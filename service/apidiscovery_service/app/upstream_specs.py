@@ -32,7 +32,10 @@ _SPEC_KEYS = (
     "core-paths",
     "deny",
     "max-body-bytes",
+    "max-openapi-bytes",
     "named-paths",
+    "openapi",
+    "openapi-interval",
     "poll-interval",
     "timeout",
 )
@@ -69,8 +72,13 @@ def _spec(settings: UpstreamSettings) -> UpstreamSpec:
         limits=Limits(
             exchange_s=_duration_s(fields, "timeout", Limits().exchange_s),
             body_bytes=_count(fields, "max-body-bytes", Limits().body_bytes),
+            openapi_bytes=_count(fields, "max-openapi-bytes", Limits().openapi_bytes),
         ),
-        timing=Timing(poll_s=_duration_s(fields, "poll-interval", Timing().poll_s)),
+        timing=Timing(
+            poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),
+            openapi_s=_duration_s(fields, "openapi-interval", Timing().openapi_s),
+        ),
+        openapi=fields.flag("openapi") if "openapi" in fields else True,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, registry_pb2
+from apidiscovery.service.v1 import discovery_pb2, openapi_pb2, registry_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
@@ -38,6 +38,7 @@ from apidiscovery_service.access.peers import FRONT_HOST
 from apidiscovery_service.metrics import Metrics
 
 _DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
+_OPENAPI = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
 _REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
@@ -45,6 +46,7 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 _NEEDED = {
     f"/{_HEALTH}": Role.NONE,
     f"/{_DISCOVERY}": Role.READER,
+    f"/{_OPENAPI}": Role.READER,
     f"/{reflection.SERVICE_NAME}": Role.READER,
     f"/{_REGISTRY}": Role.PUBLISHER,
     f"/{_REGISTRY}/List": Role.READER,

@@ -60,7 +60,8 @@ MAX_GROUPS = 20_000
 MAX_VERSIONS = 20_000
 MAX_RESOURCES = 50_000
 
-_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
+# What is quoted is no name of a field.
+_CAPITAL = re.compile(r'"[^"]*"|(?<=[a-z])[A-Z]')
 
 
 def kind_name(kind: Kind) -> str:
@@ -75,8 +76,17 @@ def publication_of(request: registry_pb2.PublishRequest) -> Publication:
         InvalidFields: It is not of the right form.
         LimitExceeded: It has too many parts.
     """
-    if request.groups.ByteSize() > MAX_VALUE_BYTES:
-        message = f"too large to be kept: {request.groups.ByteSize()} bytes"
+    documents = {
+        place: dict(placed.openapi_v3)
+        for place, placed in enumerate(request.groups.groups)
+        if placed.openapi_v3
+    }
+    # Of these only what is left once they are compressed has to fit.
+    size = request.groups.ByteSize() - sum(
+        len(document) for of_group in documents.values() for document in of_group.values()
+    )
+    if size > MAX_VALUE_BYTES:
+        message = f"too large to be kept: {size} bytes"
         raise InvalidFields(FieldViolation("groups", f"{message}, at most {MAX_VALUE_BYTES}"))
     _check_groups(request.groups.groups)
     return Publication(
@@ -85,6 +95,7 @@ def publication_of(request: registry_pb2.PublishRequest) -> Publication:
         request.owner,
         lease_of(request),
         request.expected_revision if request.HasField("expected_revision") else None,
+        documents,
     )
 
 
@@ -95,6 +106,9 @@ def _check_groups(groups: Sequence[registry_pb2.PublishedGroup]) -> None:
     priorities = sum(len(placed.version_priorities) for placed in groups)
     if priorities > MAX_VERSIONS:
         raise _too_many("groups.groups[].version_priorities", MAX_VERSIONS, priorities)
+    documents = sum(len(placed.openapi_v3) for placed in groups)
+    if documents > MAX_VERSIONS:
+        raise _too_many("groups.groups[].openapi_v3", MAX_VERSIONS, documents)
     resources = sum(
         1 + len(resource.subresources) for version in versions for resource in version.resources
     )
@@ -161,9 +175,15 @@ def _proto_name(field: str) -> str:
 
     >>> _proto_name("groups[0].versionPriorities[1]")
     'groups.groups[0].version_priorities[1]'
+    >>> _proto_name('groups[0].openapiV3["v1Beta"]')
+    'groups.groups[0].openapi_v3["v1Beta"]'
     """
-    field = _CAPITAL.sub(lambda capital: f"_{capital[1].lower()}", field)
+    field = _CAPITAL.sub(_in_small_letters, field)
     return f"groups.{field}" if field.startswith("groups[") else field
+
+
+def _in_small_letters(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith('"') else f"_{match[0].lower()}"
 
 
 def application_of(request: registry_pb2.ApplyRequest) -> Application:
@@ -249,6 +269,7 @@ def query_of(request: registry_pb2.RegistryServiceListRequest) -> Query:
         request.owner,
         request.page_size,
         _place_of(request.page_token) if request.page_token else None,
+        request.with_openapi,
     )
 
 
@@ -285,8 +306,14 @@ def applied_message(written: Written) -> registry_pb2.AppliedDocument:
     )
 
 
-def registration_message(registered: Registered) -> registry_pb2.Registration:
-    """Write a registration."""
+def registration_message(
+    registered: Registered, *, with_documents: bool = False
+) -> registry_pb2.Registration:
+    """Write a registration.
+
+    Raises:
+        InvalidRecord: A document that it carries cannot be read.
+    """
     record = registered.record
     stale = registered.stale_since is not None
     message = registry_pb2.Registration(
@@ -301,7 +328,8 @@ def registration_message(registered: Registered) -> registry_pb2.Registration:
         created=_timestamp(record.created),
     )
     if registered.kind is Kind.GROUPS:
-        message.groups.groups.extend(_group_messages(published.from_json(record.content)))
+        groups = published.from_json(record.content)
+        message.groups.groups.extend(_group_messages(groups, with_documents=with_documents))
     else:
         message.manifest = _manifest(registered)
     return message
@@ -315,11 +343,17 @@ def _timestamp(text: str | None) -> Timestamp | None:
     return moment
 
 
-def _group_messages(groups: Sequence[PlacedGroup]) -> Iterator[registry_pb2.PublishedGroup]:
+def _group_messages(
+    groups: Sequence[PlacedGroup], *, with_documents: bool
+) -> Iterator[registry_pb2.PublishedGroup]:
     for placed in groups:
         message = registry_pb2.PublishedGroup(
-            group_priority_minimum=placed.priority, version_priorities=placed.version_priorities
+            group_priority_minimum=placed.priority,
+            version_priorities=placed.version_priorities,
+            openapi_v3_hashes={version: one.hash for version, one in placed.documents.items()},
         )
+        if with_documents:
+            message.openapi_v3.update((v, one.json()) for v, one in placed.documents.items())
         # What an applied list has in `metadata` besides the name is not kept.
         yield ParseDict({"group": placed.group}, message, ignore_unknown_fields=True)
 

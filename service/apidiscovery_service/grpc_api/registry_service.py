@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 import grpc
@@ -32,7 +33,7 @@ from apidiscovery_service.sources.registrations.refusals import (
     NoSuchOwner,
     RevisionMismatch,
 )
-from apidiscovery_service.sources.registrations.requests import Outcome, Requester
+from apidiscovery_service.sources.registrations.requests import Outcome, Registered, Requester
 from apidiscovery_service.storage import StoreRefused, StoreUnavailable
 
 SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
@@ -171,17 +172,16 @@ class RegistryService:
             self._access.admit(context)
             page = await self._registrations.list(messages.query_of(request))
             statuses = {status.name: status for status in self._statuses()}
-            return registry_pb2.RegistryServiceListResponse(
-                registrations=[
-                    messages.registration_message(
-                        with_availability(one, statuses.get(f"apiservice:{one.name}"))
-                        if one.kind is Kind.API_SERVICE
-                        else one
-                    )
-                    for one in page.registered
-                ],
-                next_page_token=messages.page_token(page.next_after),
-            )
+            registered = [
+                with_availability(one, statuses.get(f"apiservice:{one.name}"))
+                if one.kind is Kind.API_SERVICE
+                else one
+                for one in page.registered
+            ]
+            listed = partial(_listed, registered, messages.page_token(page.next_after))
+            if request.with_openapi:  # which takes its time
+                return await asyncio.to_thread(listed, with_documents=True)
+            return listed(with_documents=False)
 
     async def apply(
         self, request: registry_pb2.ApplyRequest, context: _Context
@@ -233,6 +233,17 @@ class RegistryService:
                 yield
             except DiscoveryError as error:
                 await _refuse(context, error)
+
+
+def _listed(
+    registered: Iterable[Registered], next_page_token: str, *, with_documents: bool
+) -> registry_pb2.RegistryServiceListResponse:
+    return registry_pb2.RegistryServiceListResponse(
+        registrations=[
+            messages.registration_message(one, with_documents=with_documents) for one in registered
+        ],
+        next_page_token=next_page_token,
+    )
 
 
 def _unary(

@@ -7,7 +7,7 @@ date) is therefore one look-up: it allocates no document, negotiates nothing and
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -18,14 +18,15 @@ from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.access.peers import FRONT_HOST
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.http_gateway.admission import Doorkeeper, Refused
+from apidiscovery_service.http_gateway.kept import Kept, Message, Ready
 from apidiscovery_service.http_gateway.messages import Request, Response
 from apidiscovery_service.http_gateway.respond import Site, refusal, respond
+from apidiscovery_service.http_gateway.static_content import FIELDS
 from apidiscovery_service.media_type import JSON, Representation
-from apidiscovery_service.metrics import RequestLabels, RequestStats
+from apidiscovery_service.metrics import RequestLabels
 
 # The names and types of the ASGI specification; its scopes and messages are untyped mappings.
 Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -34,10 +35,13 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 # All header names and values of a request; Go's default is 1 MiB, no discovery client needs 8 KiB.
 MAX_HEADER_BYTES = 64 * 1024
 
-# Kept answers share their bodies, so this bounds some hundred bytes each; real clients of one
-# server differ in a handful of ways.
-_MAX_KEPT = 1024
 _MAX_KEY_BYTES = 4096
+
+_OPENAPI = "/openapi/"
+# Enough for the index and some documents that everybody asks for; the rest is kept where documents
+# are. `Expires` is right to the minute.
+_OPENAPI_KEPT_BYTES = 8 * 1024 * 1024
+_OPENAPI_KEPT_S = 60.0
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
@@ -46,16 +50,9 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 _log = structlog.get_logger(__name__)
 
-_Key: TypeAlias = tuple[str, str, bytes, bytes | None, bytes, bytes, bytes | None, bool, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """An answer as the two messages that send it, and where it is counted."""
-
-    start: Message
-    body: Message
-    stats: RequestStats
+_Key: TypeAlias = tuple[
+    str, str, bytes, bytes | None, bytes, bytes, bytes | None, bytes, bool, bool
+]
 
 
 class Gateway:
@@ -79,8 +76,8 @@ class Gateway:
         self._encoding = encoding
         self._site = site
         self._ready = ready
-        self._kept: dict[_Key, _Ready] = {}
-        self._kept_for: EncodedSnapshot = encoding.current
+        self._kept: Kept[_Key] = Kept()
+        self._kept_openapi: Kept[_Key] = Kept(_OPENAPI_KEPT_BYTES, _OPENAPI_KEPT_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI connection."""
@@ -90,21 +87,25 @@ class Gateway:
         started = perf_counter()
         key = _key(scope)
         current = self._encoding.current
-        if current is not self._kept_for:
-            self._kept, self._kept_for = {}, current
+        kept = self._kept
+        state: object = current
+        if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
+            kept, state = self._kept_openapi, self._site.openapi.generation
         # Kept answers are everybody's: whether this caller gets one is decided first.
         role, answer = Role.ADMIN, None
         if self._doorkeeper is not None:
             role, answer = self._admit(self._doorkeeper, scope, key)
         if answer is None:
-            answer = self._kept.get(key)
+            answer = kept.get(key, state)
         if answer is None:
-            answer = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
+            answer, lasting = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
+            if lasting:
+                kept.keep(key, state, answer)
         await send(answer.start)
         await send(answer.body)
         answer.stats.observe(perf_counter() - started)
 
-    def _admit(self, doorkeeper: Doorkeeper, scope: Scope, key: _Key) -> tuple[Role, _Ready | None]:
+    def _admit(self, doorkeeper: Doorkeeper, scope: Scope, key: _Key) -> tuple[Role, Ready | None]:
         """Return the role in which the caller gets an answer, and the refusal if it gets none."""
         method, path, query, *_ = key
         try:
@@ -117,7 +118,8 @@ class Gateway:
 
     async def _answer(
         self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
-    ) -> _Ready:
+    ) -> tuple[Ready, bool]:
+        """Return the answer, and whether it may be kept."""
         request = replace(_request(key), trusted=trusted)
         response = self._refusal(scope, too_large=key[-1])
         if response is None:
@@ -130,16 +132,8 @@ class Gateway:
             _log.warning(
                 "bad request", method=request.method, path=request.path, status=response.status
             )
-        answer = self._prepare(request.method, response)
-        if (
-            response.lasting
-            and current is self._kept_for
-            and sum(len(part) for part in key[:-2] if part) <= _MAX_KEY_BYTES
-        ):
-            if len(self._kept) >= _MAX_KEPT:
-                self._kept.clear()  # somebody makes up requests; the usual ones are soon back
-            self._kept[key] = answer
-        return answer
+        size = sum(len(part) for part in key[:-2] if part)
+        return self._prepare(request.method, response), response.lasting and size <= _MAX_KEY_BYTES
 
     @staticmethod
     def _refusal(scope: Scope, *, too_large: bool) -> Response | None:
@@ -150,7 +144,7 @@ class Gateway:
             return _status(400, "BadRequest", "the path has a malformed percent-encoding")
         return None
 
-    def _prepare(self, method: str, response: Response) -> _Ready:
+    def _prepare(self, method: str, response: Response) -> Ready:
         headers: Headers = list(response.headers)
         if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
             headers.append((b"content-length", str(len(response.body)).encode()))
@@ -163,7 +157,7 @@ class Gateway:
             response.aggregated,
         )
         body = b"" if method == "HEAD" else response.body
-        return _Ready(
+        return Ready(
             {"type": "http.response.start", "status": response.status, "headers": headers},
             {"type": "http.response.body", "body": body},
             self._site.metrics.request_stats(labels),
@@ -173,7 +167,7 @@ class Gateway:
 def _key(scope: Scope) -> _Key:
     """Return everything of a request that its answer depends on."""
     accept = content_type = None
-    encoding = none_match = agent = b""
+    encoding = none_match = agent = further = b""
     size = 0
     headers: Headers = scope["headers"]
     for name, value in headers:
@@ -188,6 +182,8 @@ def _key(scope: Scope) -> _Key:
             agent = value
         elif name == b"content-type":
             content_type = value if content_type is None else content_type
+        elif name in FIELDS:
+            further += name + b": " + value + b"\n"
     path: str = scope["path"]
     prefix: str = scope.get("root_path", "")
     return (
@@ -198,6 +194,7 @@ def _key(scope: Scope) -> _Key:
         encoding,
         none_match,
         content_type,
+        further,
         agent.startswith(_HUMAN_AGENTS),
         size > MAX_HEADER_BYTES,
     )
@@ -217,7 +214,7 @@ def _authorization(headers: Headers) -> bytes | None:
 
 
 def _request(key: _Key) -> Request:
-    method, path, query, accept, encoding, none_match, content_type, human, _ = key
+    method, path, query, accept, encoding, none_match, content_type, further, human, _ = key
     # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
     return Request(
         method,
@@ -228,6 +225,7 @@ def _request(key: _Key) -> Request:
         none_match.decode("latin-1"),
         (content_type or b"").decode("latin-1"),
         human,
+        fields=dict(line.split(": ", 1) for line in further.decode("latin-1").split("\n")[:-1]),
     )
 
 

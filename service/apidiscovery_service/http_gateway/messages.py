@@ -1,6 +1,7 @@
 """A request and a response, apart from ASGI."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
@@ -22,6 +23,8 @@ class Request:
         if_none_match: All If-None-Match lines, joined by commas.
         content_type: The first Content-Type line.
         human: Whether the client is one that people look at: curl, Wget or a browser.
+        fields: Further conditions and ranges, for content that is served like a file: the values
+            by name in lower case.
         trusted: Whether the caller may see what is wrong inside.
     """
 
@@ -34,6 +37,7 @@ class Request:
     content_type: str = ""
     human: bool = False
     trusted: bool = True
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def parameters(self) -> dict[str, list[str]]:
         """Return the parameters of the query by name.

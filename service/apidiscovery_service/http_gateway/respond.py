@@ -14,8 +14,9 @@ from apidiscovery_service.encoding import (
     plain,
 )
 from apidiscovery_service.encoding.plain import PlainDocument
-from apidiscovery_service.errors import NotAcceptable
+from apidiscovery_service.errors import DiscoveryError, NotAcceptable
 from apidiscovery_service.feature_gates import (
+    OPENAPI_V3,
     RESPONSE_COMPRESSION,
     STORAGE_VERSION_HASH,
     FeatureGates,
@@ -25,12 +26,17 @@ from apidiscovery_service.http_gateway.admission import Refused
 from apidiscovery_service.http_gateway.conditional import none_match
 from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
 from apidiscovery_service.http_gateway.messages import Headers, Request, Response
+from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.http_gateway.routes import (
     DocumentRoute,
     HealthRoute,
     IndexRoute,
     MetricsRoute,
     MissingRoute,
+    OpenAPIDocumentRoute,
+    OpenAPIIndexRoute,
+    OpenAPIMergedRoute,
+    OpenAPIRoute,
     VersionRoute,
     route,
 )
@@ -66,6 +72,7 @@ class Site:
     Attributes:
         server_address: `host:port` that `/api` tells clients.
         version: Version of this software.
+        openapi: What is answered below `/openapi`; None for nothing.
     """
 
     checks: Checks
@@ -73,6 +80,12 @@ class Site:
     gates: FeatureGates = field(default_factory=FeatureGates)
     server_address: str = "127.0.0.1:8080"
     version: str = "0"
+    openapi: OpenAPIAnswers | None = None
+
+    @property
+    def openapi_v3(self) -> OpenAPIAnswers | None:
+        """What is answered below `/openapi` if that is switched on."""
+        return self.openapi if self.gates[OPENAPI_V3] else None
 
 
 async def respond(  # noqa: PLR0911 - one for each kind of route
@@ -105,6 +118,8 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
             return _index(encoded.snapshot, site)
         case DocumentRoute():
             return await _document(request, target, encoded, site)
+        case OpenAPIIndexRoute() | OpenAPIDocumentRoute() | OpenAPIMergedRoute():
+            return await _openapi(request, target, site)
         case MissingRoute():
             return _missing(request, target, encoded)
 
@@ -206,6 +221,28 @@ async def _plain(
         coding,
         lasting=True,
     )
+
+
+async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Response:
+    if site.openapi_v3 is None:
+        return _text(404, "404 page not found\n")
+    coding = _coding(request, site.gates)
+    try:
+        match target:
+            case OpenAPIIndexRoute():
+                answer: Response | None = await site.openapi_v3.index(request, coding)
+            case OpenAPIMergedRoute():
+                answer = await site.openapi_v3.merged(request, coding)
+            case OpenAPIDocumentRoute():
+                answer = await site.openapi_v3.document(request, target.key, coding)
+    except DiscoveryError as error:
+        status = plain.status(503, "ServiceUnavailable", f"OpenAPI: {error}", retry_after_s=1)
+        response = _negotiated_status(request, status)
+        return replace(response, headers=[*response.headers, (b"retry-after", b"1")])
+    if answer is None:
+        message = "the server could not find the requested resource"
+        return _negotiated_status(request, plain.status(404, "NotFound", message, details=True))
+    return answer
 
 
 def _coding(request: Request, gates: FeatureGates) -> compression.Coding:
@@ -400,6 +437,8 @@ def _index(snapshot: Snapshot, site: Site) -> Response:
         root = f"/apis/{published.name}" if published.name else "/api"
         paths.append(root)
         paths += [f"{root}/{version.version}" for version in published.group.versions]
+    if site.openapi_v3 is not None:
+        paths += ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]
     for endpoint in ENDPOINTS:
         paths.append(f"/{endpoint}")
         paths += [f"/{endpoint}/{name}" for name in site.checks.names(endpoint)]

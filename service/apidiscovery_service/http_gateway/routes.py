@@ -61,6 +61,27 @@ class IndexRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAPIIndexRoute:
+    """`/openapi/v3`, the list of documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAPIDocumentRoute:
+    """One OpenAPI v3 document.
+
+    Attributes:
+        key: The path that it describes, without leading slash, such as `apis/apps/v1`.
+    """
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAPIMergedRoute:
+    """`/openapi/v2`, one document of everything."""
+
+
+@dataclass(frozen=True, slots=True)
 class MissingRoute:
     """A path that nothing serves.
 
@@ -73,7 +94,18 @@ class MissingRoute:
     version: str = ""
 
 
-Route = DocumentRoute | HealthRoute | VersionRoute | MetricsRoute | IndexRoute | MissingRoute
+OpenAPIRoute = OpenAPIIndexRoute | OpenAPIDocumentRoute | OpenAPIMergedRoute
+Route = (
+    DocumentRoute
+    | HealthRoute
+    | VersionRoute
+    | MetricsRoute
+    | IndexRoute
+    | MissingRoute
+    | OpenAPIRoute
+)
+
+_OPENAPI_DOCUMENTS = "/openapi/v3/"
 
 _APIS = DocumentRoute("/apis", APIGroupList(), Aggregated(core=False), restful=False)
 # The aggregator registers the unwrapped handler at `/apis/`: never aggregated.
@@ -88,6 +120,8 @@ _FIXED: dict[str, Route] = {
     "/apis": _APIS,
     "/apis/": _APIS_SLASH,
     "/metrics": MetricsRoute(),
+    "/openapi/v2": OpenAPIMergedRoute(),
+    "/openapi/v3": OpenAPIIndexRoute(),
     "/version": VersionRoute(),
     "/version/": VersionRoute(),
     **{f"/{endpoint}": HealthRoute(endpoint) for endpoint in ENDPOINTS},
@@ -101,6 +135,8 @@ def route(path: str, *, storage_version_hashes: bool = True) -> Route:
         return fixed
     if not path.startswith("/"):  # `OPTIONS *`, CONNECT, the bare prefix of a mount
         return MissingRoute()
+    if path.startswith(_OPENAPI_DOCUMENTS):
+        return OpenAPIDocumentRoute(path.removeprefix(_OPENAPI_DOCUMENTS))
     _, first, *rest = path.split("/")
     if first in ENDPOINTS and rest != [""]:
         return HealthRoute(first, "/".join(rest))

@@ -9,7 +9,7 @@ name; here it is the time of creation, so that all replicas decide alike.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from apidiscovery_service.go_json import JSONValue
@@ -52,10 +52,44 @@ def statuses(crds: Iterable[CustomResourceDefinition]) -> dict[str, CrdStatus]:
         In that order, which does not depend on the order of the argument.
     """
     ordered = sorted(crds, key=lambda crd: (not crd.created, crd.created, crd.name))
+    if _is_undisputed(ordered):
+        return {crd.name: _status(crd, crd.names, ()) for crd in ordered}
     claims = _Claims(ordered)
     while _claim_all(ordered, claims):
         pass
-    return {crd.name: _status(crd, claims) for crd in ordered}
+    return {
+        crd.name: _status(crd, claims.accepted[crd.name], claims.conflicts(crd)) for crd in ordered
+    }
+
+
+def is_of_another(name: str, names: Names, crds: Iterable[CustomResourceDefinition]) -> bool:
+    """Tell whether any of these names is accepted for another of some CustomResourceDefinitions.
+
+    Only what their documents say counts, which may be more than they want by now.
+    """
+    resources, kinds = set(_resources(names)), set(_kinds(names))
+    others = [_stated_names(crd) for crd in crds if crd.name != name]
+    return any(
+        not (resources.isdisjoint(_resources(other)) and kinds.isdisjoint(_kinds(other)))
+        for other in others
+    )
+
+
+def _is_undisputed(crds: Iterable[CustomResourceDefinition]) -> bool:
+    """Tell whether each can have all that it wants, whichever goes first."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for crd in crds:
+        stated = _stated_names(crd)
+        if _is_settled(crd) and stated != crd.names:
+            return False
+        own_resources = {*_resources(stated), *_resources(crd.names)}
+        own_kinds = {*_kinds(stated), *_kinds(crd.names)}
+        if not (resources.isdisjoint(own_resources) and kinds.isdisjoint(own_kinds)):
+            return False
+        resources |= own_resources
+        kinds |= own_kinds
+    return True
 
 
 def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> bool:
@@ -164,27 +198,30 @@ class _Claims:
         return [(field, message) for field, message in fields if message]
 
 
-def _status(crd: CustomResourceDefinition, claims: _Claims) -> CrdStatus:
+def _status(
+    crd: CustomResourceDefinition, accepted: Names, conflicts: Sequence[tuple[str, str]]
+) -> CrdStatus:
     stated = crd.stated
-    conditions = _final_conditions(crd) or _conditions(crd, claims)
+    conditions = _final_conditions(crd) or _conditions(crd, conflicts)
     if crd.terminating and all(condition.type != TERMINATING for condition in conditions):
         deletion = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
         conditions = (*conditions, Condition(TERMINATING, "True", *deletion, crd.created))
     stored = stated.stored_versions if stated else ()
     return CrdStatus(
-        claims.accepted[crd.name],
+        accepted,
         conditions,
         stored or tuple(version.name for version in crd.versions if version.storage),
     )
 
 
-def _conditions(crd: CustomResourceDefinition, claims: _Claims) -> tuple[Condition, ...]:
+def _conditions(
+    crd: CustomResourceDefinition, conflicts: Sequence[tuple[str, str]]
+) -> tuple[Condition, ...]:
     """Return the conditions by what is accepted; Established never becomes false again.
 
     Source: k8s.io/apiextensions-apiserver pkg/controller/status/naming_controller.go and
     pkg/controller/establish/establishing_controller.go.
     """
-    conflicts = claims.conflicts(crd)
     if not conflicts:
         accepted = Condition(NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found")
         initial = ("InitialNamesAccepted", "the initial names have been accepted")

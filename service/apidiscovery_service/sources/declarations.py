@@ -6,13 +6,14 @@ go before registrations; the next one takes its place when it goes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.model import Contribution, Freshness, Offer, Precedence
+from apidiscovery_service.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
+from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.api_service import ApiService
@@ -21,6 +22,9 @@ from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.crd_names import CrdStatus
 
 T = TypeVar("T")
+
+# Told names of groups; empty text is the core group.
+GroupsListener: TypeAlias = Callable[[frozenset[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,15 @@ class Declared:
         crds: At most one of each name.
         api_services: At most one of each name.
         stale: Whether whoever declared it has gone; everything is offered as Stale then.
+        documents: OpenAPI v3 documents of group-versions that it offers, as canonical JSON
+            compressed with zstd, by path without leading slash, such as `apis/apps/v1`.
     """
 
     offers: tuple[Offer, ...] = ()
     crds: tuple[CustomResourceDefinition, ...] = ()
     api_services: tuple[ApiService, ...] = ()
     stale: bool = False
+    documents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 _NOTHING = Declared()
@@ -60,6 +67,9 @@ class Declarations:
         # group -> name -> status, of those in force
         self._statuses: dict[str, dict[str, CrdStatus]] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._documents: dict[str, Mapping[str, bytes]] = {}
+        self._crd_listeners: list[GroupsListener] = []
+        self._document_listeners: list[GroupsListener] = []
 
     def update(self, declared: Mapping[str, Declared], withdrawn: Iterable[str] = ()) -> None:
         """Take what origins declare in place of what they declared before, in one step.
@@ -86,7 +96,9 @@ class Declarations:
         ]
         gone = [origin for origin, what in changes.items() if not what.offers]
         crds, services = self._take(changes)
-        for group in self._settle(crds):
+        documents = self._take_documents(changes)
+        groups = self._settle(crds)
+        for group in groups:
             offers = self._group_offers(group)
             if offers:
                 contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
@@ -96,6 +108,8 @@ class Declarations:
         if services:
             for listener in tuple(self._listeners):
                 listener()
+        _tell(self._crd_listeners, groups)
+        _tell(self._document_listeners, documents)
 
     def _take(self, changes: Mapping[str, Declared]) -> tuple[set[str], set[str]]:
         """Note what origins declare now.
@@ -115,6 +129,18 @@ class Declarations:
         self._origins.update(origin for origin, what in changes.items() if what is not _NOTHING)
         return crds, services
 
+    def _take_documents(self, changes: Mapping[str, Declared]) -> set[str]:
+        """Note the documents that origins carry now; return the groups of those that differ."""
+        groups: set[str] = set()
+        for origin, what in changes.items():
+            before = self._documents.pop(origin, {})
+            if what.documents:
+                self._documents[origin] = what.documents
+            for path in before.keys() | what.documents.keys():
+                if before.get(path) != what.documents.get(path):
+                    groups.add(group_of(path) or CORE_GROUP)
+        return groups
+
     def _settle(self, names: Iterable[str]) -> set[str]:
         """Work out the status of all in the groups of these; return the groups."""
         members: dict[str, set[str]] = {}
@@ -133,11 +159,21 @@ class Declarations:
                 self._statuses[group] = crd_names.statuses(self._in_force[n] for n in present)
         return set(members)
 
+    def rehearse(self, crd: CustomResourceDefinition) -> None:
+        """Work ahead for a definition that is about to be declared, in place of one of its name.
+
+        What is served stays as it is.
+        """
+        members = {name: self._crds.in_force[name] for name in self._statuses.get(crd.group, ())}
+        members[crd.name] = (crd, False)
+        statuses = crd_names.statuses(one for one, _ in members.values())
+        offers = _crd_offers(members, statuses)
+        if offers:
+            source = crd_source(crd.group)
+            self._registry.rehearse(Contribution(source, Precedence.CRD, offers))
+
     def _group_offers(self, group: str) -> tuple[Offer, ...]:
-        statuses = self._statuses.get(group, {})
-        crds = [self._crds.in_force[name] for name in statuses]
-        stale = {crd.name for crd, is_stale in crds if is_stale}
-        return group_offers((crd for crd, _ in crds), statuses, stale)
+        return _crd_offers(self._crds.in_force, self._statuses.get(group, {}))
 
     @property
     def crds(self) -> Mapping[str, CustomResourceDefinition]:
@@ -152,8 +188,12 @@ class Declarations:
         """
         return crd_names.status_value(self._statuses[name.partition(".")[2]][name])
 
-    def group_statuses(self, group: str) -> dict[str, dict[str, JSONValue]]:
+    def statuses(self, group: str) -> Mapping[str, CrdStatus]:
         """Return the status of each CustomResourceDefinition in force of a group, by name."""
+        return MappingProxyType(self._statuses.get(group, {}))
+
+    def group_statuses(self, group: str) -> dict[str, dict[str, JSONValue]]:
+        """Return the same as Kubernetes' JSON has it, sorted by name."""
         statuses = self._statuses.get(group, {})
         return {name: crd_names.status_value(statuses[name]) for name in sorted(statuses)}
 
@@ -170,6 +210,37 @@ class Declarations:
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def document(self, origin: str, path: str) -> bytes | None:
+        """Return the OpenAPI document that an origin carries for a path, None for none.
+
+        Args:
+            origin: As in `update`.
+            path: Without leading slash, such as `apis/apps/v1`.
+        """
+        return self._documents.get(origin, {}).get(path)
+
+    def on_crds(self, listener: GroupsListener) -> Callable[[], None]:
+        """Call `listener` after every change of CustomResourceDefinitions in force, until undone.
+
+        It is told their groups, also when discovery is the same, such as for another schema.
+
+        Returns:
+            What to call to end it.
+        """
+        self._crd_listeners.append(listener)
+        return lambda: self._crd_listeners.remove(listener)
+
+    def on_documents(self, listener: GroupsListener) -> Callable[[], None]:
+        """Call `listener` after every change of the documents that origins carry, until undone.
+
+        It is told the groups of these documents.
+
+        Returns:
+            What to call to end it.
+        """
+        self._document_listeners.append(listener)
+        return lambda: self._document_listeners.remove(listener)
 
     def conflicts(self) -> list[str]:
         """Return a line for each name that several origins declare, sorted."""
@@ -228,6 +299,21 @@ class _Names(Generic[T]):
     def conflicts(self) -> list[tuple[str, list[str]]]:
         """Return the names with several origins, and these; both sorted."""
         return [(name, sorted(self._by_name[name])) for name in sorted(self._several)]
+
+
+def _tell(listeners: Iterable[GroupsListener], groups: set[str]) -> None:
+    for listener in tuple(listeners) if groups else ():
+        listener(frozenset(groups))
+
+
+def _crd_offers(
+    declared: Mapping[str, tuple[CustomResourceDefinition, bool]],
+    statuses: Mapping[str, CrdStatus],
+) -> tuple[Offer, ...]:
+    """Return what those definitions offer together that have a status."""
+    crds = [declared[name] for name in statuses]
+    stale = {crd.name for crd, is_stale in crds if is_stale}
+    return group_offers((crd for crd, _ in crds), statuses, stale)
 
 
 def _offers(declared: Declared) -> tuple[Offer, ...]:

@@ -273,7 +273,10 @@ class SqliteFile:
 
     def _end_leases(self) -> None:
         # A clock that was set back must not give leases hours to live.
-        self._connection.execute("UPDATE leases SET ends = min(ends, ? + ttl_s)", (self._clock(),))
+        now = self._clock()
+        self._connection.execute(
+            "UPDATE leases SET ends = ? + ttl_s WHERE ends > ? + ttl_s", (now, now)
+        )
         for lease in self._run_out():
             self._end_lease(lease)
 

@@ -157,9 +157,51 @@ class PublishedGroup(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class OpenapiV3Entry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.bytes
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class OpenapiV3HashesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     GROUP_FIELD_NUMBER: _builtins.int
     GROUP_PRIORITY_MINIMUM_FIELD_NUMBER: _builtins.int
     VERSION_PRIORITIES_FIELD_NUMBER: _builtins.int
+    OPENAPI_V3_FIELD_NUMBER: _builtins.int
+    OPENAPI_V3_HASHES_FIELD_NUMBER: _builtins.int
     group_priority_minimum: _builtins.int
     """As `groupPriorityMinimum` of an APIService, 1 to 20000: the greatest of a group goes before
     others. Absent: kube-apiserver's own for a built-in group, else 1000, raised so that the order
@@ -173,16 +215,37 @@ class PublishedGroup(_message.Message):
         at all, and the order of the list is kept.
         """
 
+    @_builtins.property
+    def openapi_v3(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
+        """The OpenAPI v3 documents of the group's versions as JSON, by version. Each describes paths below
+        `/apis/GROUP/VERSION/` alone (`/api/VERSION/` for the core group) and is served as
+        `/openapi/v3/apis/GROUP/VERSION`. A version without one has a document made from discovery.
+        Publishing without a document that was there before removes it.
+
+        Limits: 8 MiB a request; 1000000 values and 100 levels a document; and all that a registration
+        has must fit into 1 MiB once its documents are compressed (zstd) and in base64.
+
+        Answers have documents only where the request asks for them.
+        """
+
+    @_builtins.property
+    def openapi_v3_hashes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """SHA-512 of each of these documents as it is served, which is in compact JSON, in upper-case
+        hexadecimal, by version. In answers alone.
+        """
+
     def __init__(
         self,
         *,
         group: _discovery_pb2.APIGroupDiscovery | None = ...,
         group_priority_minimum: _builtins.int | None = ...,
         version_priorities: _abc.Iterable[_builtins.int] | None = ...,
+        openapi_v3: _abc.Mapping[_builtins.str, _builtins.bytes] | None = ...,
+        openapi_v3_hashes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_group_priority_minimum", b"_group_priority_minimum", "group", b"group", "group_priority_minimum", b"group_priority_minimum"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group_priority_minimum", b"_group_priority_minimum", "group", b"group", "group_priority_minimum", b"group_priority_minimum", "version_priorities", b"version_priorities"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group_priority_minimum", b"_group_priority_minimum", "group", b"group", "group_priority_minimum", b"group_priority_minimum", "openapi_v3", b"openapi_v3", "openapi_v3_hashes", b"openapi_v3_hashes", "version_priorities", b"version_priorities"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__group_priority_minimum: _TypeAlias = _typing.Literal["group_priority_minimum"]  # noqa: Y015
     _WhichOneofArgType__group_priority_minimum: _TypeAlias = _typing.Literal["_group_priority_minimum", b"_group_priority_minimum"]  # noqa: Y015
@@ -377,6 +440,7 @@ class RegistryServiceListRequest(_message.Message):
     OWNER_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    WITH_OPENAPI_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
     """Empty for all."""
     page_size: _builtins.int
@@ -385,6 +449,10 @@ class RegistryServiceListRequest(_message.Message):
     """
     page_token: _builtins.str
     """From the answer before; empty for the first page."""
+    with_openapi: _builtins.bool
+    """Whether groups come with their OpenAPI documents. These count for the size of a page, but one
+    registration may have some that are larger: raise the limit for messages then.
+    """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___RegistrationKind.ValueType]:
         """Empty for all."""
@@ -401,10 +469,11 @@ class RegistryServiceListRequest(_message.Message):
         owner: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        with_openapi: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kinds", b"kinds", "names", b"names", "owner", b"owner", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kinds", b"kinds", "names", b"names", "owner", b"owner", "page_size", b"page_size", "page_token", b"page_token", "with_openapi", b"with_openapi"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

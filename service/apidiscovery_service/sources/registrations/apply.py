@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
 from apidiscovery_service.sources.registrations.names import wrong_name
@@ -86,7 +87,9 @@ class _Reader:
             *self._revisions.get((kind, name), ()),
             *self._resource_version(where, document),
         )
-        self.wanted[kind, name] = Wanted(kind, name, where, _content(kind, document), expected)
+        crd = document.content if isinstance(document.content, CustomResourceDefinition) else None
+        content = _content(kind, document)
+        self.wanted[kind, name] = Wanted(kind, name, where, content, expected, crd)
 
     def _resource_version(self, where: str, document: Document) -> tuple[int, ...]:
         text = objects.metadata_of(as_object(document.value)).get("resourceVersion")

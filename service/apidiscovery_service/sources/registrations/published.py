@@ -1,11 +1,11 @@
 """Groups with their places, as a server publishes them or an applied discovery list brings them.
 
-Their JSON form is a list of `{"group", "groupPriorityMinimum", "versionPriorities"}`: a group is
-an item of an APIGroupDiscoveryList, and follows its rules; the priorities may be absent.
+Their JSON form is a list of `{"group", "groupPriorityMinimum", "versionPriorities", "openapiV3"}`:
+a group is an item of an APIGroupDiscoveryList, and follows its rules; all others may be absent.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from apidiscovery_service.errors import FieldViolation
 from apidiscovery_service.go_json import JSONValue
@@ -18,6 +18,8 @@ from apidiscovery_service.sources.discovery_list import (
     read_list,
 )
 from apidiscovery_service.sources.priorities import ordered_offers
+from apidiscovery_service.sources.registrations import carried
+from apidiscovery_service.sources.registrations.carried import CarriedDocument
 from apidiscovery_service.sources.registrations.record import Object, as_list, as_object
 
 # Source: k8s.io/kube-aggregator pkg/apis/apiregistration/validation/validation.go:
@@ -40,11 +42,13 @@ class PlacedGroup:
         group: An item of a discovery list as JSON.
         priority: groupPriorityMinimum; None for the default.
         version_priorities: One for each version; empty for the defaults.
+        documents: OpenAPI documents by version, sound ones.
     """
 
     group: Object
     priority: int | None = None
     version_priorities: tuple[int, ...] = ()
+    documents: Mapping[str, CarriedDocument] = field(default_factory=dict[str, CarriedDocument])
 
     @property
     def name(self) -> str:
@@ -61,6 +65,8 @@ def to_json(groups: Sequence[PlacedGroup]) -> JSONValue:
             fields["groupPriorityMinimum"] = placed.priority
         if placed.version_priorities:
             fields["versionPriorities"] = list(placed.version_priorities)
+        if placed.documents:
+            fields["openapiV3"] = carried.to_json(placed.documents)
         content.append(fields)
     return content
 
@@ -77,6 +83,7 @@ def _placed(fields: Object) -> PlacedGroup:
         as_object(fields.get("group")),
         priority if isinstance(priority, int) else None,
         tuple(number for number in listed if isinstance(number, int)),
+        carried.from_json(fields.get("openapiV3")),
     )
 
 
@@ -88,6 +95,19 @@ def of_list(document: Object) -> list[PlacedGroup]:
 def _item(item: Object) -> PlacedGroup:
     name = as_object(item.get("metadata")).get("name") or ""
     return PlacedGroup({"metadata": {"name": name}, "versions": item.get("versions")})
+
+
+def documents_of(groups: Sequence[PlacedGroup]) -> dict[str, bytes]:
+    """Return the OpenAPI documents of groups, compressed with zstd, by path of group-version.
+
+    Raises:
+        InvalidRecord: What is kept is no such document.
+    """
+    return {
+        f"apis/{placed.name}/{version}" if placed.name else f"api/{version}": one.compressed()
+        for placed in groups
+        for version, one in placed.documents.items()
+    }
 
 
 def offers_of(groups: Sequence[PlacedGroup]) -> tuple[Offer, ...]:

@@ -55,6 +55,19 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands under the key of a registration.
+
+    Attributes:
+        revision: 0 for nothing.
+        record: None for nothing.
+    """
+
+    revision: int = 0
+    record: Record | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OwnerRecord:
     """An owner as it is kept.
 

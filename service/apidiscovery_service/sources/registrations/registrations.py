@@ -10,9 +10,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
-from apidiscovery_service.sources.registrations import apply, objects, owners, published, removal
+from apidiscovery_service.sources.registrations import (
+    apply,
+    objects,
+    owners,
+    published,
+    publishing,
+    removal,
+)
 from apidiscovery_service.sources.registrations.names import wrong_name
 from apidiscovery_service.sources.registrations.owners import (
     Claimant,
@@ -36,6 +43,7 @@ from apidiscovery_service.sources.registrations.refusals import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    Outcome,
     Page,
     Publication,
     Query,
@@ -47,7 +55,14 @@ from apidiscovery_service.sources.registrations.requests import (
 from apidiscovery_service.sources.registrations.statuses import Statuses
 from apidiscovery_service.sources.registrations.table import Row, Table
 from apidiscovery_service.sources.registrations.trouble import ObservedStore, Trouble
-from apidiscovery_service.sources.registrations.writes import Plan, Wanted, carry_out, plan
+from apidiscovery_service.sources.registrations.turns import Turns
+from apidiscovery_service.sources.registrations.writes import (
+    Plan,
+    Wanted,
+    carry_out,
+    plan,
+    standing,
+)
 from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
 
 # What a page holds when nobody says, and at most; and how much content it has besides its last
@@ -86,6 +101,7 @@ class Registrations:
         self._clock = clock
         self._table = Table(self._store, declarations, self._trouble)
         self._statuses = Statuses(self._store, self._table, declarations)
+        self._turns = Turns()
 
     async def load(self) -> None:
         """Declare what is in the store, in one step.
@@ -124,18 +140,16 @@ class Registrations:
             RevisionMismatch: Another revision is there than expected.
             StoreUnavailable: Nothing is known to be written.
         """
-        wrong = await asyncio.to_thread(published.violations, publication.groups)
+        groups, wrong = await asyncio.to_thread(publishing.checked, publication)
         _check([*_publication_violations(publication), *wrong])
         wanted = Wanted(
             Kind.GROUPS,
             publication.name,
             "groups",
-            published.to_json(publication.groups),
+            published.to_json(groups),
             () if publication.expected is None else (publication.expected,),
         )
-        (written,) = await self._write(
-            (wanted,), publication.owner, publication.lease, requester, dry_run=False
-        )
+        (written,) = await self._write((wanted,), publication.owner, publication.lease, requester)
         return written
 
     async def apply(self, application: Application, requester: Requester) -> Sequence[Written]:
@@ -155,19 +169,22 @@ class Registrations:
             wanted = apply.read(application)  # to a thread and back takes longer
         else:
             wanted = await asyncio.to_thread(apply.read, application)
-        written = await self._write(
-            wanted, application.owner, application.lease, requester, dry_run=application.dry_run
-        )
+        groups = frozenset(one.crd.group for one in wanted if one.crd)
         if application.dry_run:
-            return written
-        groups = {
-            group
-            for one in written
-            if one.registered.kind is Kind.CRD
-            for group in objects.groups_of(Kind.CRD, one.registered.record.content)
-        }
-        await self._statuses.write_back(groups, self._now())
+            return await self._foresee(wanted, application.owner, requester)
+        async with self._turns.of(groups):
+            written = await self._write(wanted, application.owner, application.lease, requester)
+            await asyncio.sleep(0)  # who asked meanwhile for what is served now goes first
+            await self._statuses.write_back(groups, self._now())
         return [await self._as_it_is(one) for one in written]
+
+    async def _foresee(
+        self, wanted: Sequence[Wanted], owner: str, requester: Requester
+    ) -> Sequence[Written]:
+        """Return what writing would come to."""
+        ownership = await owners.peek(self._store, owner, requester.claimant)
+        plans = [await self._plan(one, ownership, requester) for one in wanted]
+        return self._statuses.foreseen([_written(one, None) for one in plans], self._now())
 
     async def _write(
         self,
@@ -175,21 +192,24 @@ class Registrations:
         owner: str,
         lease: OwnerLease | None,
         requester: Requester,
-        *,
-        dry_run: bool,
     ) -> list[Written]:
-        """Plan everything, and only then write, in order."""
+        """Plan everything, and only then write, in order; whoever calls has the groups' turns."""
         ownership = await owners.peek(self._store, owner, requester.claimant)
-        plans = [await self._plan(one, ownership, requester) for one in wanted]
-        if dry_run:
-            planned = [_written(one, one.entry) for one in plans]
-            return self._statuses.foreseen(planned, self._now())
+        if len(wanted) == 1:  # of several none may be taken when there is something with one
+            plans = [await self._plan_as_known(one, ownership, requester) for one in wanted]
+        else:
+            plans = [await self._plan(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester.claimant, lease)
+        plans = self._statuses.foretold(plans, self._now())
         written: list[Written] = []
-        for each in plans:
-            one, ownership = await self._carry_out(each, ownership, lease, requester)
-            written.append(one)
-        await self._see(written)
+        try:
+            for each in plans:
+                one, ownership = await self._carry_out(each, ownership, lease, requester)
+                written.append(one)
+            if await self._see(written):
+                self._statuses.settled(written)
+        finally:
+            self._table.drop(one.key for one in wanted)
         return written
 
     async def _carry_out(
@@ -197,10 +217,14 @@ class Registrations:
     ) -> tuple[Written, Ownership]:
         """Write what was planned, planning again for as long as others come between."""
         while True:
-            if planned.record.owner_id != ownership.owner_id:
+            is_owned = planned.record.owner_id == ownership.owner_id
+            if not (is_owned and self._statuses.still_holds(planned)):
                 planned = await self._plan(planned.wanted, ownership, requester)
+            if planned.outcome is Outcome.UNCHANGED:
+                return _written(planned, None), ownership
+            self._statuses.about_to(planned)
             try:
-                entry = await carry_out(self._store, planned, ownership)
+                entry = await self._written_down(planned, ownership)
             except Conflict:
                 planned = await self._plan(planned.wanted, ownership, requester)
             except Fenced:
@@ -209,18 +233,48 @@ class Registrations:
             else:
                 return _written(planned, entry), ownership
 
-    async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
-        return await plan(self._store, wanted, ownership, requester.permit, self._now)
+    async def _written_down(self, planned: Plan, ownership: Ownership) -> Entry | None:
+        """Carry out a plan; what it will look like is worked out while the store writes."""
+        if planned.declared is None:
+            return await carry_out(self._store, planned, ownership)
+        writing = asyncio.create_task(carry_out(self._store, planned, ownership))
+        try:
+            await asyncio.sleep(0)  # it has begun then
+            self._statuses.rehearse(planned)
+        finally:
+            entry = await writing
+        return entry
 
-    async def _see(self, written: Iterable[Written]) -> None:
-        """Wait until this replica has taken what it wrote, or its removal."""
+    async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
+        found = await standing(self._store, wanted.key)
+        return plan(found, wanted, ownership, requester.permit, self._now)
+
+    async def _plan_as_known(
+        self, wanted: Wanted, ownership: Ownership, requester: Requester
+    ) -> Plan:
+        """Plan without a question to the store if it will have to be asked by writing.
+
+        Should something else stand there by now, the write conflicts.
+        """
+        found = self._table.standing(wanted.key)
+        if found is not None:
+            try:
+                planned = plan(found, wanted, ownership, requester.permit, self._now)
+            except DiscoveryError:  # what is refused is refused for what is there
+                return await self._plan(wanted, ownership, requester)
+            if planned.outcome is not Outcome.UNCHANGED:
+                return planned
+        return await self._plan(wanted, ownership, requester)
+
+    async def _see(self, written: Iterable[Written]) -> bool:
+        """Wait until this replica has taken what it wrote, or its removal; False if late."""
         revision = max((one.registered.revision for one in written), default=0)
         gone = {
             key_of(one.registered.kind, one.registered.name): one.registered.revision
             for one in written
             if _is_gone(one)
         }
-        await self._table.seen(
+        return await self._table.seen(
             lambda: (
                 self._table.revision >= revision
                 and not any(self._stands(key, at) for key, at in gone.items())
@@ -236,7 +290,11 @@ class Registrations:
         registered = written.registered
         if registered.kind is not Kind.CRD or _is_gone(written):
             return written
-        entry = await self._store.get(key_of(registered.kind, registered.name))
+        key = key_of(registered.kind, registered.name)
+        row = self._table.rows.get(key)
+        if row is not None and row.revision == registered.revision:
+            return written
+        entry = await self._store.get(key)
         if entry is None or entry.revision < registered.revision:
             return written
         return replace(
@@ -274,7 +332,8 @@ class Registrations:
             await self._remove_owner(owner, requester.claimant)
         await self._table.seen(lambda: not any(map(self._is_left, removed)))
         groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
-        await self._statuses.write_back(groups, self._now())
+        async with self._turns.of(groups):
+            await self._statuses.write_back(groups, self._now())
         return removed
 
     async def _removable(self, wanted: "_Removal", requester: Requester) -> Entry | None:
@@ -356,7 +415,7 @@ class Registrations:
                     break
                 taken += 1
                 if entry is not None and (registered := self._registered(place, entry)):
-                    bytes_left -= len(entry.value)
+                    bytes_left -= _sent_bytes(entry, registered, query)
                     page.append(registered)
         last = places[taken - 1] if taken else None
         more = last is not None and taken < len(places)
@@ -390,6 +449,16 @@ class _Removal:
     is_named: bool
 
 
+def _sent_bytes(entry: Entry, registered: Registered, query: Query) -> int:
+    """Return about how large a registration is when it is sent."""
+    size = len(entry.value)
+    if registered.kind is Kind.GROUPS:
+        for placed in published.from_json(registered.record.content):
+            for document in placed.documents.values():
+                size += (document.size if query.with_documents else 0) - len(document.text)
+    return size
+
+
 def _matches(row: Row, query: Query) -> bool:
     return (
         (not query.kinds or row.kind in query.kinds)
@@ -400,8 +469,7 @@ def _matches(row: Row, query: Query) -> bool:
 
 def _written(planned: Plan, entry: Entry | None) -> Written:
     wanted = planned.wanted
-    was = entry or planned.entry
-    revision = was.revision if was else 0
+    revision = entry.revision if entry else planned.revision
     return Written(Registered(wanted.kind, wanted.name, revision, planned.record), planned.outcome)
 
 

@@ -1,7 +1,7 @@
 """What is asked of registrations and what is answered, apart from any transport."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -60,13 +60,20 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Groups to put under a name."""
+    """Groups to put under a name.
+
+    Attributes:
+        documents: OpenAPI documents as they were sent, by place of the group and version.
+    """
 
     name: str
     groups: tuple[PlacedGroup, ...]
     owner: str = ""
     lease: OwnerLease | None = None
     expected: int | None = None
+    documents: Mapping[int, Mapping[str, bytes]] = field(
+        default_factory=dict[int, Mapping[str, bytes]]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ class Query:
 
     Attributes:
         after: Kind and name of the last one of the page before.
+        with_documents: Whether OpenAPI documents are sent, so that they count for a page.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -107,6 +115,7 @@ class Query:
     owner: str = ""
     size: int = 0
     after: tuple[Kind, str] | None = None
+    with_documents: bool = False
 
 
 @dataclass(frozen=True, slots=True)

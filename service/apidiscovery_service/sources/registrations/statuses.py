@@ -1,12 +1,13 @@
-"""The status of CustomResourceDefinitions, written back when it has changed.
+"""The status of CustomResourceDefinitions, written with them or back when it has changed.
 
 Names of a group are shared, so a change of one may change the status of others. What is served
-never waits for this: the status in the store is for those who read it, and for which names were
+never waits for those: the status in the store is for those who read it, and for which names were
 accepted before.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import orjson
@@ -15,63 +16,179 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.sources import crd_names
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.crd_model import (
+    CustomResourceDefinition,
+    Names,
+    StatedStatus,
+    packed,
+)
 from apidiscovery_service.sources.crd_names import CrdStatus
-from apidiscovery_service.sources.declarations import Declarations
-from apidiscovery_service.sources.registrations.objects import with_status
+from apidiscovery_service.sources.declarations import Declarations, Declared
+from apidiscovery_service.sources.fields import object_json
+from apidiscovery_service.sources.registrations.objects import metadata_of, with_status
 from apidiscovery_service.sources.registrations.record import (
     Kind,
     Object,
+    as_list,
     as_object,
     encode,
     key_of,
     record_of,
 )
-from apidiscovery_service.sources.registrations.requests import Written
+from apidiscovery_service.sources.registrations.requests import Outcome, Written
 from apidiscovery_service.sources.registrations.table import Table, declared_by
-from apidiscovery_service.storage import Conflict, Entry, Store
+from apidiscovery_service.sources.registrations.writes import Plan
+from apidiscovery_service.storage import MAX_VALUE_BYTES, Conflict, Entry, Store
 
 # Others may write at the same time, and see to the statuses of the group themselves then.
 _ATTEMPTS = 5
+
+_NO_NAMES = Names("", "", "", "")
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """Writes back what has become of CustomResourceDefinitions."""
+    """Foretells and writes back what becomes of CustomResourceDefinitions.
+
+    What is accepted stays accepted, so nothing is foretold of a group unless the table has all that
+    this process has written to it.
+
+    Attributes:
+        unsettled: Groups in which there may be writes of this process that the table has not.
+    """
 
     store: Store
     table: Table
     declarations: Declarations
+    unsettled: set[str] = field(default_factory=set[str])
 
     async def write_back(self, groups: Iterable[str], now: str) -> None:
         """See that the status of each CustomResourceDefinition of some groups is stored.
 
-        It never fails; what could not be written is by the next change of the group.
+        It never fails; what could not be written is by the next change of the group. Whoever calls
+        has the turns of the groups.
         """
         for group in sorted(groups):
+            was_settled = group not in self.unsettled
+            self.unsettled.add(group)
             try:
-                for _ in range(_ATTEMPTS):
-                    if not await self._group(group, now):
-                        break
+                is_done = await self._written_back(group, now)
             except (DiscoveryError, ValueError) as error:
                 _log.warning("statuses cannot be stored", group=group, error=str(error))
+            else:
+                if is_done and was_settled:
+                    self.unsettled.discard(group)
 
-    async def _group(self, group: str, now: str) -> bool:
-        """Write what differs; True when there was anything."""
+    async def _written_back(self, group: str, now: str) -> bool:
+        """Write what differs until nothing does; False when that takes too long."""
+        for _ in range(_ATTEMPTS):
+            revision = await self._group(group, now)
+            if not revision:
+                return True
+            if not await self.table.seen(partial(self._has, revision)):
+                break
+        return False
+
+    def _has(self, revision: int) -> bool:
+        return self.table.revision >= revision
+
+    async def _group(self, group: str, now: str) -> int:
+        """Write what differs; return the revision from which on all of it is there, 0 for none."""
         revision = 0
-        for name, status in self.declarations.group_statuses(group).items():
-            row = self.table.rows.get(key_of(Kind.CRD, name))
-            if row is None or not self._is_in_force(row.declared.crds[0]):
+        for name in sorted(self.declarations.statuses(group)):
+            key = key_of(Kind.CRD, name)
+            row, status = self.table.rows.get(key), self.declarations.statuses(group).get(name)
+            if row is None or status is None or not self._is_in_force(row.declared.crds[0]):
+                continue
+            if _states(row.declared.crds[0], status):
                 continue
             try:
-                entry = await self._one(key_of(Kind.CRD, name), row.revision, status, now)
+                entry = await self._one(key, row.revision, crd_names.status_value(status), now)
             except Conflict:
                 revision = max(revision, self.table.revision + 1)  # it is on its way here
             else:
                 revision = max(revision, entry.revision if entry else 0)
-        return revision > 0 and await self.table.seen(lambda: self.table.revision >= revision)
+        return revision
+
+    def still_holds(self, planned: Plan) -> bool:
+        """Tell whether nobody else was given names meanwhile that a plan says are accepted."""
+        if planned.declared is None:
+            return True
+        (crd,) = planned.declared.crds
+        names = (crd.stated and crd.stated.accepted) or _NO_NAMES
+        return not crd_names.is_of_another(crd.name, names, self._members(crd.group).values())
+
+    def _members(self, group: str) -> dict[str, CustomResourceDefinition]:
+        """Return what is in force of a group, by name."""
+        return {name: self.declarations.crds[name] for name in self.declarations.statuses(group)}
+
+    def about_to(self, planned: Plan) -> None:
+        """Note that something is written next."""
+        if planned.wanted.crd is not None:
+            self.unsettled.add(planned.wanted.crd.group)
+        if planned.declared is not None:
+            self.table.hand(planned.wanted.key, planned.value, planned.record, planned.declared)
+
+    def rehearse(self, planned: Plan) -> None:
+        """Work ahead for what a plan declares."""
+        for crd in planned.declared.crds if planned.declared else ():
+            self.declarations.rehearse(crd)
+
+    def settled(self, written: Iterable[Written]) -> None:
+        """Note that the table has all that was written."""
+        for one in written:
+            if one.registered.kind is Kind.CRD and one.outcome is not Outcome.UNCHANGED:
+                self.unsettled.discard(_group_of(one.registered.name))
+
+    def foretold(self, plans: Sequence[Plan], now: str) -> list[Plan]:
+        """Return plans with the statuses that there will be once all of them are carried out.
+
+        Where that cannot be told for sure they stay as they are, and the status is written back.
+        Whoever calls has the turns of the groups.
+        """
+        of_group: dict[str, list[Plan]] = {}
+        for planned in plans:
+            if planned.wanted.crd is not None:
+                of_group.setdefault(planned.wanted.crd.group, []).append(planned)
+        told: dict[str, Plan] = {}
+        for group, some in of_group.items():
+            told |= self._foretold(group, some, now)
+        return [told.get(planned.wanted.key, planned) for planned in plans]
+
+    def _foretold(self, group: str, plans: Sequence[Plan], now: str) -> dict[str, Plan]:
+        """Return by key the plans of a group with their statuses, none if they cannot be told."""
+        if group in self.unsettled or not all(map(self._is_of_table, plans)):
+            return {}
+        before = self._members(group)
+        crds = {
+            planned.wanted.name: crd
+            for planned in plans
+            if planned.outcome is not Outcome.UNCHANGED
+            and (crd := _planned_crd(planned, before.get(planned.wanted.name)))
+        }
+        if not crds:
+            return {}
+        statuses = crd_names.statuses((before | crds).values())
+        # It would have it twice if this process ended in between.
+        if any(
+            crd_names.is_of_another(name, statuses[name].accepted, before.values()) for name in crds
+        ):
+            return {}
+        return {
+            planned.wanted.key: _foretold_plan(planned, crds[name], statuses[name], now)
+            for planned in plans
+            if (name := planned.wanted.name) in crds
+        }
+
+    def _is_of_table(self, planned: Plan) -> bool:
+        """Tell whether a plan replaces what the table has, and will be in force."""
+        row = self.table.rows.get(planned.wanted.key)
+        revision = row.revision if row else 0
+        return (
+            planned.revision == revision and not planned.gone and self._is_ours(planned.wanted.name)
+        )
 
     def foreseen(self, planned: Iterable[Written], now: str) -> list[Written]:
         """Return what is planned with the statuses that there will be once it is done.
@@ -86,8 +203,8 @@ class Statuses:
         }
         statuses: dict[str, CrdStatus] = {}
         for group in {crd.group for crd in crds.values()}:
-            members = {name: self.declarations.crds[name] for name in self._names(group)}
-            members |= {name: crd for name, crd in crds.items() if crd.group == group}
+            planned_here = {name: crd for name, crd in crds.items() if crd.group == group}
+            members = self._members(group) | planned_here
             statuses |= crd_names.statuses(crd for crd in members.values() if not _is_gone(crd))
         return [
             _with_status(one, statuses[one.registered.name], now)
@@ -95,9 +212,6 @@ class Statuses:
             else one
             for one in written
         ]
-
-    def _names(self, group: str) -> Iterable[str]:
-        return self.declarations.group_statuses(group)
 
     def _is_ours(self, name: str) -> bool:
         """Tell whether a registration of this name is or would be in force."""
@@ -127,6 +241,66 @@ class Statuses:
 
 def _is_gone(crd: CustomResourceDefinition) -> bool:
     return crd.terminating and not crd.finalizers
+
+
+def _group_of(name: str) -> str:
+    return name.partition(".")[2]
+
+
+def _states(crd: CustomResourceDefinition, status: CrdStatus) -> bool:
+    """Tell whether a status stands in the document already, apart from times."""
+    stated = crd.stated or StatedStatus()
+    times = [condition.since for condition in stated.conditions]
+    if not all(times) or len(times) != len(status.conditions):
+        return False
+    return stated == _stated(status, times)
+
+
+def _stated(status: CrdStatus, times: Iterable[str]) -> StatedStatus:
+    """Return a status as it is read again once it stands in the store."""
+    return StatedStatus(
+        None if status.accepted == _NO_NAMES else status.accepted,
+        tuple(
+            replace(condition, since=since)
+            for condition, since in zip(status.conditions, times, strict=True)
+        ),
+        status.stored_versions,
+        final=False,
+    )
+
+
+def _planned_crd(
+    planned: Plan, before: CustomResourceDefinition | None
+) -> CustomResourceDefinition | None:
+    """Return what a plan declares, but for the document itself; before its status is decided."""
+    content = as_object(planned.record.content)
+    metadata = metadata_of(content)
+    stored = as_list(as_object(content.get("status")).get("storedVersions"))
+    stated = before.stated if before and before.stated else StatedStatus(final=False)
+    stated = replace(stated, stored_versions=tuple(map(str, stored)))
+    return planned.wanted.crd and replace(
+        planned.wanted.crd,
+        created=str(metadata.get("creationTimestamp") or ""),
+        terminating=bool(metadata.get("deletionTimestamp")),
+        stated=None if stated == StatedStatus(final=False) else stated,
+    )
+
+
+def _foretold_plan(
+    planned: Plan, crd: CustomResourceDefinition, status: CrdStatus, now: str
+) -> Plan:
+    """Return a plan with a status, and with what will be read of it."""
+    plain = _plain(crd_names.status_value(status))
+    content = with_status(as_object(planned.record.content), plain, now)
+    record = replace(planned.record, content=content)
+    value = encode(record)
+    if len(value) > MAX_VALUE_BYTES:
+        return planned
+    conditions = as_list(as_object(content["status"])["conditions"])
+    times = [str(as_object(condition)["lastTransitionTime"]) for condition in conditions]
+    document = packed(object_json(content, ()))
+    read = replace(crd, stated=_stated(status, times), packed=document)
+    return replace(planned, record=record, value=value, declared=Declared(crds=(read,)))
 
 
 def _plain(status: dict[str, JSONValue]) -> Object:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import cast
 
+import orjson
 import structlog
 
 from apidiscovery_service.sources.api_service import read_api_service
@@ -23,6 +25,8 @@ from apidiscovery_service.sources.registrations.record import (
     Kind,
     OwnerRecord,
     Record,
+    Standing,
+    as_object,
     decode,
     decode_owner,
     owner_key,
@@ -56,6 +60,7 @@ class Row:
 
     Attributes:
         owner_id: Which life of the owner it belongs to.
+        created: When it was first registered, RFC 3339.
         declared: As if its owner were alive.
     """
 
@@ -64,6 +69,7 @@ class Row:
     revision: int
     owner: str
     owner_id: str
+    created: str
     declared: Declared
 
     @property
@@ -90,6 +96,15 @@ class OwnerRow:
     created: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """What somebody here is about to write, as it will be read again."""
+
+    value: bytes
+    record: Record
+    declared: Declared
+
+
 def declared_by(kind: Kind, record: Record) -> Declared:
     """Return what a registration declares.
 
@@ -98,7 +113,10 @@ def declared_by(kind: Kind, record: Record) -> Declared:
     """
     match kind:
         case Kind.GROUPS:
-            return Declared(offers=published.offers_of(published.from_json(record.content)))
+            groups = published.from_json(record.content)
+            return Declared(
+                offers=published.offers_of(groups), documents=published.documents_of(groups)
+            )
         case Kind.CRD:
             return Declared(crds=(_of_store(read_crd(Node(record.content))),))
         case Kind.API_SERVICE:
@@ -131,6 +149,7 @@ class Table:
         # Keys of registrations by the name of their owner.
         self._owned: dict[str, set[str]] = {}
         self._problems: dict[str, str] = {}
+        self._handed: dict[str, _Handed] = {}
         self._advanced: set[asyncio.Event] = set()
         self.revision = 0
 
@@ -148,6 +167,29 @@ class Table:
     def problems(self) -> Mapping[str, str]:
         """What is wrong with entries that cannot be read, by key; what was there before serves."""
         return MappingProxyType(self._problems)
+
+    def standing(self, key: str) -> Standing | None:
+        """Return what stood under a key when changes were last taken; None if that is not kept.
+
+        It is of CustomResourceDefinitions alone.
+        """
+        row, place = self._rows.get(key), parse_key(key)
+        if key in self._problems or place is None or place[0] is not Kind.CRD:
+            return None
+        if row is None:
+            return Standing()
+        (crd,) = row.declared.crds
+        content = as_object(cast("object", orjson.loads(crd.document)))
+        return Standing(row.revision, Record(row.owner, row.owner_id, row.created, content))
+
+    def hand(self, key: str, value: bytes, record: Record, declared: Declared) -> None:
+        """Take over what the store's watch will bring, so that it need not be read again."""
+        self._handed[key] = _Handed(value, record, declared)
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forget what was handed over."""
+        for key in keys:
+            self._handed.pop(key, None)
 
     def owned_by(self, owner: str) -> list[str]:
         """Return the keys of what is registered for an owner, sorted."""
@@ -248,7 +290,11 @@ class Table:
     async def _take(self, changes: Iterable[Change], revision: int) -> None:
         """Take changes of the store, and declare what differs by them, in one step."""
         news = [change for change in changes if self._is_news(change)]
-        read = await asyncio.to_thread(_read, news) if len(news) > _MANY else _read(news)
+        read: list[tuple[str, Row | str | None]]
+        read = [(change.key, row) for change in news if (row := self._as_handed(change))]
+        made = {key for key, _ in read}
+        others = [change for change in news if change.key not in made]
+        read += await asyncio.to_thread(_read, others) if len(others) > _MANY else _read(others)
         touched = self._take_owners(news)
         touched.update(key for key, _ in read)
         before = {key: row.origin for key in touched if (row := self._rows.get(key))}
@@ -262,6 +308,13 @@ class Table:
         self.revision = revision
         for advanced in self._advanced:
             advanced.set()
+
+    def _as_handed(self, change: Change) -> Row | None:
+        """Return the row of what was handed over, if it is exactly that which came."""
+        handed, entry, place = self._handed.get(change.key), change.entry, parse_key(change.key)
+        if handed is None or entry is None or place is None or entry.value != handed.value:
+            return None
+        return _of(place, entry.revision, handed.record, handed.declared)
 
     def _is_news(self, change: Change) -> bool:
         if change.entry is None:
@@ -347,4 +400,8 @@ def _row(key: str, entry: Entry | None) -> Row | str | None:
         return f"{path_text(error.path)}: {error}"
     except (InvalidRecord, ValueError) as error:
         return str(error)
-    return Row(*place, entry.revision, record.owner, record.owner_id, declared)
+    return _of(place, entry.revision, record, declared)
+
+
+def _of(place: tuple[Kind, str], revision: int, record: Record, declared: Declared) -> Row:
+    return Row(*place, revision, record.owner, record.owner_id, record.created, declared)

@@ -7,12 +7,15 @@ import orjson
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.registrations import objects
 from apidiscovery_service.sources.registrations.owners import Ownership
 from apidiscovery_service.sources.registrations.record import (
     Kind,
     Object,
     Record,
+    Standing,
     as_object,
     encode,
     key_of,
@@ -31,6 +34,7 @@ class Wanted:
         field: The field of the request that it is from.
         content: Groups in their JSON form, or a manifest.
         expected: Revisions that the caller expects to be there; 0 for none.
+        crd: The manifest as it was read, when it is of a CustomResourceDefinition.
     """
 
     kind: Kind
@@ -38,6 +42,7 @@ class Wanted:
     field: str
     content: JSONValue
     expected: tuple[int, ...] = ()
+    crd: CustomResourceDefinition | None = None
 
     @property
     def key(self) -> str:
@@ -50,20 +55,34 @@ class Plan:
     """What writing something comes to.
 
     Attributes:
-        entry: What stands there now.
+        revision: Of what stands there now; 0 for nothing.
         record: What is to stand there.
+        value: The same as it is kept; empty when nothing is to be written.
         gone: Whether it goes instead: its last finalizer was taken away.
+        declared: What it declares, when that is known before it is read again.
     """
 
     wanted: Wanted
-    entry: Entry | None
+    revision: int
     record: Record
     outcome: Outcome
+    value: bytes = b""
     gone: bool = False
+    declared: Declared | None = None
 
 
-async def plan(
-    store: Store, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
+async def standing(store: Store, key: str) -> Standing:
+    """Return what stands under a key of the store.
+
+    Raises:
+        InvalidRecord: It cannot be read.
+    """
+    entry = await store.get(key)
+    return Standing(entry.revision, record_of(entry)) if entry else Standing()
+
+
+def plan(
+    found: Standing, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
 ) -> Plan:
     """Decide what writing something comes to, on what stands there now.
 
@@ -72,8 +91,7 @@ async def plan(
         InvalidFields: It may not take the place of what is there, or is too large.
         RevisionMismatch: Another revision is there than expected, and not what is wanted either.
     """
-    entry = await store.get(wanted.key)
-    current = record_of(entry) if entry else None
+    current = found.record
     groups = objects.groups_of(wanted.kind, wanted.content)
     if current is not None:
         groups |= objects.groups_of(wanted.kind, current.content)
@@ -81,17 +99,15 @@ async def plan(
         raise Denied(reason)
     made = _made(wanted, current, ownership, now())
     if made == current:
-        return Plan(wanted, entry, made, Outcome.UNCHANGED)
-    revision = entry.revision if entry else 0
+        return Plan(wanted, found.revision, made, Outcome.UNCHANGED)
     for expected in wanted.expected:
-        if expected != revision:
-            raise RevisionMismatch(wanted.kind, wanted.name, expected, revision)
-    violations = list(_violations(wanted, current, made))
-    if violations:
-        raise InvalidFields(*violations)
+        if expected != found.revision:
+            raise RevisionMismatch(wanted.kind, wanted.name, expected, found.revision)
+    value = _checked(wanted, current, made)
     manifest = as_object(made.content)
     gone = objects.is_terminating(manifest) and not objects.finalizers_of(manifest)
-    return Plan(wanted, entry, made, Outcome.CONFIGURED if entry else Outcome.CREATED, gone)
+    outcome = Outcome.CONFIGURED if current else Outcome.CREATED
+    return Plan(wanted, found.revision, made, outcome, value, gone)
 
 
 def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str) -> Record:
@@ -107,23 +123,37 @@ def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str
     return Record(ownership.owner, ownership.owner_id, since, content)
 
 
-def _violations(wanted: Wanted, current: Record | None, made: Record) -> Iterator[FieldViolation]:
+def _checked(wanted: Wanted, current: Record | None, made: Record) -> bytes:
+    """Return what is to be kept.
+
+    Raises:
+        InvalidFields: It may not be, or cannot.
+    """
+    violations = list(_update_violations(wanted, current, made))
+    value = b""
+    try:
+        value = encode(made)
+    except orjson.JSONEncodeError as error:
+        violations.append(FieldViolation(wanted.field, f"cannot be kept: {error}"))
+    if len(value) > MAX_VALUE_BYTES:
+        message = f"too large to be kept: {len(value)} bytes, at most {MAX_VALUE_BYTES}"
+        violations.append(FieldViolation(wanted.field, message))
+    if violations:
+        raise InvalidFields(*violations)
+    return value
+
+
+def _update_violations(
+    wanted: Wanted, current: Record | None, made: Record
+) -> Iterator[FieldViolation]:
     if wanted.kind is Kind.CRD and current is not None:
         before: Object = as_object(current.content)
         for field, message in objects.update_violations(as_object(made.content), before):
             yield FieldViolation(f"{wanted.field}.{field}", message)
-    try:
-        size = len(encode(made))
-    except orjson.JSONEncodeError as error:
-        yield FieldViolation(wanted.field, f"cannot be kept: {error}")
-        return
-    if size > MAX_VALUE_BYTES:
-        message = f"too large to be kept: {size} bytes, at most {MAX_VALUE_BYTES}"
-        yield FieldViolation(wanted.field, message)
 
 
 async def carry_out(store: Store, planned: Plan, ownership: Ownership) -> Entry | None:
-    """Write what was planned.
+    """Write what was planned and is not there yet.
 
     Returns:
         What stands there now; None when it is gone.
@@ -132,12 +162,9 @@ async def carry_out(store: Store, planned: Plan, ownership: Ownership) -> Entry 
         Conflict: Something else stands there than was planned on.
         Fenced: The owner has gone.
     """
-    if planned.outcome is Outcome.UNCHANGED:
-        return planned.entry
     key = planned.wanted.key
-    revision = planned.entry.revision if planned.entry else 0
     if planned.gone:
-        if not await store.delete(key, expected=revision, guard=ownership.guard):
+        if not await store.delete(key, expected=planned.revision, guard=ownership.guard):
             raise Conflict(key, 0)
         return None
-    return await store.put(key, encode(planned.record), expected=revision, guard=ownership.guard)
+    return await store.put(key, planned.value, expected=planned.revision, guard=ownership.guard)

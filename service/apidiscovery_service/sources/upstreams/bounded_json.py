@@ -48,9 +48,17 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 class BoundedJSON:
-    """A reader that stands before a value, and goes on as it is asked."""
+    """A reader that stands before a value, and goes on as it is asked.
 
-    def __init__(self, body: Body, within_s: float) -> None:
+    Args:
+        body: What is read, UTF-8.
+        within_s: How long reading may take.
+        windows: How much is looked at for one value, in characters, the smallest first; what
+            exceeds the last is refused.
+    """
+
+    def __init__(self, body: Body, within_s: float, windows: tuple[int, ...] = _WINDOWS) -> None:
+        self._windows = windows
         self._text = _text(body)
         self._place = 0
         self._values = 0
@@ -92,12 +100,12 @@ class BoundedJSON:
         self._values += 1
         if not self._values % _VALUES_AT_ONCE:
             self._breathe()
-        for window in _WINDOWS:
+        for window in self._windows:
             piece = self._text[self._place : self._place + window]
             try:
                 value, length = _DECODER.raw_decode(piece)
             except (ValueError, RecursionError) as error:
-                if len(piece) == window and window != _WINDOWS[-1]:
+                if len(piece) == window and window != self._windows[-1]:
                     continue
                 raise self._unreadable(error, len(piece) == window) from None
             self._place += length
@@ -125,7 +133,8 @@ class BoundedJSON:
             )
         if cut:
             return UpstreamFailed(
-                Reason.TOO_LARGE, f"character {self._place}: a value exceeds {_WINDOWS[-1]} bytes"
+                Reason.TOO_LARGE,
+                f"character {self._place}: a value exceeds {self._windows[-1]} bytes",
             )
         return self.wrong("want a JSON value")
 

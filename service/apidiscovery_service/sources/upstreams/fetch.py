@@ -24,6 +24,8 @@ AGGREGATED = tuple(
 
 _GROUP = "system:masters"
 _USER = "system:kube-aggregator"
+# Source: k8s.io/kube-aggregator pkg/controllers/openapiv3/aggregator/downloader.go.
+OPENAPI_USER = "system:aggregator"
 
 # What is quick enough to be read on the event loop: 32 KiB take about 2 ms.
 _READ_AT_ONCE = 32 * 1024
@@ -123,7 +125,13 @@ class Exchange:
         self._count_bytes = count_bytes
 
     async def get(
-        self, path: str, accept: str, *, etag: str = "", as_master: bool = True
+        self,
+        path: str,
+        accept: str,
+        *,
+        etag: str = "",
+        as_master: bool = True,
+        user: str = _USER,
     ) -> Answer:
         """GET a path; with credentials that are refused, once more with fresh ones.
 
@@ -132,11 +140,12 @@ class Exchange:
             accept: The media types.
             etag: For If-None-Match; empty for none.
             as_master: Whether kube-aggregator asks as a member of `system:masters`.
+            user: Whom kube-aggregator asks as.
 
         Raises:
             UpstreamFailed: There is no answer in time, or it exceeds its limits.
         """
-        headers = self._headers(accept, etag, as_master=as_master)
+        headers = self._headers(accept, etag, user, as_master=as_master)
         answer, sent = await self._within_time(path, headers)
         has_credentials = sent or self._spec.kind is Kind.CLUSTER
         if answer.status == HTTPStatus.UNAUTHORIZED and has_credentials:
@@ -144,10 +153,12 @@ class Exchange:
             answer, _ = await self._within_time(path, headers)
         return answer
 
-    def _headers(self, accept: str, etag: str, *, as_master: bool) -> list[tuple[str, str]]:
+    def _headers(
+        self, accept: str, etag: str, user: str, *, as_master: bool
+    ) -> list[tuple[str, str]]:
         headers = [("Accept", accept), ("Accept-Encoding", "gzip")]
         if self._spec.kind is not Kind.CLUSTER:
-            headers.append(("X-Remote-User", _USER))
+            headers.append(("X-Remote-User", user))
             if as_master:
                 headers.append(("X-Remote-Group", _GROUP))
         if etag:

@@ -8,8 +8,8 @@ by the writer's claim; after that it is served as stale until another has asked.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -22,6 +22,9 @@ from apidiscovery_service.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import shown
+from apidiscovery_service.sources.upstreams.following import RETRY_S, follow_prefix
+from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
+from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
@@ -38,7 +41,7 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.storage import Compacted, Entry, Guard, Store
+from apidiscovery_service.storage import Entry, Guard, Store
 from apidiscovery_service.storage.claims import is_dead
 
 _CLAIMS = "claims/"
@@ -46,7 +49,6 @@ _CLAIMS = "claims/"
 # answer after two exchanges at most.
 GRACE_S = 12.0
 
-_RETRY_S = 1.0
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
 _THREADS = 2
@@ -127,6 +129,9 @@ class Upstreams:
         specs: The servers that are mirrored, by configuration.
         services: How servers behind APIServices are reached.
         grace_s: How long a record is believed after its writer has gone.
+
+    Attributes:
+        documents: The OpenAPI documents of all of them.
     """
 
     def __init__(  # noqa: PLR0913 - it joins them
@@ -141,6 +146,8 @@ class Upstreams:
         services: ServiceSettings | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
+        self.documents = UpstreamDocuments(store)
+        self._capacity = Capacity()
         self._store = store
         self._registry = registry
         self._declarations = declarations
@@ -163,6 +170,7 @@ class Upstreams:
         Raises:
             StoreUnavailable: What is kept cannot be read now.
         """
+        await self.documents.load()
         await self._list_claims()
         await self._list_records()
         self._is_loaded = True
@@ -173,6 +181,7 @@ class Upstreams:
         """Follow the records, until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.documents.follow())
                 tasks.create_task(self._watch(record.PREFIX, self._records_changed))
                 tasks.create_task(self._watch(_CLAIMS + record.PREFIX, self._claims_changed))
                 tasks.create_task(self._read_new())
@@ -183,6 +192,8 @@ class Upstreams:
     def close(self) -> None:
         """Let go of the threads, once neither this nor the claims run any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._capacity.close()
+        self.documents.close()
 
     def states(self) -> list[SourceStatus]:
         """Return the status of each source, in the order of their names."""
@@ -198,6 +209,8 @@ class Upstreams:
             name = followed.spec.name
             for root in followed.view.roots:
                 lines += [f"upstream {name}: {root.path}: {text}" for text in root.warnings]
+            documents = self.documents.warnings(followed.spec.id)
+            lines += [f"upstream {name}: OpenAPI: {text}" for text in documents]
         if len(lines) > _MAX_WARNINGS:
             more = len(lines) - _MAX_WARNINGS
             lines = [*lines[:_MAX_WARNINGS], f"upstreams: {more} more such lines"]
@@ -236,17 +249,26 @@ class Upstreams:
         followed = self._followed.get(spec_id)
         group_versions = frozenset((service.group, service.version) for service in services)
         if followed is None:
-            poller = Poller(spec, self._store, self._metrics, self._threads, group_versions)
+            poller = Poller(
+                spec,
+                self._store,
+                self._metrics,
+                self._threads,
+                group_versions,
+                documents=self._capacity,
+            )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(record.key_of(spec_id), poller.work)
             self._unread.put_nowait(spec_id)
         followed.services = services
+        self.documents.use(spec_id, followed.sources)
         followed.poller.want(group_versions)
         return followed
 
     def _drop(self, spec_id: str) -> None:
         followed = self._followed.pop(spec_id)
         _stop(followed)
+        self.documents.drop(spec_id)
         followed.poller.retire()
         self._claims.unregister(record.key_of(spec_id))
         if followed.spec.name not in {other.spec.name for other in self._followed.values()}:
@@ -277,17 +299,10 @@ class Upstreams:
     # What is known of them.
 
     async def _watch(self, prefix: str, changed: "_OnChanges") -> None:
-        while True:
-            try:
-                revision = await self._listed(prefix)
-                async with aclosing(self._store.watch(prefix, revision)) as batches:
-                    async for batch in batches:
-                        await changed({c.key.removeprefix(prefix): c.entry for c in batch.changes})
-            except Compacted:
-                continue
-            except DiscoveryError as error:
-                _log.warning("upstreams cannot be followed", prefix=prefix, reason=str(error))
-                await asyncio.sleep(_RETRY_S)
+        async def by_id(entries: Mapping[str, Entry | None]) -> None:
+            await changed({key.removeprefix(prefix): entry for key, entry in entries.items()})
+
+        await follow_prefix(self._store, prefix, partial(self._listed, prefix), by_id)
 
     async def _listed(self, prefix: str) -> int:
         is_records = prefix == record.PREFIX
@@ -369,7 +384,7 @@ class Upstreams:
             except DiscoveryError as error:
                 _log.warning("record of an upstream not read", id=spec_id, reason=str(error))
                 self._unread.put_nowait(spec_id)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
 
     # Whether their writers are alive.
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 
 import structlog
 
@@ -12,8 +14,9 @@ from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.openapi_poller import Capacity, DocumentsPoller
 from apidiscovery_service.sources.upstreams.rounds import Rounds
-from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.storage import Fenced, Guard, Store, StoreUnavailable
 
 # Where the name of a server leads may change, and the old address may go on answering.
@@ -33,18 +36,21 @@ class Poller:
         store: Where the record is.
         metrics: What counts the polls.
         threads: Where large answers are read.
+        documents: What OpenAPI documents are polled with; None for no polling of them.
 
     Attributes:
         wanted: The group-versions of a service that have an APIService now.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it joins them
         self,
         spec: UpstreamSpec,
         store: Store,
         metrics: Metrics,
         threads: Executor,
         wanted: frozenset[GroupVersion] = frozenset(),
+        *,
+        documents: Capacity | None = None,
     ) -> None:
         self.spec = spec
         self.wanted = wanted
@@ -55,6 +61,14 @@ class Poller:
         self._parts: frozenset[str] = frozenset()
         self._written: Known | None = None
         self._is_retired = False
+        self._documents: DocumentsPoller | None = None
+        if documents and spec.openapi:
+            self._documents = DocumentsPoller(
+                spec, store, documents, self._count_bytes, self._count_documents
+            )
+
+    def _count_documents(self, result: str) -> None:
+        self._metrics.polls.labels(self.spec.name, f"OpenAPI{result}").inc()
 
     def _count_bytes(self, number: int) -> None:
         self._metrics.bytes.labels(self.spec.name).inc(number)
@@ -75,30 +89,54 @@ class Poller:
         Raises:
             Fenced: Another has taken over, and writes the record now.
         """
-        rounds = Rounds(self.spec, self._exchange, lambda: self.wanted)
         try:
-            known = await self._first(guard)
-            failures = number = 0
-            while True:
-                self._woken.clear()
-                known = await rounds.round(known)
-                is_kept = await self._keep(known, guard)
-                self._count(known)
-                failures = 0 if known.is_well and is_kept else failures + 1
-                number += 1
-                if failures or not number % _NEW_CONNECTION_EVERY_ROUNDS:
-                    await self.spec.endpoint.aclose()
-                await self._pause(failures)
+            async with self._polling_documents(guard):
+                await self._poll(guard)
         finally:
             if self._is_retired:
                 await self._forget(guard)
             await self.spec.endpoint.aclose()
+
+    async def _poll(self, guard: Guard) -> None:
+        rounds = Rounds(self.spec, self._exchange, lambda: self.wanted)
+        known = await self._first(guard)
+        failures = old = 0
+        while True:
+            self._woken.clear()
+            known = await rounds.round(known)
+            is_kept = await self._keep(known, guard)
+            self._count(known)
+            if self._documents:
+                is_service = self.spec.kind is Kind.SERVICE
+                self._documents.discovered(known, self.wanted if is_service else None)
+            failures = 0 if known.is_well and is_kept else failures + 1
+            old += 1
+            is_in_use = self._documents is not None and self._documents.is_asking
+            if failures or (old >= _NEW_CONNECTION_EVERY_ROUNDS and not is_in_use):
+                old = 0
+                await self.spec.endpoint.aclose()
+            await self._pause(failures)
+
+    @asynccontextmanager
+    async def _polling_documents(self, guard: Guard) -> AsyncGenerator[None]:
+        """Poll for documents meanwhile."""
+        if self._documents is None:
+            yield
+            return
+        task = asyncio.create_task(self._documents.work(guard))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
 
     def retire(self) -> None:
         """Have the record removed when the work is cancelled: nobody names this upstream."""
         self._is_retired = True
 
     async def _forget(self, guard: Guard) -> None:
+        if self._documents:
+            await self._documents.forget(guard)
         key = record.key_of(self.spec.id)
         try:
             async with asyncio.timeout(_FORGET_S):

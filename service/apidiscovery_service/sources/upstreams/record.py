@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import TypeVar, cast
 
 import orjson
 import zstandard
@@ -30,7 +31,7 @@ PREFIX = "upstreams/"
 FORMAT = 2
 
 # Room for the guard and the framing of a transaction.
-_PART_BYTES = MAX_VALUE_BYTES - 64 * 1024
+PART_BYTES = MAX_VALUE_BYTES - 64 * 1024
 _LEVEL = 3
 # What a damaged record may unpack to at most: some documents of the greatest size.
 _MAX_UNPACKED = 512 * 1024 * 1024
@@ -40,6 +41,8 @@ _SMALL = 16 * 1024
 
 # A thread of their own, so that large ones delay nothing else that is done in threads.
 _THREADS = ThreadPoolExecutor(1, "records")
+
+T = TypeVar("T")
 
 
 class BadRecord(DiscoveryError):
@@ -74,12 +77,16 @@ def seal(upstream: str, known: Known) -> Sealed:
     content = {"claim": known.claim, "roots": [_root_value(root) for root in known.roots]}
     lines = [orjson.dumps(content), *(_groups_line(root) for root in known.roots)]
     packed = zstandard.compress(b"\n".join(lines), _LEVEL)
+    return cut(key_of(upstream), packed)
+
+
+def cut(key: str, packed: bytes) -> Sealed:
+    """Return a value as it is written: in parts, when it is too large for one."""
     digest = hashlib.sha256(packed).hexdigest()
     head = {"format": FORMAT, "sha256": digest}
-    key = key_of(upstream)
-    if len(packed) <= _PART_BYTES:
+    if len(packed) <= PART_BYTES:
         return Sealed(key, orjson.dumps(head) + b"\n" + packed, {})
-    pieces = [packed[i : i + _PART_BYTES] for i in range(0, len(packed), _PART_BYTES)]
+    pieces = [packed[i : i + PART_BYTES] for i in range(0, len(packed), PART_BYTES)]
     parts = {f"{key}/part-{hashlib.sha256(piece).hexdigest()[:32]}": piece for piece in pieces}
     names = [f"part-{hashlib.sha256(piece).hexdigest()[:32]}" for piece in pieces]
     return Sealed(key, orjson.dumps({**head, "parts": names}) + b"\n", parts)
@@ -129,6 +136,18 @@ async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -
         BadRecord: It is damaged, of a newer format, or a part of it is missing.
         StoreUnavailable: A part cannot be read now.
     """
+    return await opened(value, part, _known)
+
+
+async def opened(
+    value: bytes, part: Callable[[str], Awaitable[bytes | None]], reader: Callable[[bytes], T]
+) -> T:
+    """Return what `reader` makes of what `cut` was given; it runs in a thread unless that is small.
+
+    Raises:
+        BadRecord: It is damaged, of a newer format, or a part of it is missing.
+        StoreUnavailable: A part cannot be read now.
+    """
     head_line, _, packed = value.partition(b"\n")
     digest, names = _head(head_line)
     for name in names:
@@ -136,14 +155,25 @@ async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -
         if piece is None:
             raise BadRecord(f"its {name} is missing")
         packed += piece
+
+    def read() -> T:
+        if hashlib.sha256(packed).hexdigest() != digest:
+            raise BadRecord("its bytes do not have the hash that it states")
+        return reader(packed)
+
     if _is_small(packed):
-        return _known(packed, digest)
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, _known, packed, digest)
+        return read()
+    return await in_thread(read)
 
 
 async def sealed(upstream: str, known: Known) -> Sealed:
     """Return `seal` of what is known, made in a thread."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, seal, upstream, known)
+    return await in_thread(partial(seal, upstream, known))
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return what is made in the thread of records."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
 
 
 def is_large(value: bytes) -> bool:
@@ -183,9 +213,7 @@ def _head(line: bytes) -> tuple[str, list[str]]:
     return str(fields.get("sha256")), [str(name) for name in cast("list[object]", names)]
 
 
-def _known(packed: bytes, digest: str) -> Known:
-    if hashlib.sha256(packed).hexdigest() != digest:
-        raise BadRecord("its bytes do not have the hash that it states")
+def _known(packed: bytes) -> Known:
     try:
         text = zstandard.ZstdDecompressor().decompress(packed, _MAX_UNPACKED)
         head, *documents = text.split(b"\n")

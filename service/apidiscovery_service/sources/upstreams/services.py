@@ -33,6 +33,7 @@ class ServiceSettings:
             that, `namespace/name:port`.
         certificate: What shows them that it is us who sets `X-Remote-User`, as
             --proxy-client-cert-file of kube-apiserver; needs `key`.
+        openapi: Whether their OpenAPI documents are asked for.
     """
 
     urls: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -40,6 +41,7 @@ class ServiceSettings:
     key: Material | None = None
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
+    openapi: bool = True
 
 
 class _UnusableEndpoint:
@@ -93,6 +95,7 @@ def _spec(
         limits=settings.limits,
         timing=settings.timing,
         trust="insecure" if service.insecure_skip_tls_verify else trust,
+        openapi=settings.openapi,
     )
 
 

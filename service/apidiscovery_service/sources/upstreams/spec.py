@@ -72,6 +72,10 @@ class Limits:
         concurrent: Requests at once to one old server.
         versions_s: For all group-versions of an old server in one round.
         decode_s: For reading one document.
+        openapi_s: Around each request for OpenAPI documents, and for reading one;
+            k8s.io/kube-aggregator pkg/controllers/openapiv3/aggregator/aggregator.go waits 60 s.
+        openapi_bytes: Of one document of a group-version, or of the index of them.
+        openapi_v2_bytes: Of the document of an old server, which has all group-versions.
     """
 
     exchange_s: float = 5.0
@@ -80,6 +84,9 @@ class Limits:
     concurrent: int = 16
     versions_s: float = 30.0
     decode_s: float = 10.0
+    openapi_s: float = 60.0
+    openapi_bytes: int = 32 * 1024 * 1024
+    openapi_v2_bytes: int = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +97,22 @@ class Timing:
         poll_s: After success.
         first_retry_s: After the first failure; doubled after each further one.
         last_retry_s: What that never exceeds.
+        openapi_s: Between requests for the index of OpenAPI documents, and after the first failure
+            of one; doubled after each further one.
+        openapi_last_retry_s: What that never exceeds.
+        openapi_after_s: How long after a change of discovery the index is asked for, so that
+            discovery comes first.
 
-    Source: k8s.io/kube-aggregator pkg/apiserver/handler_discovery.go:Run.
+    Source: k8s.io/kube-aggregator pkg/apiserver/handler_discovery.go:Run and
+    pkg/controllers/openapiv3/controller.go.
     """
 
     poll_s: float = 60.0
     first_retry_s: float = 0.5
     last_retry_s: float = 60.0
+    openapi_s: float = 60.0
+    openapi_last_retry_s: float = 3600.0
+    openapi_after_s: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,7 @@ class UpstreamSpec:
             lists its own resources of version v1 at `/oapi`.
         named_paths: Where groups are listed; of a group-version that several have, the first wins.
         trust: What else tells servers apart that have the same URL, such as a hash of a CA bundle.
+        openapi: Whether its OpenAPI documents are asked for.
     """
 
     name: str
@@ -146,6 +163,7 @@ class UpstreamSpec:
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
     trust: str = ""
+    openapi: bool = True
 
     @property
     def paths(self) -> tuple[tuple[str, bool], ...]:

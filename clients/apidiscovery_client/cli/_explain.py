@@ -1,0 +1,116 @@
+"""`apidiscovery explain`."""
+
+import asyncio
+from typing import TypedDict, Unpack
+
+import click
+
+from apidiscovery_client._documents import Discovery
+from apidiscovery_client._errors import DiscoveryError, IncompleteDiscovery
+from apidiscovery_client._go_text import json_text
+from apidiscovery_client._http import Server, discover
+from apidiscovery_client._table import printable
+from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._openapi_cache import with_cache
+from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.openapi.documents import OpenApiClient
+from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
+from apidiscovery_client.openapi.explain import Explained, Question, levels
+from apidiscovery_client.openapi.resource_names import (
+    GroupVersionResource,
+    ResourceNames,
+    parse_group_version,
+)
+
+_FAILED = 1
+
+
+class _Flags(TypedDict):
+    type_and_fields: str
+    recursive: bool
+    max_depth: int
+    api_version: str
+    output: str
+
+
+@click.command("explain")
+@click.argument("type_and_fields", metavar="TYPE[.FIELD...]")
+@click.option("--recursive", "-R", is_flag=True, help="Print the fields of fields.")
+@click.option(
+    "--max-depth",
+    type=click.IntRange(0),
+    default=0,
+    help="How deep to print fields of fields with --recursive; 0 is without limit.",
+)
+@click.option("--api-version", default="", help="Group and version, such as apps/v1.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["plaintext", "json"]),
+    default="plaintext",
+    metavar="plaintext|json",
+    help="Output format, by default plaintext.",
+)
+@with_server
+@with_cache
+def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
+    """Tell what a type of resources or one of its fields is, from the server's OpenAPI v3.
+
+    TYPE is a resource, singular or plural, a kind or a short name; a group may follow it.
+    """
+    if flags["max_depth"] and not flags["recursive"]:
+        raise click.UsageError("--max-depth requires --recursive")
+    try:
+        explained = asyncio.run(_explained(server, cache, flags))
+    except UnknownResource as error:
+        _tell(str(error))
+        click.get_current_context().exit(_FAILED)
+    if flags["output"] == "json":
+        print_text(json_text(explained.data()))
+    else:
+        print_text(explained.header())  # also where the field does not exist, as kubectl
+        print_text(explained.text())
+
+
+async def _explained(server: Server, cache: DocumentCache | None, flags: _Flags) -> Explained:
+    discovery = await discover(server)
+    resource, path = _named(discovery, flags)
+    async with OpenApiClient(server, cache) as client:
+        location = (await client.index()).get(resource.key)
+        if location is None:
+            raise NotExplained(f'couldn\'t find resource for "{resource}"')
+        document = (await client.document(location)).parsed()
+    depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
+    return Explained(document, Question(resource, path, depth))
+
+
+def _named(discovery: Discovery, flags: _Flags) -> tuple[GroupVersionResource, list[str]]:
+    """Return the resource and fields that are meant, and warn where another could be."""
+    names = ResourceNames(discovery)
+    argument, api_version = flags["type_and_fields"], flags["api_version"]
+    try:
+        resource, path = names.find_one(argument) if api_version else names.find(argument)
+    except UnknownResource:
+        _tell_incomplete(discovery)
+        raise
+    finally:
+        for warning in names.warnings:
+            _tell(f"Warning: {warning}")
+    if api_version:
+        gv = parse_group_version(api_version)
+        resource = GroupVersionResource(gv.group, gv.version, resource.resource)
+    return resource, path
+
+
+def _tell_incomplete(discovery: Discovery) -> None:
+    """Tell of group-versions that may have the resource, but could not be discovered."""
+    if discovery.failures:
+        error: DiscoveryError = IncompleteDiscovery(
+            {str(gv): why for gv, why in discovery.failures.items()}
+        )
+        _tell(f"error: {error}")
+
+
+def _tell(line: str) -> None:
+    click.echo(printable(line), err=True)

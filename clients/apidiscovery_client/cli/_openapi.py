@@ -1,0 +1,20 @@
+"""`apidiscovery openapi`: the subcommands, each in a module of its own."""
+
+import click
+
+from apidiscovery_client.cli._openapi_bundle import bundle_command
+from apidiscovery_client.cli._openapi_get import get_command
+from apidiscovery_client.cli._openapi_schema import schema_command
+from apidiscovery_client.cli._openapi_validate import validate_command
+
+
+@click.group("openapi", invoke_without_command=True)
+@click.pass_context
+def openapi(context: click.Context) -> None:
+    """Print, merge, check and convert the OpenAPI v3 documents of a server."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for _command in (get_command, bundle_command, validate_command, schema_command):
+    openapi.add_command(_command)

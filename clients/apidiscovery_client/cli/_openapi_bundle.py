@@ -1,0 +1,65 @@
+"""`apidiscovery openapi bundle`."""
+
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from apidiscovery_client._http import Server
+from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._openapi_cache import with_cache
+from apidiscovery_client.cli._openapi_common import FAILED, WRITERS, fetch, tell, write_file
+from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.openapi.bundle import Part, bundle
+from apidiscovery_client.openapi.cache import DocumentCache
+
+
+class _Flags(TypedDict):
+    names: tuple[str, ...]
+    output_format: str
+    output_file: Path | None
+    on_conflict: str
+
+
+@click.command("bundle")
+@click.argument("names", nargs=-1, metavar="[GROUP/VERSION...]")
+@click.option(
+    "-o",
+    "output_format",
+    type=click.Choice(list(WRITERS)),
+    default="json",
+    metavar="json|yaml",
+    help="Output format, by default json.",
+)
+@click.option(
+    "--output",
+    "output_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="File to write, by default standard output.",
+)
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["rename", "error"]),
+    default="rename",
+    show_default=True,
+    metavar="rename|error",
+    help="Whether what differs under one name gets another name, or nothing is written.",
+)
+@with_server
+@with_cache
+def bundle_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
+    """Merge the documents of group-versions, by default all, into one OpenAPI v3 file.
+
+    What differs under one name is told on standard error.
+    """
+    documents = fetch(server, cache, flags["names"])
+    merged = bundle(Part(found.location.key, found.parsed()) for found in documents)
+    for conflict in merged.conflicts:
+        tell(f"Warning: {conflict}" if flags["on_conflict"] == "rename" else f"error: {conflict}")
+    if merged.conflicts and flags["on_conflict"] == "error":
+        click.get_current_context().exit(FAILED)
+    text = WRITERS[flags["output_format"]](merged.document)
+    if path := flags["output_file"]:
+        write_file(path, text.encode("utf-8", errors="replace"))
+    else:
+        print_text(text)

@@ -1,0 +1,77 @@
+"""`apidiscovery openapi get`."""
+
+import asyncio
+from typing import TypedDict, Unpack
+
+import click
+
+from apidiscovery_client._go_text import json_text, yaml_text
+from apidiscovery_client._http import Server
+from apidiscovery_client._table import table
+from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._openapi_cache import with_cache
+from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch, write_bytes
+from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient
+
+
+class _Flags(TypedDict):
+    names: tuple[str, ...]
+    output: str | None
+
+
+@click.command("get")
+@click.argument("names", nargs=-1, metavar="[GROUP/VERSION...]")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["json", "yaml", "protobuf"]),
+    metavar="json|yaml|protobuf",
+    help="Output format, by default json; of the index a table.",
+)
+@with_server
+@with_cache
+def get_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
+    """Print the documents of group-versions such as v1 or apps/v1, or without any the index.
+
+    One document as json or protobuf is printed as the server sent it, to the byte; several as
+    json are one line each.
+    """
+    names, output = flags["names"], flags["output"]
+    if output == "protobuf":
+        if len(names) != 1:
+            raise click.UsageError("-o protobuf wants one group-version")
+        write_bytes(asyncio.run(_protobuf(server, names[0])).data)
+    elif not names:
+        _print_index(asyncio.run(_index(server)), output)
+    else:
+        _print_documents(fetch(server, cache, names), output)
+
+
+async def _index(server: Server) -> list[Location]:
+    async with OpenApiClient(server) as client:
+        return list((await client.index()).values())
+
+
+async def _protobuf(server: Server, name: str) -> FetchedDocument:
+    async with OpenApiClient(server) as client:
+        (location,) = chosen(await client.index(), [name])
+        return await client.protobuf(location)
+
+
+def _print_index(locations: list[Location], output: str | None) -> None:
+    if output is None:
+        print_text(table([("PATH", "HASH"), *((found.key, found.hash) for found in locations)]))
+        return
+    document = {"paths": {found.key: {"serverRelativeURL": found.url} for found in locations}}
+    print_text(json_text(document) if output == "json" else yaml_text(document))
+
+
+def _print_documents(documents: list[FetchedDocument], output: str | None) -> None:
+    if output == "yaml":
+        print_text("---\n".join(yaml_text(document.parsed()) for document in documents))
+    elif len(documents) == 1:
+        write_bytes(documents[0].data)
+    else:
+        print_text("".join(compact_json(document.parsed()) for document in documents))

@@ -1,0 +1,74 @@
+"""`apidiscovery openapi validate`."""
+
+from collections.abc import Iterator
+from typing import TypedDict, Unpack
+
+import click
+
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._http import Server
+from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._openapi_cache import with_cache
+from apidiscovery_client.cli._openapi_common import FAILED, fetch, tell
+from apidiscovery_client.cli._output import print_lines
+from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.openapi.documents import INDEX_PATH
+from apidiscovery_client.openapi.errors import UnsoundDocument
+from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
+from apidiscovery_client.openapi.yaml_documents import as_json
+
+_NOT_CHECKED = 2
+
+
+class _Flags(TypedDict):
+    files: tuple[str, ...]
+
+
+@click.command("validate")
+@click.argument(
+    "files",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True),
+    metavar="[FILE...]",
+)
+@with_server
+@with_cache
+def validate_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
+    """Tell whether files are sound OpenAPI 3.0, without any the documents that a server serves.
+
+    Files are JSON or YAML, - is standard input. The exit code is 0 when all are sound, 1 when one
+    is not, 2 when one could not be had.
+    """
+    try:
+        documents = list(_read(flags["files"]) if flags["files"] else _served(server, cache))
+    except (DiscoveryError, OSError) as error:
+        tell(f"error: {error}")
+        click.get_current_context().exit(_NOT_CHECKED)
+    sound = [_tell_problems(name, data) for name, data in documents]
+    if not all(sound):
+        click.get_current_context().exit(FAILED)
+
+
+def _served(server: Server, cache: DocumentCache | None) -> Iterator[tuple[str, bytes]]:
+    for document in fetch(server, cache):
+        yield f"{INDEX_PATH}/{document.location.key}", document.data
+
+
+def _read(files: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    for name in files:
+        with click.open_file(name, "rb") as file:
+            yield "standard input" if name == "-" else name, file.read()
+
+
+def _tell_problems(name: str, data: bytes) -> bool:
+    """Print what is wrong with a document; return whether nothing is."""
+    try:
+        found = [str(problem) for problem in problems(as_json(data))]
+    except UnsoundDocument as error:
+        found = [f"$: {error}"]
+    print_lines(*(f"{name}: {problem}" for problem in found))
+    if len(found) >= MAX_PROBLEMS:
+        print_lines(f"{name}: there may be more, {MAX_PROBLEMS} are told")
+    if not found:
+        print_lines(f"{name} is sound")
+    return not found

@@ -1,0 +1,215 @@
+"""Tells what a resource or one of its fields is: kubectl's text, or the same as data.
+
+Source: kubectl pkg/explain/v2/templates/plaintext.tmpl of release 1.32.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from apidiscovery_client.openapi.errors import NotExplained, UnsoundDocument
+from apidiscovery_client.openapi.go_values import go_text
+from apidiscovery_client.openapi.json_documents import (
+    Fields,
+    Object,
+    as_array,
+    as_object,
+    components,
+)
+from apidiscovery_client.openapi.resource_names import GroupVersionResource
+from apidiscovery_client.openapi.schema_walk import Field, SchemaWalk
+from apidiscovery_client.openapi.text_wrap import indent, wrap
+
+KIND_KEY = "x-kubernetes-group-version-kind"
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+_WIDTH, _FIELD_WIDTH = 76, 78
+_SHORT_ENUM = 4
+_NO_VALUE = "<no value>"  # what Go's templates print for what is not there
+
+
+class Question(NamedTuple):
+    """What is to be explained.
+
+    Attributes:
+        path: Names of fields, each within the one before it; empty for the resource itself.
+        levels: How deep fields are listed: 1 with descriptions, more without.
+    """
+
+    resource: GroupVersionResource
+    path: Sequence[str] = ()
+    levels: float = 1
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether fields of fields are asked for."""
+        return self.levels > 1
+
+
+def levels(*, recursive: bool, max_depth: int) -> float:
+    """Return how deep fields are listed; a `max_depth` of 0 is without limit."""
+    if not recursive:
+        return 1
+    return max_depth or math.inf
+
+
+class Explained:
+    """One kind of a document.
+
+    Raises:
+        NotExplained: The document does not have the resource.
+    """
+
+    def __init__(self, document: Fields, question: Question) -> None:
+        self._document = document
+        self._question = question
+        self._walk = SchemaWalk(document)
+        self.kind = _kind_of(document, question.resource)
+
+    def header(self) -> str:
+        """Return the lines that name group, kind and version."""
+        group = self.kind.get("group")
+        lines = [f"GROUP:      {go_text(group)}"] if group else []
+        for label, key in (("KIND:       ", "kind"), ("VERSION:    ", "version")):
+            value = self.kind.get(key)
+            lines.append(label + (_NO_VALUE if value is None else go_text(value)))
+        return "".join(f"{line}\n" for line in [*lines, ""])
+
+    def text(self) -> str:
+        """Return what comes after the header.
+
+        Raises:
+            NotExplained: There is no such kind in the document, or no such field.
+            UnsoundDocument: The schemas are beyond the bounds of `SchemaWalk`.
+        """
+        schema = self._schema()
+        return "".join([*self._field_lines(schema), *self._body(schema), "\n"])
+
+    def data(self) -> dict[str, object]:
+        """Return the same as JSON values; raise as `text` does."""
+        schema = self._schema()
+        path = ".".join(self._question.path)
+        return {
+            **{key: self.kind.get(key) or "" for key in ("group", "version", "kind")},
+            "resource": self._question.resource.resource,
+            **({"field": path} if path else {}),
+            "type": self._walk.type_name(schema) if path else "Object",
+            "description": self._walk.description(schema).rstrip("\n"),
+            **_enum_data(schema),
+            "fields": self._fields_data(schema),
+        }
+
+    def _schema(self) -> Object:
+        schema = self._walk.find(_schema_of(self._document, self.kind), self._question.path)
+        if schema is None:
+            raise NotExplained(f'field "{self._question.path[-1]}" does not exist')
+        return schema
+
+    def _field_lines(self, schema: Object) -> Iterator[str]:
+        if path := self._question.path:
+            yield f"FIELD: {path[-1]} <{self._walk.type_name(schema)}>\n"
+            if values := _enum(schema):
+                yield "ENUM:" + "".join(f"\n    {_enum_text(value)}" for value in values)
+            yield "\n\n"
+
+    def _body(self, schema: Object) -> Iterator[str]:
+        resolved = self._walk.resolved(schema)
+        description = self._walk.description(resolved) or "<empty>"
+        yield f"DESCRIPTION:\n{indent(wrap(description, _WIDTH), 4)}\n"
+        for number, field in enumerate(self._walk.fields(resolved, self._question.levels)):
+            yield "FIELDS:\n" if number == 0 else ""
+            yield from self._field(field)
+
+    def _field(self, field: Field) -> Iterator[str]:
+        margin = field.level * 2
+        yield f"{indent(field.name, margin)}\t<{self._walk.type_name(field.schema)}>"
+        yield " -required-" if field.required else ""
+        if values := _enum(field.schema):
+            listed = [_enum_text(value) for value in values[:_SHORT_ENUM]]
+            more = ", ...." if len(values) > _SHORT_ENUM else ""
+            yield f"\n{' ' * margin}enum: {', '.join(listed)}{more}"
+        yield "\n"
+        if not self._question.is_recursive:
+            description = self._walk.own_description(field.schema) or "<no description>"
+            wrapped = wrap(description, _FIELD_WIDTH - margin)
+            yield f"{indent(wrapped, margin + 2)}\n\n"
+
+    def _fields_data(self, schema: Object) -> list[object]:
+        """Return the fields as a tree; those that a level ends with have no `fields`."""
+        tops: list[object] = []
+        lists = [tops]
+        for field in self._walk.fields(self._walk.resolved(schema), self._question.levels):
+            below: list[object] = []
+            entry = self._field_data(field)
+            if field.level < self._question.levels:
+                entry["fields"] = below
+            del lists[field.level :]
+            lists[-1].append(entry)
+            lists.append(below)
+        return tops
+
+    def _field_data(self, field: Field) -> dict[str, object]:
+        return {
+            "name": field.name,
+            "type": self._walk.type_name(field.schema),
+            "required": field.required,
+            "description": self._walk.own_description(field.schema),
+            **_enum_data(field.schema),
+        }
+
+
+def _kind_of(document: Fields, resource: GroupVersionResource) -> Object:
+    """Return group, version and kind by the operations of a resource's paths; the last one wins.
+
+    Raises:
+        NotExplained: No path of the resource tells.
+    """
+    paths = as_object(document.get("paths")) or {}
+    kind: object = None
+    for path in _paths_of(resource):
+        item = as_object(paths.get(path)) or {}
+        for method in _METHODS:
+            if operation := as_object(item.get(method)):
+                kind = operation.get(KIND_KEY)
+                if kind:
+                    break
+    found = as_object(kind)
+    if not found:
+        raise NotExplained(f"GVR ({resource}) not found in OpenAPI schema")
+    return found
+
+
+def _paths_of(resource: GroupVersionResource) -> Iterator[str]:
+    prefix = f"/apis/{resource.group}" if resource.group else "/api"
+    for scope in ("", "/namespaces/{namespace}"):
+        path = f"{prefix}/{resource.version}{scope}/{resource.resource}"
+        yield path
+        yield f"{path}/{{name}}"
+
+
+def _schema_of(document: Fields, kind: Object) -> Object:
+    """Return the first schema, by name, that is of a kind; raise `NotExplained` without one."""
+    schemas = components(document, "schemas")
+    for name in sorted(schemas):
+        schema = as_object(schemas[name])
+        if schema and kind in (as_array(schema.get(KIND_KEY)) or []):
+            return schema
+    raise NotExplained(f"GVK {go_text(kind)} not found in OpenAPI schema")
+
+
+def _enum(schema: Object) -> list[object]:
+    values = as_array(schema.get("enum") or [])
+    if values is None:
+        raise UnsoundDocument("an enum is not an array")
+    return values
+
+
+def _enum_text(value: object) -> str:
+    if value is None:
+        return _NO_VALUE
+    return '""' if value == "" else go_text(value)
+
+
+def _enum_data(schema: Object) -> dict[str, object]:
+    values = _enum(schema)
+    return {"enum": values} if values else {}

@@ -1,0 +1,111 @@
+"""Reads JSON of strangers: never deeper or larger than can be handled."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import cast
+from urllib.parse import unquote
+
+from apidiscovery_client.openapi.errors import UnsoundDocument
+
+Object = dict[str, object]
+Fields = Mapping[str, object]
+
+MAX_DEPTH = 120  # of arrays and objects; the deepest documents known to be published need 40
+_SHOWN_CHARACTERS = 80
+_NAMES = (
+    (type(None), "null"),
+    (bool, "a boolean"),
+    (str, "a string"),
+    (list, "an array"),
+    (dict, "an object"),
+)
+
+
+def load(data: bytes, what: str) -> Object:
+    """Return the object in a JSON text; `what` begins the text of errors.
+
+    Raises:
+        UnsoundDocument: It is not JSON, not an object, or nested more than `MAX_DEPTH` deep.
+    """
+    try:
+        value: object = json.loads(data)
+    except RecursionError:
+        raise UnsoundDocument(f"{what} is nested too deeply") from None
+    except ValueError as error:
+        raise UnsoundDocument(f"{what} is not JSON: {error}") from None
+    if (fields := as_object(value)) is None:
+        raise UnsoundDocument(f"{what} is {name_of(value)}, not an object")
+    if is_too_deep(fields):
+        raise UnsoundDocument(f"{what} is nested more than {MAX_DEPTH} deep")
+    return fields
+
+
+def is_too_deep(value: object) -> bool:
+    """Return whether arrays and objects are nested more than `MAX_DEPTH` deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _contained(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _contained(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        yield from cast("Object", value).values()
+    elif isinstance(value, list):
+        yield from cast("list[object]", value)
+
+
+def name_of(value: object) -> str:
+    """Return the name of a value's JSON type with an article, such as `an array`."""
+    return next((name for kind, name in _NAMES if isinstance(value, kind)), "a number")
+
+
+def shown(value: object) -> str:
+    """Return a value for the text of an error: as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def as_object(value: object) -> Object | None:
+    """Return an object as it is; None for anything else."""
+    return cast("Object", value) if isinstance(value, dict) else None
+
+
+def as_array(value: object) -> list[object] | None:
+    """Return an array as it is; None for anything else."""
+    return cast("list[object]", value) if isinstance(value, list) else None
+
+
+def components(document: Fields, kind: str) -> Object:
+    """Return the components of one kind, such as `schemas`; empty when there are none."""
+    return as_object((as_object(document.get("components")) or {}).get(kind)) or {}
+
+
+def resolve(reference: object, document: Fields) -> Object | None:
+    """Return the object that a reference into its own document means; None when there is none.
+
+    References to other documents are not followed. `~0` and `~1` stand for `~` and `/` (RFC 6901
+    section 3), percent escapes are those of a URI fragment (section 6).
+    """
+    if not (isinstance(reference, str) and reference.startswith("#/")):
+        return None
+    found: object = document
+    for token in reference[2:].split("/"):
+        fields = as_object(found)
+        name = unescaped(token)
+        if fields is None or name not in fields:
+            return None
+        found = fields[name]
+    return as_object(found)
+
+
+def unescaped(token: str) -> str:
+    """Return the name that a token of a reference stands for."""
+    return unquote(token).replace("~1", "/").replace("~0", "~")
+
+
+def escaped(name: str) -> str:
+    """Return a name as a token of a reference, with no percent escapes but for `%` itself."""
+    return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")

@@ -1,0 +1,73 @@
+"""Tells in a document what is said by OpenAPI from what only looks like it.
+
+A property may be called `$ref` or `default`, and an example may hold anything: keys mean something
+only where the specification has them.
+"""
+
+from collections.abc import Callable
+
+from apidiscovery_client.openapi.json_documents import Object, as_array, as_object
+
+# Fields whose keys are names, and whose values are objects of the specification.
+_NAMED = frozenset(
+    {
+        "callbacks",
+        "content",
+        "definitions",
+        "encoding",
+        "examples",
+        "headers",
+        "links",
+        "parameters",
+        "paths",
+        "properties",
+        "requestBodies",
+        "responses",
+        "schemas",
+        "securitySchemes",
+        "variables",
+    }
+)
+# Fields whose values are data, not objects of the specification.
+_DATA = frozenset({"default", "enum", "example", "required", "scopes", "value", "mapping"})
+
+Change = Callable[[Object], Object]
+
+
+def rewritten(value: object, change: Change) -> object:
+    """Return a copy in which every object of the specification went through `change`.
+
+    The innermost come first; `change` gets a copy that it may alter.
+    """
+    if (fields := as_object(value)) is not None:
+        return change({key: _field(key, inner, change) for key, inner in fields.items()})
+    if (items := as_array(value)) is not None:
+        return [rewritten(item, change) for item in items]
+    return value
+
+
+def _field(key: str, value: object, change: Change) -> object:
+    if key in _DATA or key.startswith("x-"):
+        return value
+    named = as_object(value) if key in _NAMED else None
+    if named is None:
+        return rewritten(value, change)
+    return {
+        name: inner if key == "paths" and name.startswith("x-") else rewritten(inner, change)
+        for name, inner in named.items()
+    }
+
+
+def references(value: object) -> set[str]:
+    """Return every `$ref` of a value, and those that discriminators map to."""
+    found: set[str] = set()
+
+    def collect(fields: Object) -> Object:
+        if isinstance(reference := fields.get("$ref"), str):
+            found.add(reference)
+        mapping = as_object((as_object(fields.get("discriminator")) or {}).get("mapping")) or {}
+        found.update(target for target in mapping.values() if isinstance(target, str))
+        return fields
+
+    rewritten(value, collect)
+    return found

@@ -1,0 +1,183 @@
+"""Finds the resource that a user's word means, as kubectl finds it in discovery.
+
+Source: client-go restmapper/discovery.go `NewDiscoveryRESTMapper`, restmapper/shortcut.go
+`shortcutExpander`; apimachinery pkg/api/meta: restmapper.go, multirestmapper.go, priority.go.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from apidiscovery_client._documents import Discovery, Group, GroupVersion, Resource
+from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
+from apidiscovery_client.openapi.field_path import nodes
+
+
+class GroupVersionResource(NamedTuple):
+    """Names a resource; the text is that of apimachinery `GroupVersionResource.String`."""
+
+    group: str
+    version: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}, Resource={self.resource}"
+
+    @property
+    def group_resource(self) -> str:
+        """Return the resource with its group, such as `deployments.apps`."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @property
+    def key(self) -> str:
+        """Return the key of its document in the index."""
+        return key_of(GroupVersion(self.group, self.version))
+
+
+def key_of(gv: GroupVersion) -> str:
+    """Return the key of a group-version's document, such as `api/v1` or `apis/apps/v1`."""
+    return f"apis/{gv.group}/{gv.version}" if gv.group else f"api/{gv.version}"
+
+
+def parse_group_version(text: str) -> GroupVersion:
+    """Return the group-version in a text such as `apps/v1` or `v1`; raise `NotExplained`.
+
+    Source: apimachinery pkg/runtime/schema/group_version.go `ParseGroupVersion`.
+    """
+    group, slash, version = text.partition("/")
+    if "/" in version:
+        raise NotExplained(f"unexpected GroupVersion string: {text}")
+    return GroupVersion(group, version) if slash else GroupVersion("", text)
+
+
+class ResourceNames:
+    """Every name under which the resources of a server are known.
+
+    Attributes:
+        warnings: What was told of the words looked up so far, in kubectl's words.
+    """
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+        self.warnings: list[str] = []
+
+    def find(self, argument: str) -> tuple[GroupVersionResource, list[str]]:
+        """Return the resource and the path of fields in `TYPE[.GROUP][.FIELD...]`.
+
+        Source: kubectl pkg/explain/explain.go `SplitAndParseResourceRequestWithMatchingPrefix`.
+
+        Raises:
+            NotExplained: It is no such path.
+            UnknownResource: There is no such resource.
+        """
+        path = nodes(argument)
+        matching = self._matching(_first(path))
+        for found in matching:
+            prefix = found.group_resource
+            if argument.startswith(prefix):
+                rest = nodes(argument.removeprefix(prefix)) if argument != prefix else []
+                return found, _fields(rest, "first node must be field node")
+        return matching[0], _fields(path, "first node must be field node")
+
+    def find_one(self, argument: str) -> tuple[GroupVersionResource, list[str]]:
+        """Return the preferred resource and the path of fields in `TYPE[.FIELD...]`.
+
+        Source: kubectl pkg/explain/explain.go `SplitAndParseResourceRequest`. Raises as `find`.
+        """
+        path = nodes(argument)
+        word = _first(path)
+        matching = self._matching(word)
+        preferred = min(map(self._rank, matching))
+        best = [found for found in matching if self._rank(found) == preferred]
+        if len(best) > 1:
+            partial = GroupVersionResource("", "", word)
+            listed = " ".join(map(str, matching))
+            raise NotExplained(f"{partial} matches multiple resources [{listed}]")
+        return best[0], _fields(path, "all nodes must be field nodes")
+
+    def _rank(self, found: GroupVersionResource) -> int:
+        """Return how late the group-version comes: v1 first, then each group's preferred one."""
+        order = [GroupVersion("", "v1")]
+        for group in self._discovery.groups:
+            order.append(GroupVersion(group.name, group.preferred_version))
+            order += group.group_versions
+        return order.index(GroupVersion(found.group, found.version))
+
+    def _matching(self, word: str) -> list[GroupVersionResource]:
+        """Return the resources of that name in discovery order, at least one."""
+        if not word:
+            raise NotExplained("a resource must be present, got: /, Resource=")
+        name, group = self._expanded(word)
+        found = [
+            GroupVersionResource(gv.group, gv.version, plural)
+            for gv, plurals in self._by_version()
+            if gv.group.startswith(group)
+            for plural in sorted(plurals)
+            if name.lower() in (plural, plurals[plural])
+        ]
+        if not found:
+            raise UnknownResource(name, group)
+        return found
+
+    def _expanded(self, word: str) -> tuple[str, str]:
+        """Return the resource and group that a short name stands for; any other word as it is."""
+        resources = list(self._resources())
+        if any(word in (found.name, found.singular_name) for _, found in resources):
+            return word, ""
+        meant = dict.fromkeys(
+            (found.name, gv.group) for gv, found in resources if word in found.short_names
+        )
+        if not meant:
+            return word, ""
+        chosen, *others = meant
+        self.warnings += (
+            f'short name "{word}" could also match lower priority resource '
+            + GroupVersionResource(group, "", name).group_resource
+            for name, group in others
+        )
+        return chosen
+
+    def _resources(self) -> Iterator[tuple[GroupVersion, Resource]]:
+        for group in self._discovery.groups:
+            for gv in group.group_versions:
+                for resource in self._discovery.resources.get(gv, ()):
+                    yield gv, resource
+
+    def _by_version(self) -> Iterator[tuple[GroupVersion, dict[str, str]]]:
+        """Yield each group-version with the singular of each plural in it."""
+        for gv in _group_versions(self._discovery.groups):
+            if gv in self._discovery.resources:
+                yield gv, _singulars(self._discovery.resources[gv])
+
+
+def _group_versions(groups: Iterable[Group]) -> Iterator[GroupVersion]:
+    for group in groups:
+        yield from group.group_versions
+
+
+def _singulars(resources: Iterable[Resource]) -> dict[str, str]:
+    """Return singular names by plural ones, with those that client-go makes up for lists."""
+    found: dict[str, str] = {}
+    for resource in resources:
+        if "/" not in resource.name:
+            found[resource.name] = resource.singular_name or resource.kind.lower()
+            found |= _guessed(f"{resource.kind}List")
+    return found | _guessed("List")
+
+
+def _guessed(kind: str) -> dict[str, str]:
+    singular = kind.lower()  # ends in t, so that the plural just has an s
+    return {f"{singular}s": singular}
+
+
+def _first(path: list[str | None]) -> str:
+    if not path or path[0] is None:
+        raise NotExplained("invalid jsonpath syntax, first node must be field node")
+    return path[0]
+
+
+def _fields(path: list[str | None], rule: str) -> list[str]:
+    """Return the names after the first node; raise `NotExplained` when one is no field."""
+    names = [name for name in path[1:] if name is not None]
+    if len(names) < len(path) - 1:
+        raise NotExplained(f"invalid jsonpath syntax, {rule}")
+    return names

@@ -1,0 +1,48 @@
+"""What transports get: the index, and documents in one form and coding."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
+
+Coding: TypeAlias = Literal["identity", "gzip", "zstd"]
+
+
+class Form(Enum):
+    """How a document is written."""
+
+    JSON = "json"
+    PROTOBUF = "protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A document as it is sent.
+
+    Attributes:
+        key: The path that it describes, without leading slash.
+        hash: Upper-case hex SHA-512 of its JSON, whatever the form and coding.
+        coding: Content coding of `data`; identity for what is too small to be compressed.
+    """
+
+    key: str
+    hash: str
+    data: bytes
+    coding: Coding = "identity"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The list of documents.
+
+    Attributes:
+        entries: Hash by key, in the order of the keys.
+        body: As JSON.
+        etag: Upper-case hex SHA-512 of `body`.
+        notes: What is to be said of documents that are not what one would want, by key.
+    """
+
+    entries: Mapping[str, str]
+    body: bytes
+    etag: str
+    notes: Mapping[str, str]

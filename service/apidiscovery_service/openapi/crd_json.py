@@ -1,0 +1,86 @@
+"""JSON text put together from values and from parts that are text already."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, TypeAlias, TypeGuard, cast
+
+import orjson
+
+from apidiscovery_service import go_json
+from apidiscovery_service.go_json import JSONValue
+
+# JSON text that stands for itself wherever `dumps` meets it.
+Fragment: TypeAlias = orjson.Fragment
+
+# From here on whole numbers are not exact as float64, which Go reads some fields as.
+_EXACT = 2**53
+# What Go writes with an exponent: encoding/json `floatEncoder`.
+_SMALL, _LARGE = 1e-6, 1e21
+# Above it Kubernetes reads a number as float64: sigs.k8s.io/json, `preserveInts`.
+_INT64 = 2**63
+
+
+def dumps(value: object) -> bytes:
+    """Return compact JSON as Go writes it of a value that may hold fragments.
+
+    Raises:
+        TypeError: A string holds a lone surrogate.
+    """
+    return go_json.dumps(cast("JSONValue", value))
+
+
+def joined(members: Mapping[str, object]) -> bytes:
+    """Return the JSON of an object; members that are bytes are JSON text already.
+
+    Unlike fragments within `dumps`, these are copied without a look at them.
+    """
+    parts = (
+        dumps(name) + b":" + (value if isinstance(value, bytes) else dumps(value))
+        for name, value in members.items()
+    )
+    return b"{" + b",".join(parts) + b"}"
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a JSON value is an array."""
+    return isinstance(value, list)
+
+
+def number(value: float) -> int | float | Fragment:
+    """Return what is written for a number that Go holds as float64: `1` for 1.0, `1e+21`.
+
+    Source: encoding/json `floatEncoder`, and `AppendFloat` of go-json-experiment, which agree.
+    """
+    real = float(value)
+    if abs(real) < _EXACT and real.is_integer() and (real or str(real) == "0.0"):
+        return int(real)
+    text = repr(real)
+    if real == 0:
+        return Fragment("-0")
+    if "e" not in text and not text.endswith(".0"):
+        return real
+    if _SMALL <= abs(real) < _LARGE:
+        return Fragment(format(Decimal(text), "f").removesuffix(".0"))
+    return Fragment(text.replace("e-0", "e-"))
+
+
+def arbitrary(value: object) -> object:
+    """Return a value of a stranger's to be written as Kubernetes writes it back.
+
+    Keys are sorted, whole numbers stay exact up to 64 bits, others are float64. The value must not
+    be nested deeply: this recurses.
+    """
+    if is_object(value):
+        return {key: arbitrary(value[key]) for key in sorted(value)}
+    if is_array(value):
+        return [arbitrary(item) for item in value]
+    if isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and not -_INT64 <= value < _INT64
+    ):
+        return number(value)
+    return value

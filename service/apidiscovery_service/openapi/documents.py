@@ -1,0 +1,270 @@
+"""The documents of everything that is served: made when asked for, then known by their hash.
+
+The index states the hash of every document, so all are made once, one by one, and dropped again;
+what stays of each is what tells whether it has changed. Bodies that are asked for are kept as long
+as there is room.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final, Literal, TypeAlias
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi import merged_v2, protobuf_v2, protobuf_v3, server_paths
+from apidiscovery_service.openapi.bodies import Bodies
+from apidiscovery_service.openapi.body import Body, Coding, Form, Index
+from apidiscovery_service.openapi.index import make_index
+from apidiscovery_service.openapi.known import Entry, Known
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
+from apidiscovery_service.openapi.merged_v2 import Merged
+from apidiscovery_service.openapi.merging import Merging
+from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.recipe import Recipes
+
+KEPT_BYTES: Final = 64 * 2**20
+
+_SLICE_S = 0.002
+_NAMED = 3
+
+_BodyKey: TypeAlias = tuple[Entry | str, Form, Coding]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoders:
+    """How documents become others; all of them run in threads.
+
+    Attributes:
+        v3: From the JSON of a document to its protobuf.
+        v2: The same for the document of everything.
+        merged: From keys and documents, and the `info` of the result, to that document.
+    """
+
+    v3: Callable[[bytes], bytes] = protobuf_v3.encode_v3
+    v2: Callable[[bytes], bytes] = protobuf_v2.encode_v2
+    merged: Callable[[Iterable[tuple[str, bytes]], Mapping[str, JSONValue]], Merged] = (
+        merged_v2.merged
+    )
+
+
+class Documents:
+    """Serves what recipes say. It belongs to the event loop's thread."""
+
+    def __init__(
+        self,
+        recipes: Recipes,
+        observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - names tell what it gets
+        *,
+        info: Mapping[str, JSONValue] = server_paths.INFO,
+        encoders: Encoders | None = None,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        """Take where recipes come from; nothing is made yet.
+
+        Args:
+            recipes: What is served now.
+            observe: Called with what was made (`document`, `protobuf`, `gzip`, `zstd`, `merged`,
+                `index`) and the seconds it took.
+            info: The `info` of the document of everything.
+            encoders: What makes protobuf and the merged document.
+            kept_bytes: How much of bodies is kept.
+        """
+        self._observe = observe
+        self._encoders = encoders or Encoders()
+        self._known = Known(recipes)
+        self._making = Making(self._known, observe)
+        self._bodies = Bodies(self._making, kept_bytes)
+        self._bodies_once: Once[_BodyKey, Body | None] = Once()
+        self._index: Index | None = None
+        # Of what is known when the index was made.
+        self._index_revision: int = -1
+        self._runs: Once[Literal["index"], None] = Once()
+        self._running = False
+        merge = self._encoders.merged
+        self._merging = Merging(
+            self.index,
+            self._made,
+            lambda documents: merge(documents, info),
+            self._bodies,
+            observe,
+        )
+
+    @property
+    def generation(self) -> int:
+        """Another number, never one that was, whenever an answer may be another than before."""
+        return self._known.noted + self._known.revision
+
+    def changed(self, groups: Iterable[str]) -> None:
+        """Note that the documents of these groups may be others now; nothing is looked at yet."""
+        self._known.changed(groups)
+
+    async def index(self) -> Index:
+        """Return the list of all documents as they are now.
+
+        The first time takes the making of them all, later what has changed; all who ask meanwhile
+        wait for one run.
+        """
+        self._retry()
+        if self._index is not None and self._is_current():
+            return self._index
+        if self._running:
+            await self._run()  # it may miss what has changed since it began
+        if self._index is None or not self._is_current():
+            await self._run()
+        if self._index is None:
+            raise RuntimeError("a run made no index")
+        return self._index
+
+    def _is_current(self) -> bool:
+        return self._known.is_settled and self._known.revision == self._index_revision
+
+    async def _run(self) -> None:
+        await self._runs.run("index", self._make_index)
+
+    async def _make_index(self) -> None:
+        self._running = True
+        try:
+            await self._settle()
+            await self._find_hashes()
+            if self._index is not None and self._known.revision == self._index_revision:
+                return
+            start = perf_counter()
+            revision = self._known.revision
+            stated = [(e.key, e.hash or e.former, _remark(e)) for e in self._known.entries.values()]
+            hashes = {key: stated_hash for key, stated_hash, _ in stated if stated_hash}
+            notes = {key: remark for key, _, remark in stated if remark}
+            index = await asyncio.to_thread(make_index, hashes, notes)
+            if self._index != index:
+                self._index = index
+            self._index_revision = revision
+            self._observe("index", perf_counter() - start)
+        finally:
+            self._running = False
+
+    async def _settle(self) -> None:
+        """Look at every group that may have changed, a little at a time."""
+        deadline = perf_counter() + _SLICE_S
+        for group in self._known.unsettled():
+            self._known.settle(group)
+            if perf_counter() > deadline:
+                await asyncio.sleep(0)
+                deadline = perf_counter() + _SLICE_S
+
+    async def _find_hashes(self) -> None:
+        """Make what is not known yet, and drop it."""
+        todo = iter(list(self._known.unknown.items()))
+
+        async def work() -> None:
+            for entry, recipe in todo:
+                if entry in self._known.unknown:
+                    await self._making.make(entry, recipe)
+
+        await asyncio.gather(work(), work())
+
+    def _retry(self) -> None:
+        self._known.retry(asyncio.get_running_loop().time())
+
+    def _entry(self, key: str) -> Entry | None:
+        """Return a document as it is now.
+
+        Raises:
+            DocumentUnavailable: There should be one, but it could not be made.
+        """
+        self._retry()
+        entry = self._known.entry(key)
+        if entry and entry.failure and not entry.hash and entry not in self._known.unknown:
+            raise DocumentUnavailable(key, entry.failure)
+        return entry
+
+    async def hash_of(self, key: str) -> str | None:
+        """Return the hash of a document as it is now; None when there is none.
+
+        Raises:
+            DocumentUnavailable: There should be one, but it could not be made.
+        """
+        entry = self._entry(key)
+        if entry is None or entry.hash:
+            return entry.hash if entry else None
+        made = await self._made(key)
+        return made.hash if made else None
+
+    async def body(
+        self, key: str, form: Form = Form.JSON, coding: Coding = "identity"
+    ) -> Body | None:
+        """Return a document as it is now; None when there is none.
+
+        Raises:
+            DocumentUnavailable: There should be one, but it could not be made.
+            InvalidOpenAPI: It cannot be written in that form.
+        """
+        entry = self._entry(key)
+        if entry is None:
+            return None
+        kept = self._bodies.kept(entry.hash, form, coding) if entry.hash else None
+        if kept:
+            return Body(key, entry.hash, *kept)
+        return await self._bodies_once.run(
+            (entry, form, coding), lambda: self._make_body(key, form, coding)
+        )
+
+    async def _make_body(self, key: str, form: Form, coding: Coding) -> Body | None:
+        made = await self._made(key)
+        if made is None:
+            return None
+        encode = self._encoders.v3
+        data = await self._bodies.make(made.hash, made.data, form, coding, encode)
+        return Body(key, made.hash, *data)
+
+    async def _made(self, key: str) -> Made | None:
+        """Return a document itself, as `body` does."""
+        entry = self._entry(key)
+        kept = (
+            self._bodies.kept(entry.hash, Form.JSON, "identity") if entry and entry.hash else None
+        )
+        if entry and kept:
+            return Made(entry.hash, kept[0])
+        found = self._known.recipe(key)
+        if found is None:
+            return None
+        made = await self._making.make(*found)
+        if not made.hash:
+            raise DocumentUnavailable(key, made.failure)
+        return made
+
+    async def merged_v2(self, form: Form = Form.JSON, coding: Coding = "identity") -> Body:
+        """Return the OpenAPI v2 document of everything that is served.
+
+        Raises:
+            InvalidOpenAPI: It cannot be made, or not be written in that form.
+        """
+        index = await self.index()
+        kept = self._merging.kept(index, form, coding)
+        if kept:
+            return kept
+        body = await self._bodies_once.run(
+            (index.etag, form, coding),
+            lambda: self._merging.make(form, coding, self._encoders.v2),
+        )
+        if body is None:
+            raise RuntimeError("merging made nothing")
+        return body
+
+    def warnings(self) -> list[str]:
+        """Return a line for each thing that is to be said of documents, as far as it is known."""
+        about: dict[str, list[str]] = {}
+        for key in sorted(self._known.entries):
+            remark = _remark(self._known.entries[key])
+            if remark:
+                about.setdefault(remark, []).append(key)
+        said = [f"{_names(keys)}: {remark}" for remark, keys in about.items()]
+        return said + self._merging.notes()
+
+
+def _remark(entry: Entry) -> str:
+    return f"cannot be made: {entry.failure}" if entry.failure else entry.note
+
+
+def _names(keys: list[str]) -> str:
+    more = len(keys) - _NAMED
+    return f"{', '.join(keys[:_NAMED])} and {more} more" if more > 0 else ", ".join(keys)

@@ -1,0 +1,157 @@
+"""What is known of each document: what it is made from, and the hash of what was made."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from apidiscovery_service.openapi.recipe import Recipe, Recipes
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One document as it is now; another takes its place when it is made from something else.
+
+    Attributes:
+        hash: Empty while it is not known, or when there is no document to be had.
+        former: The hash of what the index states until this one's is known; empty for none.
+        note: Why it is not the document that one would want; empty when there is nothing to say.
+        failure: Why the document in its place is served, or none; empty when nothing failed.
+        reported: The failure that was logged.
+        retry_at: When what failed is tried again, on the clock of the event loop; None for never.
+    """
+
+    key: str
+    fingerprint: Hashable = field(repr=False)
+    hash: str
+    note: str
+    former: str = ""
+    failure: str = ""
+    reported: str = ""
+    retry_at: float | None = None
+
+
+def group_of(key: str) -> str | None:
+    """Return the group that a document belongs to; None when it belongs to none."""
+    root, _, rest = key.partition("/")
+    if root == "api" and rest:
+        return ""
+    return (rest.partition("/")[0] or None) if root == "apis" else None
+
+
+class Known:
+    """The documents by key, as far as they have been looked at. It belongs to one thread.
+
+    Attributes:
+        entries: By key.
+        unknown: Those whose hash is to be found out, and how.
+        revision: Another number whenever anything about the entries is different.
+        noted: How often groups were noted to be different perhaps.
+    """
+
+    def __init__(self, recipes: Recipes) -> None:
+        self._recipes = recipes
+        self.entries: dict[str, Entry] = {}
+        self.unknown: dict[Entry, Recipe] = {}
+        self.revision = 0
+        self.noted = 0
+        self._keys: dict[str | None, tuple[str, ...]] = {}
+        # Groups that may be different from what the entries say; None is for what is in no group.
+        self._changed: set[str | None] = set()
+        self._retried: set[Entry] = set()
+        self._listed = False
+
+    def changed(self, groups: Iterable[str]) -> None:
+        """Note that groups may be different now; they are looked at when it matters."""
+        self._changed.update(groups)
+        self._changed.add(None)
+        self.noted += 1
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every entry is what it must be and its hash is known."""
+        return self._listed and not self._changed and not self.unknown
+
+    def unsettled(self) -> list[str | None]:
+        """Return the groups that are to be looked at; all of them at first."""
+        if not self._listed:
+            self.changed(self._recipes.groups())
+            self._listed = True
+        return list(self._changed)
+
+    def settle(self, group: str | None) -> Mapping[str, Recipe]:
+        """Look at a group; return its recipes by key, without those out of place."""
+        self._changed.discard(group)
+        found = self._recipes.common() if group is None else self._recipes.of_group(group)
+        recipes = {key: recipe for key, recipe in found.items() if group_of(key) == group}
+        for key in self._keys.pop(group, ()):
+            if key not in recipes:
+                self.unknown.pop(self.entries.pop(key), None)
+                self.revision += 1
+        if recipes:
+            self._keys[group] = tuple(recipes)
+        for key, recipe in recipes.items():
+            self._note(key, recipe)
+        return recipes
+
+    def _note(self, key: str, recipe: Recipe) -> None:
+        before = self.entries.get(key)
+        if before and before.fingerprint == recipe.fingerprint:
+            if before.note != recipe.note:
+                before.note = recipe.note
+                self.revision += 1
+            return
+        former = ""
+        if before:
+            former = before.hash or before.former
+            self.unknown.pop(before, None)
+        entry = Entry(key, recipe.fingerprint, recipe.hash, recipe.note, former)
+        self.entries[key] = entry
+        if not entry.hash:
+            self.unknown[entry] = recipe
+        self.revision += 1
+
+    def entry(self, key: str) -> Entry | None:
+        """Return a document as it is now; None when there is none."""
+        group = group_of(key)
+        if group in self._changed or group not in self._keys:
+            self.settle(group)
+        return self.entries.get(key)
+
+    def recipe(self, key: str) -> tuple[Entry, Recipe] | None:
+        """Return a document as it is now, and how it is made; None when there is none."""
+        entry = self.entries.get(key)
+        if entry and entry in self.unknown and group_of(key) not in self._changed:
+            return entry, self.unknown[entry]
+        recipe = self.settle(group_of(key)).get(key)
+        return (self.entries[key], recipe) if recipe else None
+
+    def learn(
+        self, entry: Entry, found: str, failure: str = "", retry_at: float | None = None
+    ) -> None:
+        """Take what came of making a document, unless it is made from something else by now.
+
+        Args:
+            entry: As it was when making began.
+            found: Its hash; empty when there is no document, not even in place of it.
+            failure: Why another one is in its place, or none; empty when nothing failed.
+            retry_at: When to try again, on the clock of the event loop.
+        """
+        if self.entries.get(entry.key) is not entry:
+            return
+        self.unknown.pop(entry, None)
+        self._retried.discard(entry)
+        if (entry.hash, entry.failure) != (found, failure):
+            self.revision += 1
+        entry.hash, entry.former, entry.failure, entry.retry_at = found, "", failure, retry_at
+        if retry_at is not None:
+            self._retried.add(entry)
+
+    def retry(self, now: float) -> None:
+        """See to it that what failed and may work by now is tried again."""
+        for entry in [e for e in self._retried if e.retry_at is not None and e.retry_at <= now]:
+            self._retried.discard(entry)
+            present = self.recipe(entry.key)
+            if present and present[0] is entry:
+                entry.hash, entry.former = "", entry.hash
+                entry.retry_at = None
+                self.unknown[entry] = present[1]
+                self.revision += 1

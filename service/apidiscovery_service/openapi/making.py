@@ -1,0 +1,132 @@
+"""The making of documents: few at a time, each once however many wait for it."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import TypeAlias
+
+import structlog
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.known import Entry, Known
+from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.recipe import Recipe
+
+# What was made, such as `document`, and how many seconds that took.
+Observer: TypeAlias = Callable[[str, float], None]
+
+_log = structlog.get_logger(__name__)
+
+# More would not be quicker, for most of it holds Python's lock, but would starve the event loop.
+_AT_ONCE = 2
+
+# Above so many bytes SHA-512 takes longer than a change of threads.
+_HASHED_AT_ONCE = 2**16
+
+# A document that is wrong stays so; what could not be read may be there again.
+_RETRY_S = 60.0
+_UNKNOWN_REASON = "the document could not be had"
+_MAX_REASON = 1000
+
+
+class DocumentUnavailable(DiscoveryError):
+    """A document should be there, but neither it nor one in its place can be made."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"the OpenAPI document of {key} is not available: {reason}")
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A document.
+
+    Attributes:
+        hash: Upper-case hex SHA-512 of `data`; empty when there is no document to be had.
+        failure: Why another one was made in its place, or none; empty when nothing failed.
+    """
+
+    hash: str
+    data: bytes
+    failure: str = ""
+
+
+async def sha512(data: bytes) -> str:
+    """Return the upper-case hex SHA-512."""
+    if len(data) > _HASHED_AT_ONCE:
+        return (await asyncio.to_thread(hashlib.sha512, data)).hexdigest().upper()
+    return hashlib.sha512(data).hexdigest().upper()
+
+
+class Making:
+    """Makes documents and notes their hashes."""
+
+    def __init__(self, known: Known, observe: Observer) -> None:
+        self._known = known
+        self._observe = observe
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._once: Once[Entry, Made] = Once()
+
+    async def make(self, entry: Entry, recipe: Recipe) -> Made:
+        """Return the document of an entry, or the one in its place if it cannot be made."""
+        return await self._once.run(entry, lambda: self._make(entry, recipe))
+
+    async def in_turn(self, what: str, work: Callable[[], bytes]) -> bytes:
+        """Return what some work in a thread comes to, when it is its turn."""
+        return await self._timed(what, partial(asyncio.to_thread, work))
+
+    async def _timed(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
+        async with self._turns:
+            start = perf_counter()
+            try:
+                return await work()
+            finally:
+                self._observe(what, perf_counter() - start)
+
+    async def _make(self, entry: Entry, recipe: Recipe) -> Made:
+        if entry.failure and entry.hash:
+            # Known to fail, and not to be tried again yet.
+            return await self._instead(recipe, entry.failure)
+        retry_at: float | None = None
+        try:
+            data = await self._timed("document", recipe.make)
+            made = Made(await sha512(data), data)
+        except Exception as error:  # noqa: BLE001 - whatever it is must not take the index with it
+            made = await self._instead(recipe, _reason(error))
+            if not isinstance(error, InvalidOpenAPI):
+                retry_at = asyncio.get_running_loop().time() + _RETRY_S
+            _report(entry, made, error)
+        self._known.learn(entry, made.hash, made.failure, retry_at)
+        return made
+
+    async def _instead(self, recipe: Recipe, reason: str) -> Made:
+        """Return the document in place of one that cannot be made."""
+        if recipe.fallback is None:
+            return Made("", b"", reason)
+        try:
+            data = await self._timed("document", recipe.fallback(reason).make)
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("cannot make the document in place of another")
+            return Made("", b"", reason)
+        return Made(await sha512(data), data, reason)
+
+
+def _reason(error: Exception) -> str:
+    """Return what clients are told; of what is unexpected the log says more."""
+    return str(error)[:_MAX_REASON] if isinstance(error, InvalidOpenAPI) else _UNKNOWN_REASON
+
+
+def _report(entry: Entry, made: Made, error: Exception) -> None:
+    """Log a failure once, not at every time that it is tried again."""
+    if entry.reported == made.failure:
+        return
+    entry.reported = made.failure
+    log = _log.bind(document=entry.key, error=str(error) or type(error).__name__)
+    if isinstance(error, InvalidOpenAPI):
+        log.warning("an OpenAPI document cannot be made")
+    else:
+        log.error("an OpenAPI document could not be had", exc_info=error)

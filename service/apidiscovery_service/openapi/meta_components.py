@@ -1,0 +1,155 @@
+"""What every document of CustomResourceDefinitions shares: schemas of meta types, parameters.
+
+`data/README.md` says where they are from.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, cast
+
+import orjson
+
+from apidiscovery_service.openapi import crd_json
+from apidiscovery_service.openapi.crd_json import Fragment
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+AUTOSCALING = "io.k8s.api.autoscaling.v1."
+STATUS = f"{META}Status"
+DELETE_OPTIONS = f"{META}DeleteOptions"
+OBJECT_META = f"{META}ObjectMeta"
+LIST_META = f"{META}ListMeta"
+PATCH = f"{META}Patch"
+SCALE = f"{AUTOSCALING}Scale"
+
+_ROOTS = (STATUS, DELETE_OPTIONS, OBJECT_META, LIST_META, PATCH)
+_REFERENCE = "#/components/schemas/"
+_CONVENTIONS = (
+    "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+)
+
+
+@cache
+def components(*, scale: bool) -> Mapping[str, bytes]:
+    """Return the JSON of each schema that the operations of a CustomResourceDefinition need.
+
+    Args:
+        scale: Whether there are operations on scale.
+    """
+    schemas = _schemas()
+    roots = (*_ROOTS, SCALE) if scale else _ROOTS
+    names = sorted(_reached(schemas, roots))
+    return MappingProxyType({name: crd_json.dumps(schemas[name]) for name in names})
+
+
+@cache
+def parameters() -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+    """Return the parameters of operations by action, and `pretty` and `namespace` by their names.
+
+    Each has `name` and `in`; they are sorted by these.
+    """
+    found = cast("dict[str, list[dict[str, Any]]]", _data()["parameters"])
+    return MappingProxyType({action: tuple(several) for action, several in found.items()})
+
+
+@cache
+def type_meta() -> Mapping[str, Fragment]:
+    """Return the schemas of the fields `apiVersion` and `kind` of an object."""
+    fields = _schemas()[STATUS]["properties"]
+    return MappingProxyType(
+        {name: Fragment(crd_json.dumps(fields[name])) for name in ("apiVersion", "kind")}
+    )
+
+
+@cache
+def embedded_meta() -> Mapping[str, Fragment]:
+    """Return the schemas of `apiVersion`, `kind` and `metadata` of an object within an object.
+
+    Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go:addEmbeddedProperties.
+    """
+    return MappingProxyType(
+        {
+            "apiVersion": _text(
+                "apiVersion defines the versioned schema of this representation of an object. "
+                f"{_CONVENTIONS}#resources"
+            ),
+            "kind": _text(
+                "kind is a string value representing the type of this object. In CamelCase. "
+                f"{_CONVENTIONS}#types-kinds"
+            ),
+            "metadata": object_meta(),
+        }
+    )
+
+
+@cache
+def object_meta() -> Fragment:
+    """Return the schema of the field `metadata` of an object."""
+    return _described(f"Standard object's metadata. {_CONVENTIONS}#metadata", OBJECT_META)
+
+
+@cache
+def list_meta() -> Fragment:
+    """Return the schema of the field `metadata` of a list."""
+    return _described(f"Standard list metadata. {_CONVENTIONS}#types-kinds", LIST_META)
+
+
+def items(plural: str, model: str) -> dict[str, object]:
+    """Return the schema of the field `items` of a list."""
+    return {
+        "description": f"List of {plural}. {_CONVENTIONS}",
+        "type": "array",
+        "items": reference(model),
+    }
+
+
+def reference(model: str) -> dict[str, object]:
+    """Return a reference to a schema of the document by its name."""
+    return {"$ref": _REFERENCE + model}
+
+
+def _described(description: str, model: str) -> Fragment:
+    """Return a reference with a description, which may not stand beside a `$ref`.
+
+    Source: kube-openapi pkg/builder3/util/util.go:WrapRefs.
+    """
+    return Fragment(crd_json.dumps({"description": description, "allOf": [reference(model)]}))
+
+
+def _text(description: str) -> Fragment:
+    return Fragment(crd_json.dumps({"description": description, "type": "string"}))
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = files("apidiscovery_service.openapi") / "data" / "meta_components.json"
+    return cast("dict[str, Any]", orjson.loads(text.read_bytes()))
+
+
+def _schemas() -> dict[str, dict[str, Any]]:
+    return cast("dict[str, dict[str, Any]]", _data()["schemas"])
+
+
+def _reached(schemas: Mapping[str, object], roots: tuple[str, ...]) -> set[str]:
+    """Return the names of schemas that references lead to, with those that one begins at."""
+    found: set[str] = set()
+    todo = list(roots)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += _references(schemas[name])
+    return found
+
+
+def _references(value: object) -> Iterator[str]:
+    """Yield the names that references in a value lead to."""
+    if crd_json.is_object(value):
+        if isinstance(target := value.get("$ref"), str):
+            yield target.removeprefix(_REFERENCE)
+        for member in value.values():
+            yield from _references(member)
+    elif crd_json.is_array(value):
+        for item in value:
+            yield from _references(item)

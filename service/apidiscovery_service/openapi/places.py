@@ -1,0 +1,131 @@
+"""Where a value stands in a document that is read, and what it must be there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias, cast
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
+
+Object: TypeAlias = dict[str, JSONValue]
+
+# The place of the value around it, and the step from there; None is the document. Going one step
+# in costs one pair, and only who reports an error makes a path of them.
+Place: TypeAlias = tuple["Place", str | int] | None
+
+# Schemas of 95 levels; the deepest of Kubernetes have 15. What is converted is at most six levels
+# deeper, and no JSON text of more than 254 levels can be written.
+MAX_DEPTH: Final = 200
+
+_KINDS: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def path_to(at: Place) -> Path:
+    """Return the steps from the document to a place."""
+    steps: list[str | int] = []
+    while at is not None:
+        at, step = at
+        steps.append(step)
+    return tuple(reversed(steps))
+
+
+def invalid(at: Place, message: str) -> InvalidOpenAPI:
+    """Return the error that says what is wrong at a place."""
+    return InvalidOpenAPI(path_to(at), message)
+
+
+def _expected(wanted: str, value: JSONValue, at: Place) -> InvalidOpenAPI:
+    return invalid(at, f"must be {wanted}, but is {_KINDS.get(type(value), 'something else')}")
+
+
+def as_object(value: JSONValue, at: Place) -> Object:
+    """Return a value that must be an object."""
+    if isinstance(value, dict):
+        return value
+    raise _expected("an object", value, at)
+
+
+def as_list(value: JSONValue, at: Place) -> list[JSONValue]:
+    """Return a value that must be a list."""
+    if isinstance(value, list):
+        return value
+    raise _expected("a list", value, at)
+
+
+def as_text(value: JSONValue, at: Place) -> str:
+    """Return a value that must be a string."""
+    if isinstance(value, str):
+        return value
+    raise _expected("a string", value, at)
+
+
+def as_flag(value: JSONValue, at: Place) -> bool:
+    """Return a value that must be a boolean."""
+    if isinstance(value, bool):
+        return value
+    raise _expected("a boolean", value, at)
+
+
+def as_number(value: JSONValue, at: Place) -> JSONValue:
+    """Return a value that must be a number."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise _expected("a number", value, at)
+
+
+def as_size(value: JSONValue, at: Place) -> JSONValue:
+    """Return a value that must be a whole number of things, in any way that JSON writes it."""
+    if isinstance(as_number(value, at), int) or (isinstance(value, float) and value.is_integer()):
+        return value
+    raise _expected("an integer", value, at)
+
+
+def as_texts(value: JSONValue, at: Place) -> list[JSONValue]:
+    """Return a value that must be a list of strings."""
+    texts = as_list(value, at)
+    for index, text in enumerate(texts):
+        as_text(text, (at, index))
+    return texts
+
+
+def as_is(value: JSONValue, _at: Place) -> JSONValue:
+    """Return a value that may be anything."""
+    return value
+
+
+def extensions(source: Mapping[str, JSONValue]) -> Object:
+    """Return the fields that begin with `x-`, in the order of their names."""
+    return {name: source[name] for name in sorted(n for n in source if n.startswith("x-"))}
+
+
+def check_depth(document: JSONValue) -> None:
+    """See that a document can be walked by functions that call themselves.
+
+    Raises:
+        InvalidOpenAPI: It nests deeper than `MAX_DEPTH` levels.
+    """
+    level: list[object] = [document]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner for outer in level for inner in _within(outer) if isinstance(inner, _NESTING)
+        ]
+        if not level:
+            return
+    raise InvalidOpenAPI((), f"nests deeper than {MAX_DEPTH} levels")
+
+
+_NESTING: Final = (dict, list)
+
+
+def _within(value: object) -> Iterable[object]:
+    """Return what stands directly in an object or a list."""
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()

@@ -1,0 +1,48 @@
+"""How the document of one path comes about, as sources say it."""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one document is made.
+
+    Attributes:
+        fingerprint: Equal for recipes that make the same bytes; compared when something has
+            changed, so that only what differs is made again.
+        make: Returns the document as canonical JSON (compact, as Go writes it). It may be called
+            more than once, and always returns the same bytes. It must not hold the event loop:
+            whatever takes longer than a millisecond runs in a thread.
+        hash: Upper-case hex SHA-512 of those bytes where it is known beforehand, else empty.
+        note: Why it is not the document that one would want, such as that it is made from
+            discovery alone because the source's own is broken; empty when there is nothing to say.
+        fallback: Given why the document cannot be made, returns the recipe of one in its place;
+            None when there is none.
+    """
+
+    fingerprint: Hashable
+    make: Callable[[], Awaitable[bytes]]
+    hash: str = ""
+    note: str = ""
+    fallback: "Callable[[str], Recipe] | None" = None
+
+
+class Recipes(Protocol):
+    """Where recipes come from: the sources, as they are served now."""
+
+    def groups(self) -> Iterable[str]:
+        """Return the names of all groups that have documents; empty text is the core group."""
+        ...
+
+    def of_group(self, group: str) -> Mapping[str, Recipe]:
+        """Return the recipes of a group by path without leading slash, such as `apis/apps/v1`.
+
+        It is quick: it makes nothing. Empty when the group is not served.
+        """
+        ...
+
+    def common(self) -> Mapping[str, Recipe]:
+        """Return the recipes of paths that belong to no group: `api`, `apis`, `version`."""
+        ...

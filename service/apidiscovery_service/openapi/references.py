@@ -1,0 +1,188 @@
+"""References within a document: their text, what they reach, and names that they may use."""
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Final, Generic, TypeVar
+from urllib.parse import unquote
+
+from apidiscovery_service.go_json import JSONValue
+
+Node = TypeVar("Node", bound=Hashable)
+
+# On what stood for something that the document does not have; the value is the reference.
+UNRESOLVED: Final = "x-apidiscovery-unresolved"
+
+# So many references may lead to one another until something else comes; a longer chain is a circle,
+# or made so that following it for all who begin it takes long.
+MAX_HOPS: Final = 16
+
+# OpenAPI 3.0, Components Object: names of components.
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def escaped(name: str) -> str:
+    """Return a name as a token of a JSON pointer (RFC 6901, section 3)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def pointed(reference: str, prefix: str) -> tuple[str, str] | None:
+    """Return the name that follows a prefix such as `#/definitions/`, and the rest from its slash.
+
+    Like the reference (kube-openapi `ConvertSchema`) it takes no notice of what stands before the
+    prefix. None when the prefix is not there.
+
+    >>> pointed("#/definitions/a~1b/properties/c", "#/definitions/")
+    ('a/b', '/properties/c')
+    """
+    _, found, pointer = reference.partition(prefix)
+    if not found:
+        return None
+    token, slash, rest = pointer.partition("/")
+    return unquote(token).replace("~1", "/").replace("~0", "~"), slash + rest
+
+
+def resolves(value: JSONValue, pointer: str) -> bool:
+    """Return whether a pointer such as `/properties/a` leads to an object within a value."""
+    for token in pointer.split("/")[1:]:
+        name = unquote(token).replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and _is_index(name, len(value)):
+            value = value[int(name)]
+        else:
+            return False
+    return isinstance(value, dict)
+
+
+def _is_index(token: str, length: int) -> bool:
+    # Digits beyond these are no place in any list, and more than 4 300 of them no number in Python.
+    return token.isdecimal() and len(token) < len("1000000000") and int(token) < length
+
+
+class ComponentNames:
+    """Names that OpenAPI 3.0 allows for components, by names of any characters.
+
+    Those that are allowed stay; the others get theirs in their order, so that it does not matter in
+    which order names are given at the start.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = {name: name for name in names if name and not _NOT_IN_NAMES.search(name)}
+        self._taken = set(self._names)
+        # The number to go on from: thousands of names may become the same one.
+        self._numbers: dict[str, int] = {}
+        for name in sorted(names):
+            self.add(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> str:
+        return self._names[name]
+
+    def add(self, name: str) -> str:
+        """Return the component's name of a name, which is made if need be."""
+        if name not in self._names:
+            self._names[name] = self._free(_NOT_IN_NAMES.sub("_", name) or "_")
+        return self._names[name]
+
+    def _free(self, plain: str) -> str:
+        number = self._numbers.get(plain, 1)
+        free = plain if number == 1 else f"{plain}_v{number}"
+        while free in self._taken:
+            number += 1
+            free = f"{plain}_v{number}"
+        self._numbers[plain] = number
+        self._taken.add(free)
+        return free
+
+
+def references_in(value: JSONValue) -> Iterator[str]:
+    """Yield the text of every reference in a value, in no order."""
+    values = [value]
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            reference = value.get("$ref")
+            if isinstance(reference, str):
+                yield reference
+            values.extend(value.values())
+        elif isinstance(value, list):
+            values.extend(value)
+
+
+def reached(start: Iterable[Node], edges: Mapping[Node, Collection[Node]]) -> set[Node]:
+    """Return all nodes with edges that can be reached, with those at the start."""
+    found: set[Node] = set()
+    waiting = list(start)
+    while waiting:
+        node = waiting.pop()
+        if node not in found and node in edges:
+            found.add(node)
+            waiting.extend(edges[node])
+    return found
+
+
+def components(edges: Mapping[Node, Collection[Node]]) -> Iterator[list[Node]]:
+    """Yield the strongly connected components of a graph, each after all that it leads to.
+
+    Edges to nodes that are not there count for nothing.
+    """
+    search = _Search(edges)
+    for node in edges:
+        yield from search.from_node(node)
+
+
+class _Search(Generic[Node]):
+    """Tarjan's algorithm without recursion: a chain of references can have any length."""
+
+    def __init__(self, edges: Mapping[Node, Collection[Node]]) -> None:
+        self._edges = edges
+        # The earliest node that is known to be reached; of a closed one, after all others.
+        self._earliest: dict[Node, int] = {}
+        self._open: list[Node] = []
+        self._calls: list[tuple[Node, int, Iterator[Node]]] = []
+
+    def from_node(self, node: Node) -> Iterator[list[Node]]:
+        """Yield the components that are reached from a node and have not been yielded."""
+        if node not in self._earliest:
+            self._enter(node)
+        while self._calls:
+            if not self._step():
+                component = self._leave()
+                if component:
+                    yield component
+
+    def _enter(self, node: Node) -> None:
+        number = self._earliest[node] = len(self._earliest)
+        self._open.append(node)
+        self._calls.append((node, number, iter(self._edges[node])))
+
+    def _step(self) -> bool:
+        """Follow the edges of the innermost node; return whether one led to a new node."""
+        node, _, following = self._calls[-1]
+        for other in following:
+            if other in self._earliest:
+                self._lower(node, other)
+            elif other in self._edges:
+                self._enter(other)
+                return True
+        return False
+
+    def _lower(self, node: Node, other: Node) -> None:
+        self._earliest[node] = min(self._earliest[node], self._earliest[other])
+
+    def _leave(self) -> list[Node]:
+        """Go back from the innermost node; return the component that it closes, if it does."""
+        node, number, _ = self._calls.pop()
+        if self._calls:
+            self._lower(self._calls[-1][0], node)
+        if self._earliest[node] != number:
+            return []
+        start = len(self._open) - 1
+        while self._open[start] != node:
+            start -= 1
+        component = self._open[start:]
+        del self._open[start:]
+        self._earliest.update(dict.fromkeys(component, len(self._edges)))
+        return component

@@ -1,0 +1,212 @@
+"""How the OpenAPI document of each group-version comes about, by the source that serves it.
+
+What a source publishes itself counts for most; what CustomResourceDefinitions make up is made as
+Kubernetes makes it; for the rest there is what discovery tells.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Final, Protocol
+
+import zstandard
+
+from apidiscovery_service.model import CORE_GROUP, Group, Version
+from apidiscovery_service.openapi import server_paths
+from apidiscovery_service.openapi.crd_document import Definition, crd_document
+from apidiscovery_service.openapi.generated import generated_document
+from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources import catalog
+from apidiscovery_service.sources.catalog_openapi import catalog_recipe
+from apidiscovery_service.sources.crd_model import Names
+from apidiscovery_service.sources.crd_names import ESTABLISHED
+from apidiscovery_service.sources.declarations import Declarations, crd_source
+
+_NOT_PACKAGED: Final = "from discovery, for the document of Kubernetes is not packaged"
+_NOT_PUBLISHED: Final = "from discovery, for the source publishes no document"
+_FAILED: Final = "from discovery, for the document cannot be made"
+
+
+class PublishedDocuments(Protocol):
+    """What other API servers publish."""
+
+    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
+        """Return the document that a source publishes of a group-version; None for none."""
+        ...
+
+    def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Have a listener told the groups of which documents have changed, come or gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Defined:
+    """A CustomResourceDefinition as far as a document depends on it."""
+
+    packed: bytes
+    accepted: Names
+
+
+class DocumentRecipes:
+    """The recipes of all that a registry serves. It belongs to the registry's thread."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        declarations: Declarations,
+        upstreams: PublishedDocuments | None = None,
+        observe_crd: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """Take where to look.
+
+        Args:
+            registry: What is served, and by which source.
+            declarations: The CustomResourceDefinitions, and the documents that origins carry.
+            upstreams: The documents of other API servers; None when none are asked.
+            observe_crd: Told the seconds that a document of CustomResourceDefinitions took.
+        """
+        self._registry = registry
+        self._declarations = declarations
+        self._upstreams = upstreams
+        self._observe_crd = observe_crd
+
+    def on_change(self, listener: Callable[[Iterable[str]], None]) -> None:
+        """Have a listener told the groups whose recipes may be different, after every change."""
+        self._registry.on_touched(listener)
+        self._declarations.on_crds(listener)
+        self._declarations.on_documents(listener)
+        if self._upstreams:
+            self._upstreams.on_change(listener)
+
+    def groups(self) -> Iterable[str]:
+        """Return the names of all groups that are served; empty text is the core group."""
+        snapshot = self._registry.snapshot
+        return [*snapshot.core.by_name, *snapshot.named.by_name]
+
+    def of_group(self, group: str) -> Mapping[str, Recipe]:
+        """Return the recipes of a group by path, of each version that is served; make nothing."""
+        snapshot = self._registry.snapshot
+        document = snapshot.core if group == CORE_GROUP else snapshot.named
+        published = document.by_name.get(group)
+        if published is None:
+            return {}
+        winners = self._registry.winners(group)
+        recipes = self._versions(published.group, winners)
+        if group != CORE_GROUP and catalog.SOURCE in winners.values():
+            recipes[f"apis/{group}"] = _fixed(partial(server_paths.group_document, group))
+        return recipes
+
+    def _versions(self, group: Group, winners: Mapping[str, str]) -> dict[str, Recipe]:
+        defined: Mapping[str, tuple[_Defined, ...]] = {}
+        if crd_source(group.name) in winners.values():
+            defined = self._defined(group.name)
+        recipes: dict[str, Recipe] = {}
+        for version in group.versions:
+            root = f"apis/{group.name}" if group.name != CORE_GROUP else "api"
+            key, source = f"{root}/{version.version}", winners[version.version]
+            if source == crd_source(group.name):
+                recipe = self._of_crds(group.name, version.version, defined)
+            else:
+                recipe = self._published(source, group.name, version.version, key)
+            recipes[key] = _with_generated(recipe, source, group.name, version)
+        return recipes
+
+    def _published(self, source: str, group: str, version: str, key: str) -> Recipe | None:
+        """Return the document that a source has for a group-version; None when it has none."""
+        if source == catalog.SOURCE:
+            return catalog_recipe(key)
+        carried = self._declarations.document(source, key)
+        if carried is not None:
+            return Recipe(
+                ("carried", carried), lambda: asyncio.to_thread(zstandard.decompress, carried)
+            )
+        return self._upstreams.recipe(source, group, version) if self._upstreams else None
+
+    def _defined(self, group: str) -> dict[str, tuple[_Defined, ...]]:
+        """Return the established CustomResourceDefinitions of a group by version served."""
+        found: dict[str, list[_Defined]] = {}
+        statuses = self._declarations.statuses(group)
+        for name in sorted(statuses):
+            status, crd = statuses[name], self._declarations.crds[name]
+            if status.is_true(ESTABLISHED):
+                defined = _Defined(crd.packed, status.accepted)
+                for version in crd.versions:
+                    if version.served:
+                        found.setdefault(version.name, []).append(defined)
+        return {version: tuple(several) for version, several in found.items()}
+
+    def _of_crds(
+        self, group: str, version: str, defined: Mapping[str, tuple[_Defined, ...]]
+    ) -> Recipe | None:
+        definitions = defined.get(version)
+        if not definitions:
+            return None
+        make = partial(self._make_crds, group, version, definitions)
+        return Recipe(("crds", definitions), make)
+
+    async def _make_crds(self, group: str, version: str, defined: tuple[_Defined, ...]) -> bytes:
+        made, seconds = await asyncio.to_thread(_crd_document, group, version, defined)
+        self._observe_crd(seconds)
+        return made
+
+    def common(self) -> Mapping[str, Recipe]:
+        """Return the recipes of `version`, and with the catalogue of `api` and `apis`."""
+        version = {"version": _fixed(server_paths.version_document)}
+        if self._registry.contribution(catalog.SOURCE) is None:
+            return version
+        roots = {"api": server_paths.api_document, "apis": server_paths.apis_document}
+        return {key: _fixed(make) for key, make in roots.items()} | version
+
+
+def _fixed(make: Callable[[], bytes]) -> Recipe:
+    """Return the recipe of a document that depends on nothing but its path."""
+
+    async def made() -> bytes:
+        return make()
+
+    return Recipe("fixed", made)
+
+
+def _with_generated(recipe: Recipe | None, source: str, group: str, version: Version) -> Recipe:
+    """Return a recipe that falls back on what discovery tells, or just that if there is none."""
+    if recipe is None:
+        why = _NOT_PACKAGED if source == catalog.SOURCE else _NOT_PUBLISHED
+        return _generated(why, group, version)
+
+    def instead(reason: str) -> Recipe:
+        return _generated(f"{_FAILED}: {reason}", group, version)
+
+    return replace(recipe, fallback=instead)
+
+
+def _generated(why: str, group: str, version: Version) -> Recipe:
+    # Whether it is stale does not matter: what was known stays.
+    fingerprint = ("generated", why, version.resources)
+    return Recipe(
+        fingerprint,
+        lambda: asyncio.to_thread(generated_document, group, version, why),
+        note=why,
+    )
+
+
+def _crd_document(group: str, version: str, defined: Iterable[_Defined]) -> tuple[bytes, float]:
+    """Return a document and the seconds that it took."""
+    start = perf_counter()
+    made = crd_document(
+        group,
+        version,
+        [
+            Definition(
+                zstandard.decompress(one.packed),
+                one.accepted.plural,
+                one.accepted.singular,
+                one.accepted.kind,
+                one.accepted.list_kind,
+            )
+            for one in defined
+        ],
+    )
+    return made, perf_counter() - start

@@ -1,0 +1,169 @@
+"""The OpenAPI documents of other API servers, as every process has them: from the store.
+
+In memory is which there are, and what they are named by; a document is read when it is asked for.
+So all processes name the same ones as soon as the store has told them, and an upstream that is
+gone leaves its last documents.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import structlog
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.sources.upstreams import openapi_record, record
+from apidiscovery_service.sources.upstreams.following import follow_prefix
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published
+from apidiscovery_service.storage import Entry, Store
+
+_NOTHING = Published()
+
+_log = structlog.get_logger(__name__)
+
+
+class DocumentUnavailable(DiscoveryError):
+    """A document that is known cannot be had now, or has just been replaced by another."""
+
+
+class UpstreamDocuments:
+    """What upstreams publish. It belongs to the thread of the event loop.
+
+    Args:
+        store: Where documents are.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # Of every upstream in the store, by its id: who comes into use later finds it here.
+        self._published: dict[str, Published] = {}
+        self._revisions: dict[str, int] = {}
+        self._ids: dict[str, str] = {}
+        self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._threads = ThreadPoolExecutor(1, "upstream-documents")
+
+    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
+        """Return the document that a source publishes for a group-version, None for none.
+
+        Making it raises DocumentUnavailable, StoreUnavailable or BadRecord.
+
+        Args:
+            source: `upstream:NAME` or `apiservice:NAME`.
+            group: Empty for the core group.
+            version: Such as v1.
+        """
+        upstream = self._ids.get(source, "")
+        published = self._published.get(upstream)
+        kept = published.documents.get((group, version)) if published else None
+        if kept is None:
+            return None
+        make = partial(self._document, upstream, (group, version), kept)
+        return Recipe(("upstream", kept.hash), make, kept.hash)
+
+    def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Have a listener told the groups of which documents have changed, come or gone."""
+        self._listeners.append(listener)
+
+    def warnings(self, upstream: str) -> Iterator[str]:
+        """Return what is wrong with the documents of an upstream, a line each, by its id."""
+        published = self._published.get(upstream)
+        return published.warnings if published else iter(())
+
+    def use(self, upstream: str, sources: Iterable[str]) -> None:
+        """Answer for these sources with the documents of an upstream."""
+        self.drop(upstream)
+        self._ids |= dict.fromkeys(sources, upstream)
+        self._tell(upstream, self._groups(upstream))
+
+    def drop(self, upstream: str) -> None:
+        """Answer for no source any more with the documents of an upstream."""
+        if upstream in self._ids.values():
+            self._ids = {source: other for source, other in self._ids.items() if other != upstream}
+            self._notify(self._groups(upstream))
+
+    def _groups(self, upstream: str) -> frozenset[str]:
+        published = self._published.get(upstream)
+        return frozenset(group for group, _ in published.documents) if published else frozenset()
+
+    def _tell(self, upstream: str, groups: frozenset[str]) -> None:
+        if upstream in self._ids.values():
+            self._notify(groups)
+
+    def _notify(self, groups: frozenset[str]) -> None:
+        for listener in self._listeners if groups else ():
+            listener(groups)
+
+    async def _document(self, upstream: str, gv: GroupVersion, kept: Kept) -> bytes:
+        packed = bytearray()
+        for key in openapi_record.piece_keys(upstream, kept.hash, kept.pieces):
+            entry = await self._store.get(key)
+            if entry is None:
+                raise DocumentUnavailable(f"document of {name_of(*gv)}: {key} is not in the store")
+            packed += entry.value
+        loop = asyncio.get_running_loop()
+        unpack = partial(openapi_record.unpack, bytes(packed), kept)
+        return await loop.run_in_executor(self._threads, unpack)
+
+    async def load(self) -> int:
+        """Read which documents there are; returns the revision of the store.
+
+        Raises:
+            StoreUnavailable: That cannot be read now.
+        """
+        listing = await self._store.list(openapi_record.INDEXES)
+        gone = self._published.keys() - {_upstream(entry.key) for entry in listing.entries}
+        await self._changed({entry.key: entry for entry in listing.entries})
+        await self._changed({openapi_record.index_key(upstream): None for upstream in gone})
+        return listing.revision
+
+    async def follow(self) -> None:
+        """Follow which documents there are, until cancelled."""
+        await follow_prefix(self._store, openapi_record.INDEXES, self.load, self._changed)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _changed(self, entries: Mapping[str, Entry | None]) -> None:
+        for key, entry in entries.items():
+            if record.is_part(key):
+                continue
+            if entry is None:
+                self._revisions.pop(_upstream(key), None)
+                self._take(_upstream(key), None)
+            elif entry.revision > self._revisions.get(_upstream(key), 0):
+                await self._read(entry)
+
+    async def _read(self, entry: Entry) -> None:
+        async def part(name: str) -> bytes | None:
+            found = await self._store.get(f"{entry.key}/{name}")
+            return found.value if found else None
+
+        try:
+            published = await openapi_record.unseal(entry.value, part)
+        except record.BadRecord as error:
+            _log.warning("index of documents passed over", key=entry.key, reason=str(error))
+            return
+        self._revisions[_upstream(entry.key)] = entry.revision
+        self._take(_upstream(entry.key), published)
+
+    def _take(self, upstream: str, published: Published | None) -> None:
+        before = self._published.pop(upstream, _NOTHING).documents
+        if published is not None:
+            self._published[upstream] = published
+        now = (published or _NOTHING).documents
+        changed = {
+            gv for gv in before.keys() | now.keys() if _hash(before.get(gv)) != _hash(now.get(gv))
+        }
+        self._tell(upstream, frozenset(group for group, _ in changed))
+
+
+def _upstream(key: str) -> str:
+    return key.removeprefix(openapi_record.INDEXES)
+
+
+def _hash(kept: Kept | None) -> str:
+    return kept.hash if kept else ""

@@ -1,0 +1,128 @@
+"""The list of an upstream's OpenAPI v3 documents: which there are, and where.
+
+Source: k8s.io/kube-openapi pkg/handler3/handler.go:OpenAPIV3Discovery.
+"""
+
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
+
+PATH = "/openapi/v3"
+
+_MAX_URL = 2048
+_MAX_ODD = 10
+_SHOWN_OF_URL = 100
+# One slash, then what may stand in a request line; a backslash is a slash to some.
+_ORIGIN_FORM = re.compile(r"/(?![/\\])[!\"$-\[\]-~]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One document as the index lists it.
+
+    Attributes:
+        path: What to ask for, below the URL of the upstream, with the query.
+        hash: What the index names its content by; empty for nothing.
+    """
+
+    path: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The documents of group-versions that are of interest.
+
+    Attributes:
+        odd: What else should have been here, a line each; bounded.
+    """
+
+    documents: dict[GroupVersion, Listed] = field(default_factory=dict[GroupVersion, Listed])
+    odd: dict[GroupVersion, str] = field(default_factory=dict[GroupVersion, str])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        lines = [f"{name_of(*gv)}: {text}" for gv, text in sorted(self.odd.items())]
+        if len(lines) > _MAX_ODD:
+            lines = [*lines[:_MAX_ODD], f"{len(lines) - _MAX_ODD} more of this kind"]
+        return tuple(f"GET {PATH}: {line}" for line in lines)
+
+
+def read_index(
+    body: Body, offered: AbstractSet[GroupVersion], prefix: str, within_s: float
+) -> Index:
+    """Return which documents are listed.
+
+    Args:
+        body: JSON.
+        offered: The group-versions of interest; others are passed over.
+        prefix: The path of the upstream's own URL.
+        within_s: How long reading may take.
+
+    Raises:
+        UpstreamFailed: It is no such list.
+    """
+    reader, index, is_list = BoundedJSON(body, within_s), Index(), False
+    for name in reader.fields():
+        if name != "paths":
+            reader.value()
+            continue
+        is_list = True
+        for key in reader.fields():
+            item, gv = reader.value(), _group_version(key)
+            if gv in offered:
+                _take(index, gv, item, prefix)
+    reader.end()
+    if not is_list:
+        raise UpstreamFailed(Reason.MALFORMED, "want an object with paths, got none")
+    return index
+
+
+def _group_version(key: str) -> GroupVersion:
+    match key.split("/"):
+        case ["api", version]:
+            return "", version
+        case ["apis", group, version]:
+            return group, version
+        case _:
+            return "", ""
+
+
+def _take(index: Index, gv: GroupVersion, item: object, prefix: str) -> None:
+    url = cast("dict[str, object]", item).get("serverRelativeURL") if isinstance(item, dict) else ""
+    try:
+        index.documents[gv] = listed(url if isinstance(url, str) else "", prefix)
+        index.odd.pop(gv, None)
+    except ValueError as error:
+        index.documents.pop(gv, None)
+        index.odd[gv] = f"serverRelativeURL {shown(repr(url), _SHOWN_OF_URL)}: {error}"
+
+
+def listed(url: str, prefix: str) -> Listed:
+    """Return where a document is.
+
+    What is not below `/openapi/v3` may have the prefix in it already; source: k8s.io/client-go
+    openapi/client.go:Paths and https://github.com/kubernetes/kubernetes/issues/117463.
+
+    Raises:
+        ValueError: It would not lead to this server, or out of the prefix.
+    """
+    if len(url) > _MAX_URL:
+        raise ValueError(f"want at most {_MAX_URL} characters, got {len(url)}")
+    if not _ORIGIN_FORM.fullmatch(url):
+        raise ValueError("want a path that begins with one slash, and a query")
+    parts = urlsplit(url)
+    if {".", ".."} & set(re.split(r"[/\\]", unquote(parts.path))):
+        raise ValueError("want a path without dot segments")
+    is_below = parts.path == PATH or parts.path.startswith(f"{PATH}/")
+    if prefix and not is_below:
+        if not url.startswith(f"{prefix}/"):
+            raise ValueError(f"want a path below {PATH} or {prefix}")
+        url = url.removeprefix(prefix)
+    return Listed(url, parse_qs(parts.query).get("hash", [""])[0])

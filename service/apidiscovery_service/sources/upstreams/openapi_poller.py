@@ -1,0 +1,172 @@
+"""Polls one upstream for its OpenAPI documents, beside the polling of its discovery.
+
+It goes by what discovery has found, comes after it, and never keeps it waiting.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import structlog
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.model import Group
+from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
+from apidiscovery_service.sources.upstreams.known import Known
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
+from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.storage import Fenced, Guard, Store
+
+# Rounds at once in one process. One that only waits takes `openapi_s` for each of three documents,
+# and then comes back after a minute at the earliest.
+_ROUNDS_AT_ONCE = 16
+_JITTER = 0.1
+_FORGET_S = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What all upstreams of a process share for their documents.
+
+    Attributes:
+        threads: Where documents are read; one, so that discovery has the other processor.
+        turns: Taken for a round.
+    """
+
+    threads: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "upstream-openapi"))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_ROUNDS_AT_ONCE))
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+
+class DocumentsPoller:
+    """Keeps the documents of one upstream.
+
+    Args:
+        spec: The upstream.
+        store: Where they are.
+        capacity: What is shared with other upstreams.
+        count_bytes: Told the size of each answer as it was sent.
+        count_poll: Told the result of each round.
+
+    Attributes:
+        is_asking: Whether connections are in use.
+    """
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        store: Store,
+        capacity: Capacity,
+        count_bytes: Callable[[int], None],
+        count_poll: Callable[[str], None],
+    ) -> None:
+        self.is_asking = False
+        self._spec = spec
+        self._store = store
+        self._capacity = capacity
+        self._count_bytes = count_bytes
+        self._count_poll = count_poll
+        self._changed = asyncio.Event()
+        self._seen: tuple[tuple[Group, ...], ...] = ()
+        self._offered: frozenset[GroupVersion] = frozenset()
+        self._is_well = False
+
+    def discovered(self, known: Known, wanted: frozenset[GroupVersion] | None) -> None:
+        """Take what a round of discovery has found; what has changed is asked for soon.
+
+        Args:
+            known: What is known of the upstream now.
+            wanted: The group-versions of a service that have an APIService; None for all.
+        """
+        self._is_well = any(root.is_current for root in known.roots if not root.core)
+        seen = tuple(root.groups for root in known.roots)
+        if seen == self._seen and wanted in (None, self._offered):
+            return
+        self._seen = seen
+        self._offered = _group_versions(seen) if wanted is None else wanted
+        self._changed.set()
+
+    async def work(self, guard: Guard) -> None:
+        """Poll until cancelled, or until another has taken over."""
+        shelf = Shelf(self._store, self._spec.id, guard)
+        try:
+            await self._load(shelf)
+            rounds = DocumentRounds(self._spec, self._capacity.threads, self._count_bytes, shelf)
+            failures = 0
+            while True:
+                await self._until_due(failures)
+                if self._is_well:
+                    failures = 0 if await self._round(rounds) else failures + 1
+        except Fenced:
+            _log.info("another polls for documents now", upstream=self._spec.name)
+
+    async def _load(self, shelf: Shelf) -> None:
+        while True:
+            try:
+                return await shelf.load()
+            except DiscoveryError as error:
+                _log.warning("index of documents not read", reason=str(error))
+                await asyncio.sleep(self._spec.timing.first_retry_s)
+
+    async def _until_due(self, failures: int) -> None:
+        timing = self._spec.timing
+        pause = timing.openapi_s * 2 ** min(max(failures - 1, 0), 32)
+        pause = min(pause, max(timing.openapi_s, timing.openapi_last_retry_s))
+        pause *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
+        try:
+            async with asyncio.timeout(pause):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(timing.openapi_after_s)
+        self._changed.clear()
+
+    async def _round(self, rounds: DocumentRounds) -> bool:
+        async with self._capacity.turns:
+            self.is_asking = True
+            try:
+                await rounds.round(self._offered)
+            except Fenced:
+                raise
+            except UpstreamFailed as failure:
+                self._count_poll(failure.reason)
+                return False
+            except DiscoveryError as error:
+                _log.warning("documents not kept", upstream=self._spec.name, reason=str(error))
+                self._count_poll("NotKept")
+                return False
+            except Exception:  # noqa: BLE001 - one odd answer must not end the polling
+                _log.exception("upstream cannot be asked for documents", upstream=self._spec.name)
+                self._count_poll("Internal")
+                return False
+            finally:
+                self.is_asking = False
+        self._count_poll("Success")
+        return True
+
+    async def forget(self, guard: Guard) -> None:
+        """Remove all documents: nobody names this upstream."""
+        try:
+            async with asyncio.timeout(_FORGET_S):
+                await Shelf(self._store, self._spec.id, guard).remove()
+        except (DiscoveryError, TimeoutError) as error:
+            name = self._spec.name
+            _log.info("documents of an upstream not removed", upstream=name, reason=str(error))
+
+
+def _group_versions(seen: tuple[tuple[Group, ...], ...]) -> frozenset[GroupVersion]:
+    return frozenset(
+        (group.name, version.version)
+        for groups in seen
+        for group in groups
+        for version in group.versions
+    )

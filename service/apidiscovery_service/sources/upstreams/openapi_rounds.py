@@ -1,0 +1,314 @@
+"""One round for OpenAPI documents: what an upstream publishes is brought up to date on the shelf.
+
+Documents are passed on as they are, byte for byte, so a client reads what the upstream wrote. What
+they are named by here is their own SHA-512, which mostly is what the upstream names them by, too.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import structlog
+
+from apidiscovery_service.sources.upstreams import openapi_index, openapi_v2
+from apidiscovery_service.sources.upstreams.bounded_json import Body
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from apidiscovery_service.sources.upstreams.fetch import (
+    JSON,
+    OPENAPI_USER,
+    Answer,
+    Exchange,
+    media_type,
+)
+from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.openapi_check import check
+from apidiscovery_service.sources.upstreams.openapi_index import Index, Listed, read_index
+from apidiscovery_service.sources.upstreams.openapi_record import (
+    Form,
+    Kept,
+    Packed,
+    Published,
+    Refused,
+    pack,
+)
+from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+
+# What is refused stays refused while its hash does, but not for ever: the fault may be a proxy's.
+_REFUSED_FOR_S = 3600.0
+# Of an upstream with many documents some are served before the last is there.
+_SAVED_AFTER_DOCUMENTS = 16
+# One that fails does not keep others from being asked for; many do.
+_MOST_FAILURES = 3
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a round has brought so far."""
+
+    documents: dict[GroupVersion, Kept] = field(default_factory=dict[GroupVersion, Kept])
+    refused: dict[GroupVersion, Refused] = field(default_factory=dict[GroupVersion, Refused])
+    failures: dict[GroupVersion, UpstreamFailed] = field(
+        default_factory=dict[GroupVersion, UpstreamFailed]
+    )
+    unsaved: int = 0
+
+
+class DocumentRounds:
+    """Asks one upstream for its documents, again and again.
+
+    Args:
+        spec: The upstream.
+        threads: Where answers are read.
+        count_bytes: Told the size of each answer as it was sent.
+        shelf: What is known, and where it is kept.
+    """
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        threads: Executor,
+        count_bytes: Callable[[int], None],
+        shelf: Shelf,
+    ) -> None:
+        self._spec = spec
+        self._shelf = shelf
+        self._prefix = urlsplit(spec.endpoint.url).path
+        self._v3, self._v2 = (
+            Exchange(_with_limit(spec, limit), threads, count_bytes)
+            for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
+        )
+        self._failed_before: frozenset[GroupVersion] = frozenset()
+        self._is_missing = self._is_retrying = False
+        self._refused_until = time.monotonic() + _REFUSED_FOR_S
+
+    async def round(self, offered: frozenset[GroupVersion]) -> None:
+        """Ask for what is new of the group-versions that discovery offers.
+
+        Raises:
+            UpstreamFailed: Not everything could be had; what was kept before stays.
+            Fenced: Somebody else has taken over.
+            StoreUnavailable: Perhaps not everything is kept.
+        """
+        await self._shelf.sweep()
+        try:
+            await self._ask(offered)
+        except UpstreamFailed as failure:
+            await self._shelf.save(replace(self._shelf.published, error=str(failure)))
+            raise
+
+    async def _ask(self, offered: frozenset[GroupVersion]) -> None:
+        known = self._shelf.published
+        self._is_retrying = bool(known.refused) and time.monotonic() >= self._refused_until
+        is_same = known.offered == _digest_of(offered) and not self._is_retrying
+        if is_same and known.form is Form.NONE:
+            return
+        if is_same and known.form is Form.V2:
+            await self._ask_v2(offered, known.etag)
+            return
+        etag = known.etag if is_same else ""
+        answer = await self._get(self._v3, openapi_index.PATH, etag)
+        match answer.status:
+            case HTTPStatus.NOT_MODIFIED if etag:
+                await self._shelf.save(replace(known, error=""))
+            case HTTPStatus.NOT_FOUND:
+                await self._ask_v2(offered, "")
+            case HTTPStatus.OK:
+                await self._index(answer, offered, is_same=is_same)
+            case _:
+                raise answer.wrong("200, 304 or 404")
+
+    async def _get(self, exchange: Exchange, path: str, etag: str) -> Answer:
+        return await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
+
+    # Documents of their own.
+
+    async def _index(
+        self, answer: Answer, offered: frozenset[GroupVersion], *, is_same: bool
+    ) -> None:
+        known, within_s = self._shelf.published, self._spec.limits.openapi_s
+
+        def read(body: Body) -> tuple[str, Index | None]:
+            digest = _digest(body)
+            if is_same and digest == known.digest:
+                return digest, None
+            return digest, read_index(body, offered, self._prefix, within_s)
+
+        digest, index = await self._v3.read(answer, read)
+        if index is None:
+            await self._shelf.save(replace(known, etag=answer.etag, error=""))
+            return
+        self._is_missing = False
+        progress = await self._documents(index)
+        self._failed_before = frozenset(progress.failures)
+        if self._is_retrying:
+            self._refused_until = time.monotonic() + _REFUSED_FOR_S
+        now = self._current(progress, index)
+        # Who states no hashes has to be asked for each document in every round.
+        is_told = all(listed.hash for listed in index.documents.values())
+        is_whole = not progress.failures and is_told
+        if not progress.failures:
+            now = replace(now, error="", etag=answer.etag, digest=digest)
+        await self._shelf.save(replace(now, offered=_digest_of(offered) if is_whole else ""))
+        if progress.failures:
+            raise _several(progress.failures)
+
+    async def _documents(self, index: Index) -> _Progress:
+        known, progress = self._shelf.published, _Progress()
+        progress.documents = {
+            gv: kept
+            for gv, kept in known.documents.items()
+            if gv in index.documents or gv in index.odd
+        }
+        order = sorted(index.documents, key=lambda gv: (gv in self._failed_before, gv))
+        for gv in order:
+            await self._one(gv, index.documents[gv], progress)
+            if len(progress.failures) >= _MOST_FAILURES:
+                break
+            if progress.unsaved >= max(_SAVED_AFTER_DOCUMENTS, len(progress.documents) // 4):
+                progress.unsaved = 0
+                await self._shelf.save(self._current(progress, index))
+        return progress
+
+    def _current(self, progress: _Progress, index: Index) -> Published:
+        """Return what is known now, and that something may be missing."""
+        return replace(
+            self._shelf.published,
+            form=Form.V3,
+            offered="",
+            documents=dict(sorted(progress.documents.items())),
+            refused=dict(sorted(progress.refused.items())),
+            odd=index.warnings,
+        )
+
+    async def _one(self, gv: GroupVersion, listed: Listed, progress: _Progress) -> None:
+        kept = progress.documents.get(gv)
+        refused = self._shelf.published.refused.get(gv)
+        if refused and refused.listed == listed.hash and not self._is_retrying:
+            progress.refused[gv] = refused
+            return
+        if kept is not None and listed.hash and kept.listed == listed.hash:
+            return
+        try:
+            now = await self._document(listed, kept)
+        except UpstreamFailed as failure:
+            if failure.reason in (Reason.MALFORMED, Reason.TOO_LARGE):
+                progress.refused[gv] = Refused(listed.hash, str(failure))
+            else:
+                progress.failures[gv] = failure
+            return
+        progress.documents[gv] = now
+        progress.unsaved += now is not kept
+
+    async def _document(self, listed: Listed, kept: Kept | None) -> Kept:
+        etag = kept.etag if kept and not listed.hash else ""
+        answer = await self._get(self._v3, listed.path, etag)
+        if kept and etag and answer.status == HTTPStatus.NOT_MODIFIED:
+            return kept
+        base, _ = media_type(answer.content_type)
+        if answer.status != HTTPStatus.OK or base != JSON:
+            raise answer.wrong(JSON)
+        within_s = self._spec.limits.openapi_s
+
+        def read(body: Body) -> Packed:
+            check(body, within_s)
+            return pack(body)
+
+        packed = await self._v3.read(answer, read)
+        await self._shelf.put(packed)
+        if listed.hash not in ("", packed.hash):
+            _log.info(
+                "upstream names a document by something else than its SHA-512",
+                upstream=self._spec.name,
+                path=listed.path,
+                hash=packed.hash,
+            )
+        return _kept(packed, listed.hash, "" if listed.hash else answer.etag)
+
+    # One document of everything.
+
+    async def _ask_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
+        known = self._shelf.published
+        answer = await self._get(self._v2, openapi_v2.PATH, etag)
+        match answer.status:
+            case HTTPStatus.NOT_MODIFIED if etag:
+                await self._shelf.save(replace(known, error=""))
+            case HTTPStatus.NOT_FOUND:
+                await self._nothing(offered)
+            case HTTPStatus.OK if media_type(answer.content_type)[0] == JSON:
+                await self._whole(answer, offered)
+            case HTTPStatus.OK:
+                raise answer.wrong(JSON)
+            case _:
+                raise answer.wrong("200, 304 or 404")
+
+    async def _nothing(self, offered: frozenset[GroupVersion]) -> None:
+        """Take it that nothing is published.
+
+        What was published before is believed to be gone when that is said twice: a proxy in front
+        of a server that is down answers 404 to everything.
+        """
+        if self._shelf.published.documents and not self._is_missing:
+            self._is_missing = True
+            paths = f"{openapi_index.PATH} and {openapi_v2.PATH}"
+            raise UpstreamFailed(
+                Reason.STATUS, f"GET {paths}: got status 404, which nothing else confirms"
+            )
+        self._is_missing = False
+        await self._shelf.save(Published(Form.NONE, offered=_digest_of(offered)))
+
+    async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
+        known, within_s = self._shelf.published, self._spec.limits.openapi_s
+        whole = _digest_of(offered)
+
+        def read(body: Body) -> tuple[str, Mapping[GroupVersion, Packed] | None]:
+            digest = _digest(body)
+            if (known.form, known.digest, known.offered) == (Form.V2, digest, whole):
+                return digest, None
+            documents = openapi_v2.split_document(body, within_s)
+            keys = {gv: f"{'apis' if gv[0] else 'api'}/{name_of(*gv)}" for gv in sorted(offered)}
+            found = {gv: pack(documents[key]) for gv, key in keys.items() if key in documents}
+            return digest, found
+
+        self._is_missing = False
+        digest, found = await self._v2.read(answer, read)
+        if found is None:
+            await self._shelf.save(replace(known, etag=answer.etag, error=""))
+            return
+        for packed in found.values():
+            await self._shelf.put(packed)
+        documents = {gv: _kept(packed, packed.hash) for gv, packed in found.items()}
+        await self._shelf.save(
+            Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
+        )
+
+
+def _with_limit(spec: UpstreamSpec, limit: int) -> UpstreamSpec:
+    """Return an upstream as it is asked for documents."""
+    limits = replace(spec.limits, exchange_s=spec.limits.openapi_s, body_bytes=limit)
+    return replace(spec, limits=limits)
+
+
+def _kept(packed: Packed, listed: str, etag: str = "") -> Kept:
+    return Kept(packed.hash, packed.size, len(packed.pieces), listed, etag)
+
+
+def _digest(body: Body) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _digest_of(offered: frozenset[GroupVersion]) -> str:
+    return _digest("\n".join(name_of(*gv) for gv in sorted(offered)).encode())
+
+
+def _several(failures: Mapping[GroupVersion, UpstreamFailed]) -> UpstreamFailed:
+    first = next(iter(failures.values()))
+    if len(failures) == 1:
+        return first
+    return UpstreamFailed(first.reason, f"{len(failures)} documents failed, such as {first}")

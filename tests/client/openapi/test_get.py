@@ -1,0 +1,91 @@
+"""`openapi get` prints documents as they came."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+import yaml
+from apidiscovery_client.cli import _openapi_common
+from command_line import Outcome, run
+from explained_cluster import digest, openapi_routes, real_documents
+from fake_api_server import FakeApiServer
+
+Ask = Callable[..., Outcome]
+
+
+def test_index_is_a_table(ask: Ask) -> None:
+    with FakeApiServer(openapi_routes({"apis/g/v1": b"{}", "api/v1": b"[]"})) as server:
+        done = ask(server, "openapi", "get")
+    assert done.stdout.splitlines() == [
+        "PATH        HASH",
+        f"api/v1      {digest(b'[]')}",
+        f"apis/g/v1   {digest(b'{}')}",
+    ]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_index_is_data_too(ask: Ask, output: str) -> None:
+    with FakeApiServer(openapi_routes({"api/v1": b"{}"})) as server:
+        done = ask(server, "openapi", "get", "-o", output)
+    url = f"/openapi/v3/api/v1?hash={digest(b'{}')}"
+    assert yaml.safe_load(done.stdout) == {"paths": {"api/v1": {"serverRelativeURL": url}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("apps/v1", "apis/apps/v1"),
+        ("v1", "api/v1"),
+        ("apis/apiextensions.k8s.io", "apis/apiextensions.k8s.io"),
+    ],
+)
+def test_one_document_is_printed_to_the_byte(
+    real: FakeApiServer, ask: Ask, name: str, key: str
+) -> None:
+    done = ask(real, "openapi", "get", name)
+    assert done.stdout.encode() == real_documents()[key]
+
+
+def test_several_documents_are_lines_or_yaml_documents(real: FakeApiServer, ask: Ask) -> None:
+    names = ["discovery.k8s.io/v1", "networking.k8s.io/v1alpha1"]
+    wanted = [json.loads(real_documents()[f"apis/{name}"]) for name in names]
+    lines = ask(real, "openapi", "get", *names).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == wanted
+    loaded = list(yaml.safe_load_all(ask(real, "openapi", "get", *names, "-o", "yaml").stdout))
+    assert loaded == wanted
+
+
+def test_protobuf_is_asked_for_and_printed_as_it_came(real: FakeApiServer, ask: Ask) -> None:
+    ask(real, "openapi", "get", "apps/v1", "-o", "protobuf")
+    assert (
+        real.requests[-1]
+        .headers["accept"]
+        .startswith("application/com.github.proto-openapi.spec.v3.v1.0+protobuf,")
+    )
+    assert ask(real, "openapi", "get", "-o", "protobuf").exit_code == 2
+
+
+def test_what_is_not_there_is_told(real: FakeApiServer, ask: Ask) -> None:
+    done = ask(real, "openapi", "get", "a/b/c")
+    assert (done.exit_code, done.stderr) == (1, "error: unexpected GroupVersion string: a/b/c\n")
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with _openapi_common.progress(1, "Fetching") as advance:
+        advance()
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with _openapi_common.progress(1, "Fetching") as advance:
+        advance()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Fetching" in captured.err
+    assert "100%" in captured.err
+
+
+def test_without_a_subcommand_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "openapi")
+    assert done.exit_code == 0
+    assert all(word in done.stdout for word in ("get", "bundle", "validate", "schema"))

@@ -1,0 +1,270 @@
+"""`openapi validate` says what is wrong with a document, and where."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
+from command_line import Outcome
+from explained_cluster import openapi_routes, real_documents
+from fake_api_server import FakeApiServer
+from hypothesis import given
+from hypothesis import strategies as st
+from openapi_spec_validator import OpenAPIV30SpecValidator
+
+Ask = Callable[..., Outcome]
+
+SOUND: dict[str, object] = {
+    "openapi": "3.0.3",
+    "info": {"title": "t", "version": "v"},
+    "paths": {
+        "/a/{n}": {
+            "parameters": [{"$ref": "#/components/parameters/N"}],
+            "get": {
+                "operationId": "get",
+                "security": [{"S": []}],
+                "responses": {"200": {"description": "d"}, "4XX": {"description": "d"}},
+            },
+        }
+    },
+    "components": {
+        "parameters": {"N": {"name": "n", "in": "path", "required": True, "schema": {}}},
+        "schemas": {"A": {"type": "array", "items": {"$ref": "#/components/schemas/A"}}},
+        "securitySchemes": {"S": {"type": "apiKey", "in": "header", "name": "x"}},
+    },
+}
+GET = ["paths", "/a/{n}", "get"]
+SCHEMA = ["components", "schemas", "A"]
+
+
+def told(document: object) -> list[str]:
+    return [str(problem) for problem in problems(json.dumps(document).encode())]
+
+
+def with_value(path: list[str], value: object) -> object:
+    """Return the sound document with another value at a place; None removes it."""
+    document = json.loads(json.dumps(SOUND))
+    holder = document
+    for step in path[:-1]:
+        holder = holder[step]
+    if value is None:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    return document
+
+
+BROKEN: list[tuple[list[str], object, str]] = [
+    (["openapi"], None, "$: openapi is missing"),
+    (["openapi"], "2.0", '$.openapi: is "2.0", not 3.0.x'),
+    (["openapi"], 3.0, "$.openapi: is a number, not a string"),
+    (["info", "title"], None, "$.info: title is missing"),
+    (["swagger"], "2.0", "$.swagger: is not a field of OpenAPI"),
+    (["paths"], [], "$.paths: is an array, not an object (Paths)"),
+    (["paths", "a"], {}, "$.paths.a: does not begin with a slash"),
+    (["paths", "/a/{m}"], {}, '$.paths["/a/{m}"]: is the same template as "/a/{n}"'),
+    ([*GET, "responses"], None, '$.paths["/a/{n}"].get: responses is missing'),
+    ([*GET, "responses"], {}, '$.paths["/a/{n}"].get.responses: has no response'),
+    (
+        [*GET, "responses", "600"],
+        {"description": ""},
+        '$.paths["/a/{n}"].get.responses["600"]: is neither a status code nor \'default\'',
+    ),
+    (
+        [*GET, "security"],
+        [{"T": []}],
+        '$.paths["/a/{n}"].get.security[0].T: is not among the securitySchemes',
+    ),
+    ([*GET, "tags"], "t", '$.paths["/a/{n}"].get.tags: is a string, not an array'),
+    ([*GET, "tags"], [1], '$.paths["/a/{n}"].get.tags[0]: is a number, not a string'),
+    (
+        [*GET, "parameters"],
+        [{"name": "q", "in": "query", "schema": {}, "content": {}}],
+        '$.paths["/a/{n}"].get.parameters[0]: has both schema and content',
+    ),
+    (
+        [*GET, "parameters"],
+        [{"name": "q", "in": "query"}],
+        '$.paths["/a/{n}"].get.parameters[0]: has neither schema nor content',
+    ),
+    (
+        [*GET, "parameters"],
+        [{"name": "q", "in": "query", "schema": {}}] * 2,
+        '$.paths["/a/{n}"].get.parameters[1]: the query parameter "q" occurs twice',
+    ),
+    (
+        [*GET, "parameters"],
+        [{"name": "m", "in": "path", "required": True, "schema": {}}],
+        '$.paths["/a/{n}"].get: the parameter "m" is not in the path',
+    ),
+    (
+        ["components", "parameters", "N", "required"],
+        False,
+        "$.components.parameters.N.required: is not true for a parameter in the path",
+    ),
+    (
+        ["components", "parameters", "N", "in"],
+        "body",
+        '$.components.parameters.N.in: is "body", not one of query, header, path, cookie',
+    ),
+    (["components", "schemas", "a b"], {}, '$.components.schemas["a b"]: is not made of'),
+    (SCHEMA, True, "$.components.schemas.A: is a boolean, not an object (Schema)"),
+    ([*SCHEMA, "items"], None, '$.components.schemas.A: items is missing, which type "array"'),
+    ([*SCHEMA, "type"], "list", '$.components.schemas.A.type: is "list", not one of array'),
+    ([*SCHEMA, "type"], ["string"], "$.components.schemas.A.type: is an array, not a string"),
+    ([*SCHEMA, "minItems"], -1, "$.components.schemas.A.minItems: is -1, not a number of 0"),
+    ([*SCHEMA, "minItems"], True, "$.components.schemas.A.minItems: is true, not a number of 0"),
+    ([*SCHEMA, "exclusiveMinimum"], 3, "$.components.schemas.A.exclusiveMinimum: is a number"),
+    ([*SCHEMA, "required"], ["a", "a"], "$.components.schemas.A.required: names a property"),
+    ([*SCHEMA, "enum"], [], "$.components.schemas.A.enum: is empty"),
+    ([*SCHEMA, "multipleOf"], 0, "$.components.schemas.A.multipleOf: is 0, not more than 0"),
+    ([*SCHEMA, "const"], 1, "$.components.schemas.A.const: is not a field of Schema"),
+    (
+        [*SCHEMA, "items"],
+        {"$ref": "#/components/schemas/B"},
+        '$.components.schemas.A.items.$ref: "#/components/schemas/B" is not in the document',
+    ),
+    (
+        [*SCHEMA, "items"],
+        {"$ref": "other.json"},
+        '$.components.schemas.A.items.$ref: "other.json" is outside of the document',
+    ),
+    (
+        [*SCHEMA, "items"],
+        {"$ref": "#/components/parameters/N"},
+        '"#/components/parameters/N" is no Schema',
+    ),
+    (
+        [*SCHEMA, "items"],
+        {"$ref": "#/components/schemas/A", "default": 1},
+        "$.components.schemas.A.items.default: stands beside $ref",
+    ),
+    (["components", "securitySchemes", "S", "name"], None, 'name is missing, which type "apiKey"'),
+    (["tags"], [{"name": "a"}, {"name": "a"}], '$.tags: "a" occurs twice'),
+]
+
+
+def test_sound_document_has_no_problem() -> None:
+    assert told(SOUND) == []
+    assert list(OpenAPIV30SpecValidator(SOUND).iter_errors()) == []
+
+
+@pytest.mark.parametrize(("path", "value", "said"), BROKEN, ids=[said for *_, said in BROKEN])
+def test_each_mistake_is_told_with_its_place(path: list[str], value: object, said: str) -> None:
+    assert any(said in line for line in told(with_value(path, value)))
+
+
+def test_all_mistakes_are_told() -> None:
+    document = {"openapi": 3, "info": {}, "paths": {"a": {"get": 1, "b": 2}}}
+    assert len(told(document)) == 6
+
+
+def test_operation_ids_are_unique() -> None:
+    operation = {"operationId": "get", "responses": {"default": {"description": ""}}}
+    document = with_value(["paths", "/b"], {"get": operation})
+    assert told(document) == ['$.paths["/b"].get.operationId: "get" is that of get /a/{n} too']
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it is not JSON"),
+        (b"[]", "it is an array, not an object"),
+        (b'{"a":' * 100_000, "it is nested too deeply"),
+        (b'{"a":' * 500 + b"1" + b"}" * 500, "it is nested too deeply"),
+        (b'{"openapi":"3.0.0","openapi":"3.0.0"}', 'the key "openapi" occurs twice'),
+        (b"\xff", "it is not JSON"),
+    ],
+)
+def test_what_is_no_document_is_told(data: bytes, said: str) -> None:
+    assert any(said in str(problem) for problem in problems(data))
+
+
+def test_number_of_problems_is_bounded() -> None:
+    schemas = {f"S{number}": {"type": number} for number in range(3 * MAX_PROBLEMS)}
+    assert len(told(with_value(["components", "schemas"], schemas))) == MAX_PROBLEMS
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["$ref", "type", "properties", "items", "get", "parameters", "in", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.sampled_from([SCHEMA, GET, ["paths"], ["components", "parameters", "N"], ["tags"]]),
+    json_values,
+)
+def test_any_value_anywhere_gives_problems_or_none_but_never_a_crash(
+    path: list[str], value: object
+) -> None:
+    assert all(line.startswith("$") for line in told(with_value(path, value or {})))
+
+
+def test_real_documents_are_sound() -> None:
+    assert {key: told(json.loads(data)) for key, data in real_documents().items()} == {
+        key: [] for key in real_documents()
+    }
+
+
+def test_command_tells_of_files(ask: Ask, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.yaml"
+    good.write_text(json.dumps(SOUND))
+    bad.write_text("openapi: 3.0.0\ninfo: {title: t}\npaths: {}\n")
+    with FakeApiServer({}) as server:
+        done = ask(server, "openapi", "validate", str(good), str(bad))
+        sound = ask(server, "openapi", "validate", str(good))
+    lines = [f"{good} is sound", f"{bad}: $.info: version is missing"]
+    assert (done.exit_code, done.stdout.splitlines(), done.stderr) == (1, lines, "")
+    assert (sound.exit_code, sound.stdout) == (0, f"{good} is sound\n")
+    assert server.paths == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: &a [1]\nb: *a\n", "YAML aliases"),
+        ("a: [\n", "not YAML"),
+        ("a: 2026-01-01\n", "a value that JSON has not"),
+        ("a: " + "[" * 900 + "]" * 900, "nested too deeply"),
+    ],
+)
+def test_unusable_yaml_is_told(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    with FakeApiServer({}) as server:
+        done = ask(server, "openapi", "validate", "-")
+    assert done.exit_code == 1
+    assert said in done.stdout
+
+
+def test_command_tells_of_all_that_a_server_serves(ask: Ask) -> None:
+    sound = json.dumps(SOUND).encode()
+    with FakeApiServer(openapi_routes({"api/v1": sound, "apis/g/v1": b"{}"})) as server:
+        done = ask(server, "openapi", "validate")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "/openapi/v3/api/v1 is sound",
+        "/openapi/v3/apis/g/v1: $: info is missing",
+        "/openapi/v3/apis/g/v1: $: openapi is missing",
+        "/openapi/v3/apis/g/v1: $: paths is missing",
+    ]
+
+
+def test_what_could_not_be_checked_is_exit_code_2(ask: Ask, tmp_path: Path) -> None:
+    with FakeApiServer({}) as server:
+        assert ask(server, "openapi", "validate").exit_code == 2
+        assert ask(server, "openapi", "validate", str(tmp_path / "none")).exit_code == 2

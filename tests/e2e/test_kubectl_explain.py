@@ -1,0 +1,152 @@
+"""kubectl explain against this server and against one that serves the reference's documents."""
+
+import gzip
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from command_line import Outcome
+from fake_api_server import Answer, FakeApiServer
+from raw_http import AGG, get
+from server import Server, environment, serving
+
+from tools import find_tool
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+PACKAGES = sorted((GOLDEN / "crds" / "manifests").glob("*.gz"))
+INDEX = "/openapi/v3"
+
+Kubectl = Callable[..., Outcome]
+
+
+@pytest.fixture(name="kubectl")
+def fixture_kubectl(tmp_path: Path) -> Kubectl:
+    program = find_tool("kubectl")
+
+    def run(url: str, cache: str, *args: str) -> Outcome:
+        done = subprocess.run(  # noqa: S603
+            [program, "--server", url, "--cache-dir", str(tmp_path / cache), *args],
+            check=False,
+            capture_output=True,
+            env=environment(tmp_path),
+            timeout=30,
+        )
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture(scope="module", name="server")
+def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("packages")
+    for package in PACKAGES:
+        (folder / package.stem).write_bytes(gzip.decompress(package.read_bytes()))
+    with serving(
+        tmp_path_factory.mktemp("server"), "--catalog", "kubernetes", "--manifests", str(folder)
+    ) as started:
+        yield started
+
+
+def reference_documents() -> dict[str, bytes]:
+    """Return the reference's documents by key."""
+    folders = (GOLDEN / "crds" / "openapi", GOLDEN / "openapi-v3")
+    found = {
+        path.name.removesuffix(".json.gz"): path
+        for folder in folders
+        for path in folder.glob("api*__*.json.gz")
+    }
+    return {
+        name.replace("__", "/"): gzip.decompress(path.read_bytes()) for name, path in found.items()
+    }
+
+
+@pytest.fixture(scope="module", name="reference")
+def fixture_reference(server: Server) -> Iterator[FakeApiServer]:
+    """Serve the reference's documents with the discovery of ours."""
+    documents = reference_documents()
+    paths = {key: {"serverRelativeURL": f"{INDEX}/{key}?hash=REFERENCE"} for key in documents}
+    routes = {f"{INDEX}/{key}": Answer(body) for key, body in documents.items()}
+    routes |= {f"{INDEX}/{key}?hash=REFERENCE": Answer(body) for key, body in documents.items()}
+    routes[INDEX] = Answer(json.dumps({"paths": paths}).encode())
+    for path in ("/api", "/apis"):
+        answer = get(server.http_port, path, AGG)
+        routes[path] = Answer(answer.body, answer.content_type[0])
+    with FakeApiServer(routes) as fake:
+        yield fake
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (kind, *more)
+        for kind in (
+            "deployment",
+            "certificate",
+            "httproute",
+            "prometheus",
+            "application",
+        )
+        for more in ((), ("--recursive",))
+    ]
+    + [
+        ("deployment.spec.template.spec.containers",),
+        ("deployments.spec.strategy.rollingUpdate.maxSurge",),
+        ("certificates.cert-manager.io.spec.privateKey", "--recursive"),
+        ("httproute.spec.rules.matches.path",),
+        ("prometheus.spec.storage.volumeClaimTemplate",),
+        ("application.spec.source.helm.parameters",),
+        ("application.status.sync", "--recursive"),
+        ("httproute", "--api-version=gateway.networking.k8s.io/v1beta1"),
+        ("cronjob.spec.jobTemplate.spec", "--api-version=batch/v1"),
+        ("pods.spec.containers.env.valueFrom", "--recursive"),
+        ("deployment.spec.nothing",),
+        ("deployment", "--api-version=apps/v7"),
+        ("nothing",),
+    ],
+    ids=" ".join,
+)
+def test_explain_prints_what_it_prints_against_the_reference(
+    server: Server, reference: FakeApiServer, kubectl: Kubectl, arguments: tuple[str, ...]
+) -> None:
+    ours = kubectl(server.url, "ours", "explain", *arguments)
+    theirs = kubectl(reference.url, "theirs", "explain", *arguments)
+    assert ours == theirs
+    assert bool(ours.stderr) == bool(ours.exit_code)
+
+
+def downloads(server: Server) -> dict[str, int]:
+    """Return how many documents were sent whole, and how many requests there were."""
+    text = get(server.http_port, "/metrics").body.decode()
+    lines = [
+        line
+        for line in text.splitlines()
+        if line.startswith("apidiscovery_http_requests_total{") and "/openapi/v3/" in line
+    ]
+    whole = sum(float(line.split()[-1]) for line in lines if 'code="200"' in line)
+    return {"whole": int(whole), "all": int(sum(float(line.split()[-1]) for line in lines))}
+
+
+def test_a_second_explain_downloads_no_document(server: Server, kubectl: Kubectl) -> None:
+    before = downloads(server)["whole"]
+    first = kubectl(server.url, "cache", "explain", "statefulset.spec")
+    between = downloads(server)["whole"]
+    assert between == before + 1
+    assert kubectl(server.url, "cache", "explain", "statefulset.spec") == first
+    assert downloads(server)["whole"] == between
+
+
+def test_every_kind_can_be_explained(server: Server, kubectl: Kubectl) -> None:
+    names = kubectl(server.url, "all", "api-resources", "-o", "name").stdout.split()
+    documents = json.loads(get(server.http_port, INDEX).body)["paths"]
+    groups = cast("list[dict[str, Any]]", get(server.http_port, "/apis", AGG).json()["items"])
+    for group in groups:
+        for version in group["versions"]:
+            assert f"apis/{group['metadata']['name']}/{version['version']}" in documents
+    # Kinds that are only ever sent, such as reviews, are explained too.
+    assert len(names) > 100
+    for name in [name.partition(".")[0] for name in names][:: len(names) // 12]:
+        outcome = kubectl(server.url, "all", "explain", name)
+        assert (outcome.exit_code, outcome.stderr) == (0, ""), name

@@ -1,0 +1,241 @@
+"""Documents of definitions: the reference's bytes, whatever the order; conflicts and limits."""
+
+import hashlib
+import json
+from copy import deepcopy
+from typing import Any
+
+import orjson
+import pytest
+from apidiscovery_service.openapi import crd_document as module
+from apidiscovery_service.openapi.crd_document import Definition, crd_document
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from crd_goldens import definition, definitions, document, group_versions, hashes
+from crd_manifests import CRONTABS, edited, simple
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from json_walks import checkable, references
+from openapi_spec_validator import validate
+
+GROUP, VERSION = "stable.example.com", "v1"
+CRONTAB, CRONTAB_LIST = "com.example.stable.v1.CronTab", "com.example.stable.v1.CronTabList"
+ITEM = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs/{{name}}"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+
+def crontabs(**fields: object) -> Definition:
+    """Return the CronTab definition, its first version's fields replaced."""
+    changed = deepcopy(CRONTABS)
+    changed["spec"]["versions"][0].update(fields)
+    return definition(changed)
+
+
+def made(*several: Definition, group: str = GROUP, version: str = VERSION) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(crd_document(group, version, several))
+    return made
+
+
+@pytest.mark.parametrize(("group", "version"), group_versions())
+class TestRealDefinitions:
+    def test_make_the_bytes_that_kubernetes_publishes(self, group: str, version: str) -> None:
+        data = crd_document(group, version, definitions(group))
+        expected = document(f"apis/{group}/{version}")
+        assert json.loads(data) == json.loads(expected)
+        assert data == expected
+
+    def test_have_the_hash_that_kubernetes_lists(self, group: str, version: str) -> None:
+        data = crd_document(group, version, definitions(group))
+        digest = hashlib.sha512(data).hexdigest().upper()
+        assert digest == hashes()[f"apis/{group}/{version}"]
+
+    def test_make_a_valid_document(self, group: str, version: str) -> None:
+        """Schemas above 30 kB are left out: the validator takes minutes for them."""
+        data = json.loads(crd_document(group, version, definitions(group)))
+        schemas = data["components"]["schemas"]
+        for name in [name for name, schema in schemas.items() if len(json.dumps(schema)) > 30_000]:
+            schemas[name] = {"type": "object"}
+        validate(checkable(data))
+
+
+def test_there_are_real_definitions_of_ten_group_versions() -> None:
+    assert len(group_versions()) == 10
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.permutations(definitions("acme.cert-manager.io") + definitions("gateway.networking.k8s.io"))
+)
+def test_the_order_of_definitions_does_not_matter(several: list[Definition]) -> None:
+    ordered = sorted(several, key=lambda one: one.plural)
+    expected = crd_document("a.example", "v1", ordered)
+    assert crd_document("a.example", "v1", several) == expected
+
+
+class TestCronTab:
+    """What the project's conformance check of OpenAPI looks at."""
+
+    def test_delete_of_the_collection_is_split_after_the_shortest_verb(self) -> None:
+        path = made(crontabs())["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs"]
+        expected = "deleteStableExampleComV1CollectionNamespacedCronTab"
+        assert path["delete"]["operationId"] == expected
+
+    def test_patch_takes_field_validation(self) -> None:
+        patch = made(crontabs())["paths"][ITEM]["patch"]
+        assert "fieldValidation" in [one["name"] for one in patch["parameters"]]
+
+    def test_an_operation_names_one_kind_and_a_schema_a_list_of_kinds(self) -> None:
+        data = made(crontabs())
+        kind = {"group": GROUP, "kind": "CronTab", "version": "v1"}
+        gvk = "x-kubernetes-group-version-kind"
+        assert data["paths"][ITEM]["get"][gvk] == kind
+        assert data["paths"][f"{ITEM}/scale"]["get"][gvk] == kind
+        assert data["components"]["schemas"][CRONTAB][gvk] == [kind]
+        assert data["components"]["schemas"][CRONTAB_LIST][gvk] == [kind | {"kind": "CronTabList"}]
+
+    def test_is_a_valid_document(self) -> None:
+        validate(checkable(made(crontabs())))
+
+    def test_paths_of_a_namespaced_resource_with_subresources(self) -> None:
+        base = f"/apis/{GROUP}/v1"
+        root = f"{base}/namespaces/{{namespace}}/crontabs"
+        methods = {
+            path: sorted(item.keys() - {"parameters"})
+            for path, item in made(crontabs())["paths"].items()
+        }
+        assert methods == {
+            f"{base}/crontabs": ["get"],
+            root: ["delete", "get", "post"],
+            f"{root}/{{name}}": ["delete", "get", "patch", "put"],
+            f"{root}/{{name}}/scale": ["get", "patch", "put"],
+            f"{root}/{{name}}/status": ["get", "patch", "put"],
+        }
+
+
+class TestClusterScope:
+    def test_has_no_path_for_all_namespaces_and_none_with_a_namespace(self) -> None:
+        cluster = definition(edited(CRONTABS, "spec.scope", "Cluster"))
+        base = f"/apis/{GROUP}/v1/crontabs"
+        paths = made(cluster)["paths"]
+        assert list(paths) == [
+            base,
+            f"{base}/{{name}}",
+            f"{base}/{{name}}/scale",
+            f"{base}/{{name}}/status",
+        ]
+        assert paths[base]["get"]["operationId"] == "listStableExampleComV1CronTab"
+        assert [one["name"] for one in paths[base]["parameters"]] == ["pretty"]
+        assert [one["name"] for one in paths[f"{base}/{{name}}"]["parameters"]] == [
+            "name",
+            "pretty",
+        ]
+
+
+class TestComponents:
+    def test_scale_is_there_only_when_a_definition_has_it(self) -> None:
+        scale = "io.k8s.api.autoscaling.v1.Scale"
+        assert scale in made(crontabs())["components"]["schemas"]
+        without = made(crontabs(subresources={"status": {}}))
+        assert scale not in without["components"]["schemas"]
+        assert f"{ITEM}/scale" not in without["paths"]
+
+    @pytest.mark.parametrize("subresources", [{}, None, {"status": None, "scale": None}])
+    def test_what_is_null_is_absent(self, subresources: object) -> None:
+        paths = made(crontabs(subresources=subresources))["paths"]
+        assert not [path for path in paths if path.endswith(("/status", "/scale"))]
+
+    def test_every_reference_resolves(self) -> None:
+        data = made(crontabs())
+        names = {f"#/components/schemas/{name}" for name in data["components"]["schemas"]}
+        assert set(references(data)) <= names
+
+    def test_every_component_but_the_kinds_is_reached_from_an_operation_or_a_kind(self) -> None:
+        data = made(crontabs())
+        found = set(references(data))
+        names = {f"#/components/schemas/{name}" for name in data["components"]["schemas"]}
+        assert names <= found | {f"#/components/schemas/{META}ObjectMeta"}
+
+    def test_object_meta_is_there_even_when_no_kind_shows_its_fields(self) -> None:
+        data = made(crontabs(schema=None))
+        assert f"{META}ObjectMeta" in data["components"]["schemas"]
+
+
+class TestSelectableFields:
+    def test_are_named_without_leading_dot_at_kind_and_list(self) -> None:
+        fields = [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}]
+        schemas = made(crontabs(selectableFields=fields))["components"]["schemas"]
+        expected = [{"fieldPath": "spec.color"}, {"fieldPath": "spec.size"}]
+        for name in (CRONTAB, CRONTAB_LIST):
+            assert schemas[name]["x-kubernetes-selectable-fields"] == expected
+            assert list(schemas[name])[-2:] == [
+                "x-kubernetes-group-version-kind",
+                "x-kubernetes-selectable-fields",
+            ]
+
+
+class TestConflicts:
+    def test_a_kind_that_is_the_list_of_another_is_told_with_both_names(self) -> None:
+        other = simple("lists", GROUP, kind="CronTabList")
+        with pytest.raises(InvalidOpenAPI) as caught:
+            made(crontabs(), definition(other))
+        assert caught.value.path == ("schemas", CRONTAB_LIST)
+        assert f"crontabs.{GROUP}" in caught.value.message
+        assert f"lists.{GROUP}" in caught.value.message
+
+    def test_a_kind_that_is_its_own_list_is_refused(self) -> None:
+        with pytest.raises(InvalidOpenAPI, match="both"):
+            made(definition(simple("lists", GROUP, kind="One", listKind="One")))
+
+    def test_a_name_of_kubernetes_own_is_refused(self) -> None:
+        group = "meta.apis.pkg.apimachinery.k8s.io"
+        other = definition(simple("statuses", group, kind="Status"))
+        with pytest.raises(InvalidOpenAPI, match="both Kubernetes and statuses"):
+            made(other, group=group)
+
+    def test_the_same_plural_twice_is_refused(self) -> None:
+        with pytest.raises(InvalidOpenAPI, match="both"):
+            made(crontabs(), definition(simple("crontabs", GROUP, kind="Other")))
+
+    def test_a_group_named_like_kubernetes_own_may_have_other_kinds(self) -> None:
+        group = "meta.apis.pkg.apimachinery.k8s.io"
+        other = definition(simple("statutes", group, kind="Statute"))
+        assert f"{META}Statute" in made(other, group=group)["components"]["schemas"]
+
+
+class TestWhoServes:
+    def test_definitions_without_the_version_are_left_out(self) -> None:
+        data = made(crontabs(), definition(simple("jobs", GROUP)), version="v1beta1")
+        assert all("/jobs" not in path for path in data["paths"])
+
+    @pytest.mark.parametrize("version", ["v2alpha1", "v7"])
+    def test_a_version_that_nobody_serves_has_no_document(self, version: str) -> None:
+        with pytest.raises(InvalidOpenAPI, match=f"no definition serves {GROUP}/{version}"):
+            made(crontabs(), version=version)
+
+    def test_accepted_names_count_not_those_wanted(self) -> None:
+        accepted = Definition(crontabs().document, "cts", "ct", "Ct", "CtList")
+        data = made(accepted)
+        assert "com.example.stable.v1.Ct" in data["components"]["schemas"]
+        assert f"/apis/{GROUP}/v1/cts" in data["paths"]
+
+
+class TestWhatIsNoDefinition:
+    @pytest.mark.parametrize("text", [b"", b"{", b"[1,", b"\xff"])
+    def test_text_that_is_not_json_is_told(self, text: bytes) -> None:
+        with pytest.raises(InvalidOpenAPI, match="crontabs: is not JSON"):
+            made(Definition(text, "crontabs", "crontab", "CronTab", "CronTabList"))
+
+    @pytest.mark.parametrize(
+        "value", [None, [], "a", {}, {"spec": []}, {"spec": {"versions": {}}}, {"spec": 1}]
+    )
+    def test_values_of_another_form_serve_nothing(self, value: object) -> None:
+        with pytest.raises(InvalidOpenAPI, match="no definition serves"):
+            made(Definition(orjson.dumps(value), "crontabs", "crontab", "CronTab", "CronTabList"))
+
+
+class TestSize:
+    def test_a_document_that_gets_too_large_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", 20_000)
+        with pytest.raises(InvalidOpenAPI, match=r"crontabs\.stable.*larger than 20000 bytes"):
+            made(crontabs())

@@ -1,0 +1,157 @@
+"""Schemas of strangers: deep, wide, of the wrong types; nothing crashes, nothing takes long."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from apidiscovery_service.openapi import crd_fields, crd_limits, structural
+from apidiscovery_service.openapi.crd_document import crd_document
+from apidiscovery_service.openapi.crd_limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from crd_goldens import definition
+from crd_manifests import simple
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PATH = ("spec", "versions", 0, "schema", "openAPIV3Schema")
+NAMES = sorted({*crd_fields.TYPES, "type", "properties", "items", "default", "anyOf", "allOf"})
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(NAMES),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(sorted(crd_fields.FIELD_NAMES)), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def made(schema: object) -> dict[str, Any]:
+    crd = simple("things")
+    crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    document: dict[str, Any] = json.loads(crd_document("a.example", "v1", [definition(crd)]))
+    return document
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return a schema of objects within objects, each of which takes two levels."""
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels // 2):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+class TestDepth:
+    def test_as_deep_as_allowed_is_published(self) -> None:
+        schema = made(nested(MAX_DEPTH - 2))["components"]["schemas"]["example.a.v1.Thing"]
+        depth = 0
+        while "a" in schema.get("properties", {}):
+            schema, depth = schema["properties"]["a"], depth + 1
+        assert depth == (MAX_DEPTH - 2) // 2
+
+    @pytest.mark.parametrize("levels", [MAX_DEPTH + 2, 230])
+    def test_deeper_is_told(self, levels: int) -> None:
+        with pytest.raises(
+            InvalidOpenAPI, match=f"things.a.example: is nested more than {MAX_DEPTH}"
+        ) as caught:
+            made(nested(levels))
+        assert caught.value.path == PATH
+
+    @pytest.mark.parametrize("word", ["default", "example", "enum", "x-stranger"])
+    def test_so_is_depth_in_values(self, word: str) -> None:
+        value: object = []
+        for _ in range(MAX_DEPTH):
+            value = [value]
+        with pytest.raises(InvalidOpenAPI, match="levels deep"):
+            made({"type": "object", word: value})
+
+    def test_depth_beyond_what_python_can_recurse_into_is_told(self) -> None:
+        schema: dict[str, Any] = nested(100_000)
+        assert list(structural.violations(schema, PATH)) == [
+            (PATH, f"is nested more than {MAX_DEPTH} levels deep")
+        ]
+        while schema := schema.pop("properties", {}).pop("a", {}):
+            pass
+
+    def test_a_document_nested_beyond_what_is_parsed_is_told(self) -> None:
+        crd = definition(simple("things"))
+        deep = type(crd)(b"[" * 100_000, "things", "thing", "Thing", "ThingList")
+        with pytest.raises(InvalidOpenAPI, match="things: is not JSON"):
+            crd_document("a.example", "v1", [deep])
+
+
+class TestNumberOfValues:
+    def test_too_many_are_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(crd_limits, "MAX_VALUES", 100)
+        schema = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(100)}}
+        with pytest.raises(InvalidOpenAPI, match="more than 100 values") as caught:
+            made(schema)
+        assert caught.value.path == PATH
+
+    def test_as_many_as_allowed_take_seconds_at_most(self) -> None:
+        count = MAX_VALUES // 3
+        schema = {
+            "type": "object",
+            "properties": {f"f{n}": {"type": "string"} for n in range(count - 2)},
+        }
+        begin = time.process_time()
+        found = made(schema)["components"]["schemas"]["example.a.v1.Thing"]
+        assert len(found["properties"]) == count - 2 + 3
+        assert time.process_time() - begin < 15
+
+
+class TestNumberOfProblems:
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"type": 1},
+            {"type": "text"},
+            {"type": "string", "$ref": "#"},
+            {"type": "array"},
+            {"type": "string", "not": {"type": "string"}},
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        ],
+        ids=json.dumps,
+    )
+    def test_is_bounded(self, bad: dict[str, Any]) -> None:
+        schema = {"type": "object", "properties": {f"f{n}": bad for n in range(5000)}}
+        found = list(structural.violations(schema))
+        assert MAX_PROBLEMS <= len(found) <= 4 * MAX_PROBLEMS
+
+    def test_of_rules_on_one_schema_is_bounded(self) -> None:
+        rules = [{"rule": ""}] * 5000
+        found = list(structural.violations({"type": "object", "x-kubernetes-validations": rules}))
+        assert len(found) == MAX_PROBLEMS
+
+    def test_of_fields_that_conditions_alone_speak_of_is_bounded(self) -> None:
+        members = {f"f{n}": {"minLength": 1} for n in range(5000)}
+        found = list(structural.violations({"type": "object", "anyOf": [{"properties": members}]}))
+        assert len(found) == MAX_PROBLEMS
+
+
+class TestWrongTypes:
+    @settings(deadline=None)
+    @given(ANYTHING)
+    def test_anything_is_published_or_told(self, schema: object) -> None:
+        found = made(schema)["components"]["schemas"]["example.a.v1.Thing"]
+        assert found["type"] == "object" or "type" not in found
+
+    @settings(deadline=None)
+    @given(ANYTHING)
+    def test_what_is_wrong_is_told_in_order_and_once(self, schema: object) -> None:
+        found = list(structural.violations(schema, PATH))
+        assert len(found) == len(set(found))
+        assert all(path[: len(PATH)] == PATH for path, _ in found)
+
+    @pytest.mark.parametrize("name", sorted(crd_fields.FIELD_NAMES - {"default", "example"}))
+    def test_no_field_takes_both_a_number_and_a_text(self, name: str) -> None:
+        found = [
+            path
+            for value in (1, "a")
+            for path, _ in structural.violations({"type": "object", name: value})
+        ]
+        assert (name,) in found

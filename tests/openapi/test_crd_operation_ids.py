@@ -1,0 +1,106 @@
+"""Names, tags and descriptions of operations: the rules of the reference, in tables."""
+
+import json
+
+import pytest
+from apidiscovery_service.openapi.operation_ids import (
+    article,
+    camel,
+    description,
+    operation_id,
+    tag,
+)
+from crd_goldens import document, group_versions
+
+METHODS = ("get", "put", "post", "delete", "patch")
+
+
+@pytest.mark.parametrize(
+    ("stem", "group", "expected"),
+    [
+        ("listXForAllNamespaces", "a.example", "listAExampleV1XForAllNamespaces"),
+        ("createNamespacedX", "a.example", "createAExampleV1NamespacedX"),
+        (
+            "deletecollectionNamespacedX",
+            "a.example",
+            "deleteAExampleV1CollectionNamespacedX",
+        ),
+        ("patchNamespacedXStatus", "apps.k8s.io", "patchAppsV1NamespacedXStatus"),
+        ("readX", "gateway.networking.k8s.io", "readGatewayNetworkingV1X"),
+        ("readX", "gateway.networking.x-k8s.io", "readGatewayNetworkingXK8sIoV1X"),
+        ("replaceX", "1a.2b", "replaceA2bV1X"),
+    ],
+)
+def test_operation_ids(stem: str, group: str, expected: str) -> None:
+    assert operation_id(stem, group, "v1") == expected
+
+
+def test_an_operation_without_a_verb_has_no_id() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        operation_id("makeX", "a.example", "v1")
+
+
+@pytest.mark.parametrize(
+    ("text", "capital", "expected"),
+    [
+        ("stable.example.com", True, "StableExampleCom"),
+        ("stable.example.com", False, "stableExampleCom"),
+        ("x-k8s_a.io", False, "xK8s_aIo"),
+        ("9to5", False, "To5"),
+        ("", True, ""),
+        ("größe.ß", True, "Größeß"),
+    ],
+)
+def test_camel(text: str, capital: bool, expected: str) -> None:  # noqa: FBT001 - a table
+    assert camel(text, capital=capital) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "expected"),
+    [
+        ("stable.example.com", "v1", "stableExampleCom_v1"),
+        ("policy.k8s.io", "v1beta1", "policy_v1beta1"),
+    ],
+)
+def test_tags(group: str, version: str, expected: str) -> None:
+    assert tag(group, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("noun", "expected"),
+    [
+        ("CronTab", " a "),
+        ("Issuer", " an "),
+        ("order", " an "),
+        ("Prometheus", " "),
+        ("GatewayClass", " a "),
+        ("s", " "),
+    ],
+)
+def test_articles(noun: str, expected: str) -> None:
+    assert article(noun) == expected
+
+
+@pytest.mark.parametrize(
+    ("verb", "subresource", "expected"),
+    [
+        ("list", "", "list objects of kind Issuer"),
+        ("create", "", "create an Issuer"),
+        ("delete", "", "delete an Issuer"),
+        ("deletecollection", "", "delete collection of Issuer"),
+        ("read", "", "read the specified Issuer"),
+        ("replace", "status", "replace status of the specified Issuer"),
+        ("patch", "", "partially update the specified Issuer"),
+        ("patch", "scale", "partially update scale of the specified Issuer"),
+    ],
+)
+def test_descriptions(verb: str, subresource: str, expected: str) -> None:
+    assert description(verb, "Issuer", subresource) == expected
+
+
+@pytest.mark.parametrize(("group", "version"), group_versions())
+def test_ids_are_unique_in_a_real_document(group: str, version: str) -> None:
+    paths = json.loads(document(f"apis/{group}/{version}"))["paths"]
+    operations = [one for item in paths.values() for name, one in item.items() if name in METHODS]
+    ids = [one["operationId"] for one in operations]
+    assert len(ids) == len(set(ids)) > 0

@@ -1,0 +1,549 @@
+"""What v2 says of v3 documents, alone and all together."""
+
+from typing import Any, cast
+
+import orjson
+import pytest
+from apidiscovery_service import go_json
+from apidiscovery_service.openapi.convert_v2 import convert
+from apidiscovery_service.openapi.downgrade_v3 import downgrade
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.merged_v2 import Merged, merged
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openapi_documents import (
+    PAIRS,
+    Json,
+    dangling,
+    golden,
+    is_valid,
+    is_well_formed,
+    operation,
+    places,
+    replaced,
+    v3,
+)
+
+INFO = {"title": "Kubernetes", "version": "v1.37.0"}
+OPEN = "x-apidiscovery-unresolved"
+KINDS = "x-kubernetes-group-version-kind"
+
+
+def downgraded(**fields: Json) -> Json:
+    """Return the v2 document of a v3 one, when it is sound."""
+    result = downgrade(v3(**fields))
+    assert not dangling(result)
+    assert is_valid(result)
+    return result
+
+
+def without_defaults(schema: Json) -> Json:
+    if isinstance(schema, list):
+        return [without_defaults(item) for item in cast("list[object]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    # A property may be called `default`; a default is no object that says a type.
+    return {
+        name: without_defaults(value)
+        for name, value in cast("dict[str, Json]", schema).items()
+        if name != "default" or (isinstance(value, dict) and ("type" in value or "$ref" in value))
+    }
+
+
+def after_both_ways(document: Json) -> Json:
+    """Take from Kubernetes' v2 document what v3 does not say, or v2 of Kubernetes does not."""
+    document = {name: value for name, value in document.items() if name != "security"}
+    document["definitions"] = without_defaults(document["definitions"])
+    for item in document["paths"].values():
+        for method, one in item.items():
+            if method == "parameters":
+                continue
+            del one["schemes"]
+            one["produces"] = sorted(one["produces"])
+            if not any("schema" in response for response in one["responses"].values()):
+                del one["produces"]
+            one["consumes"] = sorted(one["consumes"])
+            bodies = [each for each in one.get("parameters", []) if each["in"] == "body"]
+            for body in bodies:
+                body.pop("required", None)
+            if not bodies:
+                del one["consumes"]
+    return document
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_there_and_back_comes_what_was_there(name: str) -> None:
+    """But for schemes, security of the whole, whether bodies are required, and defaults."""
+    source = golden(f"v2_{name}")
+
+    result = downgrade(convert(source))
+
+    assert result == after_both_ways(source)
+    assert list(result) == [field for field in source if field != "security"]
+    assert is_well_formed(result)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        pytest.param(
+            {
+                "description": "d",
+                "default": {},
+                "allOf": [{"$ref": "#/components/schemas/Other"}],
+                "x-a": 1,
+            },
+            {"description": "d", "$ref": "#/definitions/Other", "x-a": 1},
+            id="a wrapped reference",
+        ),
+        pytest.param(
+            {
+                "description": "d",
+                "format": "int-or-string",
+                "oneOf": [{"type": "integer"}, {"type": "string"}],
+            },
+            {"description": "d", "type": "string", "format": "int-or-string"},
+            id="int or string as Kubernetes has it",
+        ),
+        pytest.param(
+            {
+                "x-kubernetes-int-or-string": True,
+                "anyOf": [{"type": "integer"}, {"type": "string"}],
+            },
+            {"x-kubernetes-int-or-string": True},
+            id="int or string in a definition",
+        ),
+        pytest.param(
+            {"type": "string", "not": {"enum": ["a"]}, "allOf": [{"maxLength": 5}]},
+            {"type": "string"},
+            id="conditions",
+        ),
+        pytest.param(
+            {"allOf": [{"$ref": "#/components/schemas/Other"}, {"type": "object"}]},
+            {"allOf": [{"$ref": "#/definitions/Other"}, {"type": "object"}]},
+            id="a composition",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "required": ["a", "b"],
+                "properties": {
+                    "a": {"type": "array", "nullable": True, "items": {"type": "string"}},
+                    "b": {"type": "string"},
+                },
+            },
+            {
+                "type": "object",
+                "required": ["b"],
+                "properties": {"a": {}, "b": {"type": "string"}},
+            },
+            id="what may be null",
+        ),
+        pytest.param(
+            {
+                "properties": {
+                    "a": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                        "properties": {"b": {}},
+                    },
+                    "c": {
+                        "type": "array",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                        "items": {},
+                    },
+                }
+            },
+            {
+                "properties": {
+                    "a": {"x-kubernetes-preserve-unknown-fields": True},
+                    "c": {"x-kubernetes-preserve-unknown-fields": True},
+                }
+            },
+            id="what keeps unknown fields",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "description": "d",
+                "properties": {"a": {}},
+                "x-kubernetes-preserve-unknown-fields": True,
+                KINDS: [{"group": "g", "kind": "K", "version": "v"}],
+            },
+            {"type": "object", KINDS: [{"group": "g", "kind": "K", "version": "v"}]},
+            id="a kind that keeps unknown fields",
+        ),
+        pytest.param(
+            {"$ref": "#/components/schemas/No"}, {OPEN: "#/components/schemas/No"}, id="unknown"
+        ),
+        pytest.param(
+            {"type": "object", "discriminator": {"propertyName": "k"}, "writeOnly": True},
+            {"type": "object", "discriminator": "k"},
+            id="words of v3",
+        ),
+    ],
+)
+def test_schemas_say_what_kubernetes_lets_v2_say(
+    schema: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    components = {"schemas": {"Other": {"type": "object"}, "S": schema}}
+
+    # The validator wants a discriminator among the properties, so it does not see this alone.
+    result: Any = downgrade(v3(components=components))
+
+    assert go_json.dumps(result["definitions"]["S"]) == go_json.dumps(expected)
+    assert not dangling(result)
+    assert is_well_formed(result)
+
+
+def test_operations_say_the_same() -> None:
+    json = {"application/json": {"schema": {"$ref": "#/components/schemas/A"}, "example": 1}}
+    components = {
+        "schemas": {"A": {"type": "object"}, "E": {"type": "string", "enum": ["e"]}},
+        "parameters": {
+            "P": {
+                "name": "p",
+                "in": "query",
+                "explode": False,
+                "schema": {"type": "array", "items": {"$ref": "#/components/schemas/E"}},
+            },
+            "C": {"name": "c", "in": "cookie", "schema": {"type": "string"}},
+        },
+        "requestBodies": {"P": {"required": True, "content": json}},
+        "responses": {"R": {"description": "r", "content": json}},
+        "headers": {"H": {"description": "h", "schema": {"type": "integer"}}},
+        "securitySchemes": {
+            "b": {"type": "http", "scheme": "bearer"},
+            "o": {"type": "openIdConnect", "openIdConnectUrl": "https://a/"},
+        },
+    }
+    post: dict[str, Json] = {
+        "operationId": "o",
+        "parameters": [
+            {"$ref": "#/components/parameters/P"},
+            {"$ref": "#/components/parameters/C"},
+            {"name": "q", "in": "query", "schema": {"type": "object"}},
+        ],
+        "requestBody": {"$ref": "#/components/requestBodies/P"},
+        "responses": {
+            "200": {"$ref": "#/components/responses/R"},
+            "4XX": {"description": "", "headers": {"H": {"$ref": "#/components/headers/H"}}},
+        },
+        "security": [{"b": []}, {"o": []}],
+        "x-a": 1,
+    }
+
+    result = downgraded(paths={"/a": {"post": post}}, components=components)
+
+    assert result["paths"]["/a"]["post"] == {
+        "consumes": ["application/json"],
+        "produces": ["application/json"],
+        "operationId": "o",
+        "security": [{"b": []}],
+        "parameters": [
+            {"$ref": "#/parameters/P_body"},
+            {"$ref": "#/parameters/P"},
+            {"name": "q", "in": "query", "type": "string"},
+        ],
+        "responses": {
+            "200": {"$ref": "#/responses/R"},
+            "400": {"description": "", "headers": {"H": {"type": "integer", "description": "h"}}},
+        },
+        "x-a": 1,
+    }
+    assert result["parameters"] == {
+        "P": {
+            "type": "array",
+            "items": {"enum": ["e"], "type": "string"},
+            "name": "p",
+            "in": "query",
+        },
+        "P_body": {
+            "name": "body",
+            "in": "body",
+            "required": True,
+            "schema": {"$ref": "#/definitions/A"},
+        },
+    }
+    assert result["responses"]["R"]["examples"] == {"application/json": 1}
+    bearer = {"type": "apiKey", "name": "authorization", "in": "header"}
+    assert result["securityDefinitions"] == {"b": bearer}
+
+
+def test_a_form_becomes_its_fields() -> None:
+    schema = {
+        "type": "object",
+        "required": ["f"],
+        "properties": {"f": {"type": "string", "format": "binary"}, "n": {"type": "integer"}},
+    }
+    body = {"content": {"multipart/form-data": {"schema": schema}}}
+
+    result = downgraded(paths={"/a": {"post": operation(requestBody=body)}})
+
+    assert result["paths"]["/a"]["post"]["consumes"] == ["multipart/form-data"]
+    assert result["paths"]["/a"]["post"]["parameters"] == [
+        {"name": "f", "in": "formData", "required": True, "type": "file"},
+        {"name": "n", "in": "formData", "type": "integer"},
+    ]
+
+
+def path_to(definition: str) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{definition}"}
+    content = {"application/json": {"schema": schema}}
+    return {"get": operation(responses={"200": {"description": "", "content": content}})}
+
+
+def document(key: str, definition: str, **schemas: Json) -> tuple[str, bytes]:
+    """Return a document whose one path answers with a definition."""
+    paths = {f"/{key}/": path_to(definition)}
+    return key, go_json.dumps(v3(paths=paths, components={"schemas": schemas}))
+
+
+def whole(result: Merged) -> Json:
+    value = orjson.loads(result.document)
+    assert not dangling(value)
+    assert is_well_formed(value)
+    assert go_json.dumps(value) == result.document
+    return value
+
+
+def answer(value: Json, path: str) -> Json:
+    """Return what a path answers with, with what it refers to in its place, four levels deep."""
+    schema = value["paths"][path]["get"]["responses"]["200"]["schema"]
+    return expanded(value, schema, 4)
+
+
+def expanded(value: Json, schema: Json, levels: int) -> Json:
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("dict[str, Json]", schema)
+    if "$ref" in fields and levels:
+        name = fields["$ref"].removeprefix("#/definitions/")
+        return expanded(value, value["definitions"][name], levels - 1)
+    return {
+        name: expanded(value, inner, levels) for name, inner in fields.items() if name != "$ref"
+    }
+
+
+def test_nothing_merges_to_an_empty_document() -> None:
+    expected = b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"v1.37.0"},"paths":{}}'
+
+    assert merged([], INFO) == Merged(expected, [])
+
+
+def test_documents_of_kubernetes_merge_without_a_word() -> None:
+    documents = [(name, go_json.dumps(golden(f"v3_{name}"))) for name in PAIRS]
+
+    result = merged(documents, INFO)
+
+    value = whole(result)
+    alone: list[Any] = [downgrade(golden(f"v3_{name}")) for name in PAIRS]
+    assert not result.notes
+    assert value["info"] == INFO
+    assert value["paths"] == alone[0]["paths"] | alone[1]["paths"]
+    assert value["definitions"].keys() == alone[0]["definitions"].keys() | alone[1]["definitions"]
+    assert value["securityDefinitions"] == alone[0]["securityDefinitions"]
+
+
+def test_a_definition_that_differs_gets_another_name() -> None:
+    first = document("apis/a/v1", "A", A={"title": "a"})
+    second = document("apis/b/v1", "A", A={"title": "b"})
+    third = document("apis/c/v1", "A", A={"title": "b"})
+
+    value = whole(merged([third, second, first], INFO))
+
+    assert value["definitions"] == {"A": {"title": "a"}, "A_v2": {"title": "b"}}
+    assert answer(value, "/apis/a/v1/") == {"title": "a"}
+    assert answer(value, "/apis/b/v1/") == answer(value, "/apis/c/v1/") == {"title": "b"}
+
+
+def test_a_definition_that_leads_to_another_thing_is_another_one() -> None:
+    leads = {"properties": {"b": {"$ref": "#/components/schemas/B"}}}
+    back = {"properties": {"a": {"$ref": "#/components/schemas/A"}}}
+    first = document("apis/a/v1", "A", A=leads, B={"title": "1", **back})
+    second = document("apis/b/v1", "A", A=leads, B={"title": "2", **back})
+
+    value = whole(merged([first, second], INFO))
+
+    assert value["definitions"].keys() == {"A", "B", "A_v2", "B_v2"}
+    assert answer(value, "/apis/a/v1/")["properties"]["b"]["title"] == "1"
+    assert answer(value, "/apis/b/v1/")["properties"]["b"]["title"] == "2"
+
+
+def test_a_name_that_a_document_has_itself_is_not_given() -> None:
+    first = document("apis/a/v1", "A", A={"title": "a"})
+    second = document("apis/b/v1", "A", A={"title": "b"}, A_v2={"title": "c"})
+
+    value = whole(merged([first, second], INFO))
+
+    titles = {name: schema["title"] for name, schema in value["definitions"].items()}
+    assert titles == {"A": "a", "A_v2": "c", "A_v3": "b"}
+
+
+def test_kinds_of_one_definition_are_united() -> None:
+    kinds = [{"group": group, "kind": "K", "version": "v1"} for group in ("b", "a", "c")]
+    documents = [
+        document(f"apis/{i}/v1", "A", A={"type": "object", KINDS: given})
+        for i, given in enumerate([kinds[:2], kinds[1:]])
+    ]
+
+    value = whole(merged(documents, INFO))
+
+    assert [kind["group"] for kind in value["definitions"]["A"][KINDS]] == ["a", "b", "c"]
+
+
+def test_of_a_path_that_two_documents_have_the_first_is_kept_and_it_is_told() -> None:
+    paths = [{"/a": path_to(name)} for name in ("A", "B")]
+    schemas = {"schemas": {"A": {"title": "a"}, "B": {"title": "b"}}}
+    documents = [
+        (f"apis/{i}/v1", go_json.dumps(v3(paths=path, components=schemas)))
+        for i, path in enumerate(paths)
+    ]
+
+    result = merged(reversed(documents), INFO)
+
+    assert answer(whole(result), "/a") == {"title": "a"}
+    assert result.notes == [
+        "apis/1/v1: /a is left out of the v2 document: apis/0/v1 has another one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "$: must be an object, but is a list"),
+        (b"{}", "$.openapi: must be a string, but is null"),
+        (b'{"openapi":"2.0"}', "$.openapi: must be '3.0.x', but is '2.0'"),
+        (b'{"openapi":"3.0.0","paths":{"/a":[]}}', "$.paths['/a']: must be an object"),
+        (b'{"openapi":' + b"[" * 500 + b"]" * 500 + b"}", "nests deeper than 200 levels"),
+    ],
+)
+def test_what_is_no_document_is_left_out_and_it_is_told(text: bytes, reason: str) -> None:
+    good = document("apis/a/v1", "A", A={"title": "a"})
+
+    result = merged([("apis/b/v1", text), good], INFO)
+
+    assert result.document == merged([good], INFO).document
+    (note,) = result.notes
+    assert note.startswith("apis/b/v1: left out of the v2 document: ")
+    assert reason in note
+
+
+def test_a_document_with_wrong_kinds_leaves_nothing_behind() -> None:
+    bad = document("apis/b/v1", "B", A={"title": "b"}, B={KINDS: [{"group": 5}]})
+    good = document("apis/a/v1", "A", A={"title": "a"})
+
+    result = merged([good, bad], INFO)
+
+    assert result.document == merged([good], INFO).document
+    assert f"$.components.schemas.B['{KINDS}'][0].group: must be a string" in result.notes[0]
+
+
+def test_notes_are_bounded() -> None:
+    result = merged([(f"{number:03}", b"") for number in range(150)], INFO)
+
+    assert len(result.notes) == 101
+    assert result.notes[-1] == "and 50 more"
+
+
+NAMES = st.sampled_from("ABC")
+SCHEMAS = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": st.sampled_from("xy"),
+        "properties": st.dictionaries(
+            NAMES, NAMES.map(lambda name: {"$ref": f"#/components/schemas/{name}"}), max_size=2
+        ),
+    },
+)
+DOCUMENTS = st.lists(st.tuples(NAMES, st.dictionaries(NAMES, SCHEMAS, min_size=3)), max_size=4)
+
+
+@settings(max_examples=200)
+@given(DOCUMENTS, st.randoms())
+def test_nothing_is_lost_and_order_does_not_matter(
+    given_documents: list[tuple[str, dict[str, Any]]], random: Json
+) -> None:
+    documents = [
+        document(f"apis/{number}/v1", name, **schemas)
+        for number, (name, schemas) in enumerate(given_documents)
+    ]
+    shuffled = random.sample(documents, len(documents))
+
+    result = merged(documents, INFO)
+
+    assert merged(shuffled, INFO) == result
+    value = whole(result)
+    for key, text in documents:
+        alone = downgrade(orjson.loads(text))
+        assert answer(value, f"/{key}/") == answer(alone, f"/{key}/")
+
+
+JSON = {"a/a": {"schema": {"$ref": "#/components/schemas/A"}, "example": 1}}
+WHOLE = v3(
+    paths={
+        "/a": {
+            "post": operation(
+                parameters=[{"$ref": "#/components/parameters/P"}],
+                requestBody={"$ref": "#/components/requestBodies/B"},
+                responses={"200": {"$ref": "#/components/responses/R"}},
+                security=[{"o": ["s"]}],
+            ),
+            "put": operation(requestBody={"content": {"multipart/form-data": JSON["a/a"]}}),
+        }
+    },
+    components={
+        "schemas": {
+            "A": {
+                "required": ["p"],
+                "properties": {"p": {"nullable": True, "oneOf": [{"type": "string"}]}},
+                "discriminator": {"propertyName": "p"},
+                "allOf": [{"$ref": "#/components/schemas/A"}],
+                KINDS: [{"group": "g", "kind": "K", "version": "v"}],
+            }
+        },
+        "parameters": {"P": {"name": "p", "in": "query", "schema": {"type": "array", "items": {}}}},
+        "requestBodies": {"B": {"content": JSON}},
+        "responses": {"R": {"description": "", "headers": {"H": {"schema": {}}}, "content": JSON}},
+        "securitySchemes": {
+            "o": {"type": "oauth2", "flows": {"password": {"tokenUrl": "u", "scopes": {"s": "d"}}}}
+        },
+    },
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(places(WHOLE)),
+    st.sampled_from([None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}]),
+)
+def test_a_value_of_another_type_is_told_or_does_not_matter(
+    path: tuple[str | int, ...], other: Json
+) -> None:
+    result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
+
+    assert bool(result.notes) == (b'"paths":{}' in result.document) or other == {}
+    assert not dangling(orjson.loads(result.document))
+
+
+def test_a_header_that_everybody_refers_to_does_not_make_gigabytes() -> None:
+    headers = {"H": {"$ref": "#/components/headers/H"}}
+    response = {"200": {"description": "", "headers": headers}}
+    paths = {f"/{number}": {"get": operation(responses=response)} for number in range(1000)}
+    components = {"headers": {"H": {"description": "x" * 100_000}}}
+
+    with pytest.raises(InvalidOpenAPI, match="would grow by more than"):
+        downgrade(v3(paths=paths, components=components))
+
+
+def test_a_long_chain_of_definitions_is_no_trouble() -> None:
+    schemas = {
+        f"D{i}": {"properties": {"next": {"$ref": f"#/components/schemas/D{i + 1}"}}}
+        for i in range(50_000)
+    }
+    schemas["D50000"] = {}
+
+    result = merged([document("a", "D0", **schemas)], INFO)
+
+    assert len(orjson.loads(result.document)["definitions"]) == 50_001

@@ -1,0 +1,64 @@
+"""Real definitions, and the OpenAPI documents that Kubernetes publishes for them."""
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+from apidiscovery_service.openapi.crd_document import Definition
+from apidiscovery_service.sources import yaml_text
+
+_FOLDER = Path(__file__).parent.parent / "golden" / "crds"
+
+
+@cache
+def hashes() -> dict[str, str]:
+    """Return the hash of each document by its key, such as `apis/cert-manager.io/v1`."""
+    index = json.loads((_FOLDER / "openapi" / "openapi.v3.index.json").read_bytes())
+    return {
+        key: entry["serverRelativeURL"].partition("?hash=")[2]
+        for key, entry in index["paths"].items()
+    }
+
+
+def group_versions() -> list[tuple[str, str]]:
+    """Return the group-versions that are made of definitions."""
+    found = [key.split("/")[1:] for key in hashes() if key.count("/") == 2]
+    return [(group, version) for group, version in found if group != "apiextensions.k8s.io"]
+
+
+def document(key: str) -> bytes:
+    """Return a document that Kubernetes published."""
+    name = key.replace("/", "__")
+    return gzip.decompress((_FOLDER / "openapi" / f"{name}.json.gz").read_bytes())
+
+
+@cache
+def manifests() -> tuple[dict[str, Any], ...]:
+    """Return all definitions as values."""
+    found: list[Any] = []
+    for file in sorted((_FOLDER / "manifests").glob("*.yaml.gz")):
+        text = gzip.decompress(file.read_bytes()).decode()
+        found += [yaml_text.load(one) for one in re.split(r"^---$", text, flags=re.MULTILINE)]
+    return tuple(one for one in found if one)
+
+
+def definition(document: dict[str, Any]) -> Definition:
+    """Return a definition with the names that it wants."""
+    names = document["spec"]["names"]
+    kind = names["kind"]
+    return Definition(
+        document=orjson.dumps(document),
+        plural=names["plural"],
+        singular=names.get("singular", kind.lower()),
+        kind=kind,
+        list_kind=names.get("listKind", f"{kind}List"),
+    )
+
+
+def definitions(group: str) -> list[Definition]:
+    """Return the real definitions of a group."""
+    return [definition(one) for one in manifests() if one["spec"]["group"] == group]

@@ -1,0 +1,54 @@
+"""Walks over JSON values."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def members(value: object) -> Iterator[tuple[str | int, Any]]:
+    """Yield what is directly within a value, with its name or index."""
+    if is_object(value):
+        yield from value.items()
+    elif is_array(value):
+        yield from enumerate(value)
+
+
+def leaves(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield everything that holds nothing more: its path, with its text at the end."""
+    empty = True
+    for name, member in members(value):
+        empty = False
+        yield from leaves(member, (*path, name))
+    if empty:
+        yield (*path, json.dumps(value))
+
+
+def references(value: object) -> Iterator[str]:
+    """Yield where each `$ref` leads to."""
+    if is_object(value) and isinstance(target := value.get("$ref"), str):
+        yield target
+    for _, member in members(value):
+        yield from references(member)
+
+
+def checkable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return an OpenAPI document without what validators take amiss in Kubernetes' own ones.
+
+    ObjectMeta has a default that is not valid: `{}` of an OwnerReference, which has required
+    fields. Patterns are RE2's, such as `^(?i)(abort|warn)?$`, not JavaScript's.
+    """
+    if is_object(value):
+        return {
+            key: checkable(one)
+            for key, one in value.items()
+            if key != "default" and not (key == "pattern" and isinstance(one, str))
+        }
+    return [checkable(one) for one in value] if is_array(value) else value

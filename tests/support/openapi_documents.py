@@ -1,0 +1,104 @@
+"""OpenAPI documents for tests, and what must be true of every one."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import orjson
+from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
+
+# What a parser of JSON returns.
+Json: TypeAlias = Any
+
+PAIRS = ("batch.v1", "apiextensions.k8s.io.v1")
+
+_GOLDEN = Path(__file__).parent.parent / "golden" / "openapi-v2-to-v3"
+
+
+def golden_text(name: str) -> bytes:
+    return gzip.decompress((_GOLDEN / f"{name}.json.gz").read_bytes()).rstrip()
+
+
+def golden(name: str) -> Json:
+    return orjson.loads(golden_text(name))
+
+
+def v2(**fields: Json) -> dict[str, Any]:
+    """Return a v2 document with what every one must have."""
+    return {"swagger": "2.0", "info": {"title": "T", "version": "v1"}, "paths": {}, **fields}
+
+
+def v3(**fields: Json) -> dict[str, Any]:
+    """Return a v3 document with what every one must have."""
+    return {"openapi": "3.0.0", "info": {"title": "T", "version": "v1"}, "paths": {}, **fields}
+
+
+def operation(**fields: Json) -> dict[str, Any]:
+    return {"responses": {"200": {"description": "OK"}}, **fields}
+
+
+def dangling(document: Json) -> list[str]:
+    """Return the references of a document that lead nowhere within it."""
+    return [text for text in references(document) if not leads(document, text)]
+
+
+def inside(value: Json) -> list[tuple[str | int, Json]]:
+    """Return what stands directly in an object or a list, with its step."""
+    if isinstance(value, dict):
+        return [*cast("dict[str, Json]", value).items()]
+    return [*enumerate(cast("list[object]", value))] if isinstance(value, list) else []
+
+
+def references(value: Json) -> Iterator[str]:
+    for step, inner in inside(value):
+        if step == "$ref" and isinstance(inner, str):
+            yield inner
+        yield from references(inner)
+
+
+def leads(value: Json, reference: str) -> bool:
+    if not reference.startswith("#/"):
+        return False
+    for token in reference[2:].split("/"):
+        name = token.replace("~1", "/").replace("~0", "~")
+        fields = dict(inside(value))
+        if name not in fields:
+            return False
+        value = fields[name]
+    return True
+
+
+def places(value: Json, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the paths of everything within a value."""
+    found = [path] if path else []
+    for step, inner in inside(value):
+        found += places(inner, (*path, step))
+    return found
+
+
+def replaced(value: Json, path: tuple[str | int, ...], other: Json) -> Json:
+    """Return a copy of a value that has another one at a path."""
+    if not path:
+        return other
+    copy = value.copy()
+    copy[path[0]] = replaced(value[path[0]], path[1:], other)
+    return copy
+
+
+def is_valid(document: Json) -> bool:
+    """Return whether a document is sound, whole: also that its defaults fit its schemas."""
+    kind = OpenAPIV2SpecValidator if "swagger" in document else OpenAPIV30SpecValidator
+    kind(document).validate()
+    return True
+
+
+def is_well_formed(document: Json) -> bool:
+    """Return whether a document fits the JSON schema of its version of OpenAPI.
+
+    Kubernetes' own documents are no more than that: they have defaults that do not fit.
+    """
+    kind = OpenAPIV2SpecValidator if "swagger" in document else OpenAPIV30SpecValidator
+    errors = list(kind(document).schema_validator.iter_errors(document))
+    assert not errors, errors[0]
+    return True

@@ -1,0 +1,161 @@
+"""Recipes of made-up documents, which count how often each is made."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+from time import thread_time
+from typing import Self
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.documents import Encoders
+from apidiscovery_service.openapi.merged_v2 import Merged
+from apidiscovery_service.openapi.recipe import Recipe
+
+
+@dataclass
+class FakeRecipes:
+    """Documents by group and key; changing one is assigning another text.
+
+    Attributes:
+        makes: How often each was made, by key.
+        looked_at: How often each group was asked for.
+        at_once: The most that were being made at one time.
+        gate: Holds back the making of everything while it is set to an event that is not.
+        failing: What making raises, by key.
+        stated: Hashes that are known beforehand, by key.
+    """
+
+    texts: dict[str, dict[str, bytes]]
+    shared: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    makes: Counter[str] = field(default_factory=Counter[str])
+    looked_at: Counter[str] = field(default_factory=Counter[str])
+    at_once: int = 0
+    gate: asyncio.Event | None = None
+    failing: dict[str, Exception] = field(default_factory=dict[str, Exception])
+    stated: dict[str, str] = field(default_factory=dict[str, str])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+    fallbacks: bool = True
+    _under_way: int = 0
+    _begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def groups(self) -> Iterable[str]:
+        return list(self.texts)
+
+    def of_group(self, group: str) -> Mapping[str, Recipe]:
+        self.looked_at[group] += 1
+        return self._recipes(self.texts.get(group, {}))
+
+    def common(self) -> Mapping[str, Recipe]:
+        return self._recipes(self.shared)
+
+    async def until_begun(self, key: str, times: int = 1) -> None:
+        """Wait until a document is being made, or has been, so many times."""
+        while self.makes[key] < times:
+            self._begun.clear()
+            await self._begun.wait()
+
+    def _recipes(self, texts: Mapping[str, bytes]) -> dict[str, Recipe]:
+        return {key: self._recipe(key, text) for key, text in texts.items()}
+
+    def _recipe(self, key: str, text: bytes) -> Recipe:
+        async def make() -> bytes:
+            self.makes[key] += 1
+            self._begun.set()
+            self._under_way += 1
+            self.at_once = max(self.at_once, self._under_way)
+            try:
+                if self.gate:
+                    await self.gate.wait()
+                await asyncio.sleep(0)
+                if key in self.failing:
+                    raise self.failing[key]
+                return text
+            finally:
+                self._under_way -= 1
+
+        def instead(reason: str) -> Recipe:
+            return Recipe(("instead", reason), lambda: _ready(b'{"why":"%s"}' % reason.encode()))
+
+        note = self.notes.get(key, "")
+        return Recipe(
+            text, make, self.stated.get(key, ""), note, instead if self.fallbacks else None
+        )
+
+
+async def _ready(text: bytes) -> bytes:
+    await asyncio.sleep(0)
+    return text
+
+
+def _open() -> Event:
+    event = Event()
+    event.set()
+    return event
+
+
+@dataclass
+class CountingEncoders:
+    """Encoders whose results tell what they were made from.
+
+    Attributes:
+        calls: How often each was called.
+        merging: Set when merging begins.
+        go_on: What merging waits for then; set from the start.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter[str])
+    merging: Event = field(default_factory=Event)
+    go_on: Event = field(default_factory=_open)
+
+    def encoders(self) -> Encoders:
+        return Encoders(self._counted("v3"), self._counted("v2"), self._merged)
+
+    def _counted(self, name: str) -> Callable[[bytes], bytes]:
+        def encode(text: bytes) -> bytes:
+            self.calls[name] += 1
+            return name.encode() + b":" + text
+
+        return encode
+
+    def _merged(
+        self, documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue]
+    ) -> Merged:
+        self.calls["merged"] += 1
+        self.merging.set()
+        assert self.go_on.wait(10)
+        parts = [key.encode() + b"=" + text for key, text in documents]
+        return Merged(str(info["title"]).encode() + b"|" + b"|".join(parts), ["a note of merging"])
+
+
+class LoopLag:
+    """Watches how long one step of the event loop takes at most.
+
+    It is time on the processor that counts: what else the machine does is no fault of the step's.
+    Nor is a collection of garbage, which takes as long as all that the tests have left is large.
+    """
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        gc.disable()
+        self._task = asyncio.create_task(self._watch())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        gc.enable()
+        if self._task:
+            self._task.cancel()
+
+    async def _watch(self) -> None:
+        last = thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = thread_time()
+            self.longest_s = max(self.longest_s, now - last)
+            last = now

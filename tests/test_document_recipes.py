@@ -1,0 +1,316 @@
+"""Which document each group-version gets, by the source that serves it."""
+
+import asyncio
+import hashlib
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import zstandard
+from apidiscovery_service.model import Contribution, Offer, Precedence
+from apidiscovery_service.openapi.body import Form
+from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.openapi.generated import MARK
+from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.sources.declarations import Declarations, Declared
+from apidiscovery_service.sources.document_recipes import DocumentRecipes
+from crd_goldens import manifests
+from crd_manifests import CRONTABS, crd, edited, simple
+from groups import offer, resource
+from openapi_checks import dangling, errors, without_empty_defaults
+from openapi_recipes import LoopLag
+
+GOLDEN_INDEX = Path(__file__).parent / "golden" / "crds" / "openapi" / "openapi.v3.index.json"
+
+
+class FakeUpstreams:
+    """Documents of upstreams, by source and group-version."""
+
+    def __init__(self) -> None:
+        self.recipes: dict[tuple[str, str, str], Recipe] = {}
+        self.listeners: list[Callable[[frozenset[str]], None]] = []
+
+    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
+        return self.recipes.get((source, group, version))
+
+    def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
+        self.listeners.append(listener)
+
+    def publish(self, source: str, group: str, version: str, text: bytes) -> None:
+        async def make() -> bytes:
+            await asyncio.sleep(0)
+            return text
+
+        self.recipes[source, group, version] = Recipe(("upstream", text), make)
+        for listener in self.listeners:
+            listener(frozenset({group}))
+
+
+class Served:
+    """A registry with all that feeds it, and the documents of it."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.declarations = Declarations(self.registry)
+        self.upstreams = FakeUpstreams()
+        self.crd_seconds: list[float] = []
+        self.recipes = DocumentRecipes(
+            self.registry, self.declarations, self.upstreams, self.crd_seconds.append
+        )
+        self.made: list[str] = []
+        self.documents = Documents(self.recipes, lambda what, _: self.made.append(what))
+        self.heard: list[set[str]] = []
+        self.recipes.on_change(self.documents.changed)
+        self.recipes.on_change(lambda groups: self.heard.append(set(groups)))
+
+    def declare(self, origin: str, *documents: dict[str, Any], stale: bool = False) -> None:
+        self.declarations.update({origin: Declared(crds=tuple(map(crd, documents)), stale=stale)})
+
+    def offer(self, source: str, *offers: Offer) -> None:
+        self.registry.publish(Contribution(source, Precedence.AGGREGATOR, offers))
+
+    async def document(self, key: str) -> dict[str, Any]:
+        body = await self.documents.body(key)
+        assert body is not None
+        found: dict[str, Any] = orjson.loads(body.data)
+        return found
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served()
+
+
+async def test_without_anything_there_is_version_alone(served: Served) -> None:
+    assert list((await served.documents.index()).entries) == ["version"]
+    assert served.documents.warnings() == []
+
+
+async def test_index_of_real_definitions_is_kubernetes(served: Served) -> None:
+    served.declare("manifests:a", *manifests())
+    index = await served.documents.index()
+    paths = orjson.loads(GOLDEN_INDEX.read_bytes())["paths"]
+    golden = {
+        key: paths[key]["serverRelativeURL"].rpartition("=")[2]
+        for key in paths
+        if "apiextensions" not in key
+    }
+    assert index.entries.keys() == golden.keys()
+    assert dict(index.entries) | {"version": ""} == golden | {"version": ""}
+    assert len(served.crd_seconds) == len(golden) - 1
+    assert all(seconds > 0 for seconds in served.crd_seconds)
+
+
+async def test_the_catalogue_has_a_document_for_everything(served: Served) -> None:
+    served.registry.publish(kubernetes_catalog())
+    index = await served.documents.index()
+    offers = kubernetes_catalog().offers
+    versions = {f"apis/{o.group}/{o.version.version}" for o in offers if o.group} | {"api/v1"}
+    groups = {f"apis/{o.group}" for o in offers if o.group}
+    assert index.entries.keys() == versions | groups | {"api", "apis", "version"}
+    real = {"api/v1", "apis/apps/v1", "apis/batch/v1", "apis/discovery.k8s.io/v1"}
+    why = "from discovery, for the document of Kubernetes is not packaged"
+    assert dict(index.notes) == dict.fromkeys(versions - real, why)
+    assert len(served.documents.warnings()) == 1
+    for key in index.entries:
+        document = await served.document(key)
+        assert dangling(document) == set()
+        assert document.get(MARK) == index.notes.get(key)
+
+
+@pytest.mark.parametrize("key", ["apis", "apis/storage.k8s.io", "apis/storage.k8s.io/v1", "api/v1"])
+async def test_documents_of_the_catalogue_are_valid(served: Served, key: str) -> None:
+    served.registry.publish(kubernetes_catalog())
+    assert errors(without_empty_defaults(await served.document(key))) == []
+
+
+async def test_the_catalogue_has_a_v2_document(served: Served) -> None:
+    served.registry.publish(kubernetes_catalog())
+    body = await served.documents.merged_v2()
+    merged = orjson.loads(body.data)
+    assert merged["swagger"] == "2.0"
+    assert "/apis/apps/v1/namespaces/{namespace}/deployments" in merged["paths"]
+    assert "/apis/storage.k8s.io/v1/storageclasses" in merged["paths"]
+    assert body.hash == hashlib.sha512(body.data).hexdigest().upper()
+    assert (await served.documents.merged_v2(Form.PROTOBUF, "gzip")).hash == body.hash
+
+
+@pytest.mark.parametrize("key", ["api/v1", "apis/storage.k8s.io/v1", "version"])
+async def test_documents_have_a_protobuf_form(served: Served, key: str) -> None:
+    served.registry.publish(kubernetes_catalog())
+    text = await served.documents.body(key)
+    protobuf = await served.documents.body(key, Form.PROTOBUF)
+    assert text is not None
+    assert protobuf is not None
+    assert protobuf.hash == text.hash
+    assert protobuf.data.startswith(b"\x0a\x053.0.0")
+
+
+async def test_groups_of_others_have_no_document_of_the_group(served: Served) -> None:
+    served.offer("upstream:a", offer("a.example/v1"))
+    assert list((await served.documents.index()).entries) == ["apis/a.example/v1", "version"]
+
+
+async def test_whoever_wins_a_group_version_gives_its_document(served: Served) -> None:
+    served.registry.publish(kubernetes_catalog())
+    assert MARK not in await served.document("apis/apps/v1")
+    served.offer("upstream:a", offer("apps/v1", resources=(resource(),)))
+    assert (await served.document("apis/apps/v1"))[MARK] == (
+        "from discovery, for the source publishes no document"
+    )
+    served.upstreams.publish("upstream:a", "apps", "v1", b'{"openapi":"3.0.0"}')
+    assert await served.document("apis/apps/v1") == {"openapi": "3.0.0"}
+    assert "apis/apps" not in (await served.documents.index()).entries
+    served.registry.withdraw("upstream:a")
+    assert MARK not in await served.document("apis/apps/v1")
+
+
+async def test_another_source_of_the_same_discovery_gives_its_own_document(served: Served) -> None:
+    served.registry.publish(kubernetes_catalog())
+    before = await served.documents.hash_of("apis/apps/v1")
+    apps = next(one for one in kubernetes_catalog().offers if one.group == "apps")
+    snapshot = served.registry.snapshot
+    served.offer("upstream:a", apps)
+    assert served.registry.snapshot is snapshot
+    assert await served.documents.hash_of("apis/apps/v1") != before
+
+
+async def test_origins_carry_documents(served: Served) -> None:
+    def carry(text: bytes) -> None:
+        documents = {"apis/a.example/v1": zstandard.compress(text)} if text else {}
+        declared = Declared(offers=(offer("a.example/v1"),), documents=documents)
+        served.declarations.update({"registrations:groups/a": declared})
+
+    carry(b"")
+    assert MARK in await served.document("apis/a.example/v1")
+    carry(b'{"one":1}')
+    assert await served.document("apis/a.example/v1") == {"one": 1}
+    served.heard.clear()
+    carry(b'{"two":2}')
+    assert set().union(*served.heard) == {"a.example"}
+    assert await served.document("apis/a.example/v1") == {"two": 2}
+    served.declarations.update({}, ["registrations:groups/a"])
+    assert await served.documents.body("apis/a.example/v1") is None
+
+
+async def test_another_schema_is_another_document_with_the_same_discovery(served: Served) -> None:
+    served.declare("manifests:a", simple("cats"), simple("dogs", "b.example"))
+    before = await served.documents.index()
+    served.made.clear()
+    served.heard.clear()
+    etag = served.registry.snapshot.named.etag
+    schema = {"openAPIV3Schema": {"type": "object", "description": "A cat."}}
+    cats = edited(simple("cats"), "spec.versions[0].schema", schema)
+    served.declare("manifests:a", cats, simple("dogs", "b.example"))
+    assert served.registry.snapshot.named.etag == etag
+    assert set().union(*served.heard) == {"a.example"}
+    after = await served.documents.index()
+    assert served.made.count("document") == 1
+    differing = {key for key in after.entries if after.entries[key] != before.entries[key]}
+    assert differing == {"apis/a.example/v1"}
+
+
+async def test_one_definition_of_many_makes_one_document(served: Served) -> None:
+    many = [simple("cats", f"g{number}.example") for number in range(40)]
+    for document in many:
+        served.declare(f"manifests:{document['spec']['group']}", document)
+    before = await served.documents.index()
+    served.made.clear()
+    one = edited(many[7], "spec.names.shortNames", ["c"])
+    served.declare("manifests:g7.example", one)
+    assert await served.documents.index() is before
+    assert served.made == ["document", "index"]
+
+
+async def test_only_what_is_established_has_a_document(served: Served) -> None:
+    loser = simple("curs", singular="cat", created="2030-01-01T00:00:00Z")
+    winner = simple("cats", created="2020-01-01T00:00:00Z")
+    served.declare("manifests:a", loser, winner)
+    assert not any("curs" in path for path in (await served.document("apis/a.example/v1"))["paths"])
+    served.declare("manifests:a", loser)
+    assert any("curs" in path for path in (await served.document("apis/a.example/v1"))["paths"])
+
+
+async def test_versions_that_are_not_served_have_no_document(served: Served) -> None:
+    served.declare("manifests:a", CRONTABS)
+    assert list((await served.documents.index()).entries) == [
+        "apis/stable.example.com/v1",
+        "apis/stable.example.com/v1beta1",
+        "version",
+    ]
+
+
+async def test_what_is_stale_keeps_its_document(served: Served) -> None:
+    served.declare("manifests:a", CRONTABS)
+    served.offer("upstream:a", offer("b.example/v1"))
+    before = await served.documents.index()
+    served.made.clear()
+    served.declare("manifests:a", CRONTABS, stale=True)
+    served.offer("upstream:a", offer("b.example/v1", freshness="Stale"))
+    assert (
+        served.registry.snapshot.named.by_name["b.example"].group.versions[0].freshness == "Stale"
+    )
+    assert await served.documents.index() is before
+    assert served.made == []
+
+
+async def test_a_document_that_cannot_be_made_comes_from_discovery(served: Served) -> None:
+    cats = simple("cats", listKind="CatDogs")
+    dogs = edited(simple("dogs"), "spec.names.kind", "CatDogsOf")
+    clash = edited(simple("birds"), "spec.names", {"plural": "birds", "kind": "Bird"})
+    served.declare("manifests:a", cats, dogs, clash)
+    assert MARK not in await served.document("apis/a.example/v1")
+
+    async def broken() -> bytes:
+        await asyncio.sleep(0)
+        raise OSError("no such place")
+
+    served.offer("upstream:a", offer("a.example/v1", resources=(resource(),)))
+    served.upstreams.recipes["upstream:a", "a.example", "v1"] = Recipe("broken", broken)
+    document = await served.document("apis/a.example/v1")
+    assert document[MARK] == (
+        "from discovery, for the document cannot be made: the document could not be had"
+    )
+    assert "/apis/a.example/v1/namespaces/{namespace}/widgets" in document["paths"]
+
+
+def _many(count: int) -> Iterable[dict[str, Any]]:
+    return (simple("cats", f"g{number}.example") for number in range(count))
+
+
+async def _index_of(served: Served, count: int) -> int:
+    index = await served.documents.index()
+    assert len(index.entries) == count + 1
+    return len(index.body)
+
+
+async def _lag_of(work: Awaitable[object]) -> float:
+    async with LoopLag() as lag:
+        await work
+    return lag.longest_s
+
+
+async def test_the_loop_goes_on_while_documents_are_made(served: Served) -> None:
+    large = (simple(f"cat{number}s", "large.example") for number in range(200))
+    served.declare("manifests:a", *_many(600), *large)
+    assert await _lag_of(_index_of(served, 601)) < 0.02
+    assert max(served.crd_seconds) > 0.02  # so one made on the loop would be seen
+
+
+async def test_of_thousands_of_documents_hashes_are_kept(served: Served) -> None:
+    count = 3000
+    served.declare("manifests:a", *_many(count))
+    await served.document("apis/g0.example/v1")
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        text = await _index_of(served, count)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before - 2 * text) / count < 1000

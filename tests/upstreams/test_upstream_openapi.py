@@ -1,0 +1,440 @@
+"""OpenAPI documents of other API servers: asked for once, passed on as they are, never lost."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from apidiscovery_service.sources.upstreams import openapi_record
+from apidiscovery_service.sources.upstreams.spec import Filter, Kind
+from apidiscovery_service.storage import Store
+from apidiscovery_service.storage.memory import MemoryStore
+from misbehaving_server import (
+    DOWN,
+    NOT_FOUND,
+    MisbehavingServer,
+    Reply,
+    Seen,
+    aggregated,
+    document,
+)
+from upstream_setup import (
+    QUICK,
+    TIGHT,
+    Publisher,
+    Running,
+    api_service,
+    fetched,
+    item,
+    openapi_document,
+    polled,
+    publishing,
+    running,
+    service_settings,
+    sha512,
+    until,
+    until_so,
+)
+
+A, B = "apis/a.test/v1", "apis/b.test/v1"
+V3, V2 = "/openapi/v3", "/openapi/v2"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    made = MemoryStore()
+    yield made
+    await made.close()
+
+
+async def _is_empty(store: Store) -> bool:
+    return not (await store.list("upstream-openapi/")).entries
+
+
+# --------------------------------------------------------------------------------------------------
+# Documents of their own.
+
+
+async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
+    publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis", "version")
+    publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
+    told: list[frozenset[str]] = []
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        run.upstreams.documents.on_change(told.append)
+        await until(lambda: run.hash("b.test"), "both are there")
+        assert await run.document("a.test") == publisher.documents[A]
+        assert run.hash("a.test") == sha512(publisher.documents[A])
+        assert run.hash("c.test") == ""
+        assert run.hash("a.test", "v2") == ""
+        assert run.hash("unoffered.test") == ""
+        recipe = run.upstreams.documents.recipe("upstream:west", "a.test", "v1")
+        assert recipe is None
+    assert fetched(server) == [A, B]
+    assert frozenset().union(*told) == {"a.test", "b.test"}
+    text = run.metrics.text().decode()
+    assert 'apidiscovery_upstream_polls_total{result="OpenAPISuccess",upstream="east"}' in text
+    asked = next(seen for seen in server.requests if seen.path == V3)
+    assert asked.headers["accept"] == "application/json"
+    assert asked.headers["accept-encoding"] == "gzip"
+    assert asked.headers["x-remote-user"] == "system:aggregator"
+    assert "x-remote-group" not in asked.headers
+
+
+@pytest.mark.parametrize("etag", ["", '"1"'])
+async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str) -> None:
+    publisher = Publisher(A, B)
+    publisher.etag = etag
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("b.test"), "both are there")
+        await polled(server)
+        before = (await store.list(openapi_record.INDEXES)).revision
+        await polled(server)
+        assert (await store.list(openapi_record.INDEXES)).revision == before
+        assert fetched(server) == [A, B]
+        assert server.requests[-1].headers.get("if-none-match", "") in ("", etag)
+        publisher.documents[B], publisher.etag = openapi_document("other"), etag and '"2"'
+        await until(lambda: run.hash("b.test") == sha512(publisher.documents[B]), "it changes")
+        await polled(server)
+        assert await run.document("b.test") == publisher.documents[B]
+    assert fetched(server) == [A, B, B]
+
+
+async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.hashes[A] = "anything-else"
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        await polled(server)
+        assert run.hash("a.test") == sha512(publisher.documents[A])
+        assert fetched(server) == [A]
+        publisher.hashes[A] = "yet-another"
+        await until(lambda: fetched(server) == [A, A], "it is asked for again")
+
+
+async def test_without_hashes_each_document_is_asked_for_conditionally(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.hashes[A] = ""
+    publisher.replies[f"{V3}/{A}"] = replace(Reply(publisher.documents[A]), headers={"ETag": '"d"'})
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies[f"{V3}/{A}"] = Reply(b"", "", 304)
+        await polled(server)
+        assert run.hash("a.test") == sha512(publisher.documents[A])
+        last = next(seen for seen in reversed(server.requests) if seen.path == f"{V3}/{A}")
+        assert last.headers["if-none-match"] == '"d"'
+        publisher.documents[A] = openapi_document("new")
+        del publisher.replies[f"{V3}/{A}"]
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it changes")
+
+
+async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store) -> None:
+    publisher = Publisher(A, B)
+    publisher.discovery = aggregated(item("a.test"))
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        assert run.hash("b.test") == ""
+        publisher.discovery = aggregated(item("a.test"), item("b.test"))
+        await until(lambda: run.hash("b.test"), "it comes")
+        publisher.discovery = aggregated(item("b.test"))
+        await until(lambda: not run.hash("a.test"), "it goes")
+        assert run.hash("b.test")
+    assert fetched(server) == [A, B]
+
+
+async def test_filters_apply(store: Store) -> None:
+    publisher = Publisher(A, B)
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url, filter=Filter(deny=("a.test",)))
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("b.test"), "it is there")
+            await polled(server)
+            assert run.hash("a.test") == ""
+    assert fetched(server) == [B]
+
+
+async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> None:
+    key, other = "apis/remote.example.com/v1", "apis/remote.example.com/v2"
+    publisher = Publisher(key, other)
+    source = "apiservice:v1.remote.example.com"
+    async with MisbehavingServer(publisher) as server:
+        settings = service_settings(server.url, openapi=True)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            await until(lambda: run.hash("remote.example.com", source=source), "it is there")
+            found = await run.document("remote.example.com", source=source)
+            assert found == publisher.documents[key]
+            await polled(server)
+            assert fetched(server) == [key]
+            run.declarations.set(api_service(), api_service(version="v2"))
+            second = "apiservice:v2.remote.example.com"
+            await until(lambda: run.hash("remote.example.com", "v2", second), "the other, too")
+            run.declarations.set()
+            assert run.hash("remote.example.com", source=source) == ""
+            await until_so(lambda: _is_empty(store), "all is removed")
+
+
+async def test_a_cluster_is_asked_as_oneself(store: Store) -> None:
+    publisher = Publisher(A)
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url, kind=Kind.CLUSTER, core_paths=())
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+    assert not [seen for seen in server.requests if "x-remote-user" in seen.headers]
+
+
+async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> None:
+    """Both as Kubernetes lists them, and as a proxy does that adds its prefix."""
+    publisher = Publisher(A, B, "apis/c.test/v1")
+    publisher.urls[B] = f"/clusters/x{V3}/{B}?hash=1"
+    publisher.urls["apis/c.test/v1"] = "/elsewhere?hash=2"
+
+    def answer(seen: Seen) -> Reply:
+        if not seen.path.startswith("/clusters/x/"):
+            return NOT_FOUND
+        return publisher(replace(seen, path=seen.path.removeprefix("/clusters/x")))
+
+    async with (
+        MisbehavingServer(answer) as server,
+        running(store, publishing(f"{server.url}/clusters/x")) as run,
+    ):
+        await until(lambda: run.hash("b.test"), "both are there")
+        assert run.hash("a.test")
+        await until(run.upstreams.warnings, "the third is told of")
+        assert "want a path below /openapi/v3 or /clusters/x" in run.upstreams.warnings()[0]
+    assert all(path.startswith("/clusters/x/") for path in server.paths)
+
+
+# --------------------------------------------------------------------------------------------------
+# What is hostile, broken or down.
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/openapi/v3/x",
+        "//127.0.0.1:1/openapi/v3/x",
+        "/\\127.0.0.1:1/x",
+        "\\\\127.0.0.1/x",
+        "@127.0.0.1:1/x",
+        "/openapi/v3/../../secret",
+        "/openapi/v3/%2e%2E/secret",
+        "/openapi/v3/x\r\nX-Evil: 1",
+        "/openapi/v3/x y",
+        "/openapi/v3/x#y",
+        "/openapi/v3/\u00e4",
+        "",
+        "/" + "x" * 3000,
+    ],
+)
+async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str) -> None:
+    publisher = Publisher(A, B)
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("b.test"), "both are there")
+        before = run.hash("a.test")
+        publisher.urls[A] = url
+        await until(run.upstreams.warnings, "it is told of")
+        await polled(server)
+        (line,) = run.upstreams.warnings()
+        assert line.startswith("upstream east: OpenAPI: GET /openapi/v3: a.test/v1: serverRel")
+        # What was known stays, and discovery is not concerned.
+        assert run.hash("a.test") == before
+        assert run.state() == "Current"
+    assert {path.partition("?")[0] for path in server.paths} == {
+        "/apis",
+        V3,
+        f"{V3}/{A}",
+        f"{V3}/{B}",
+    }
+
+
+_SOUND = openapi_document("x")
+
+
+def _with(**fields: object) -> bytes:
+    return json.dumps({**json.loads(_SOUND), **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(b"garbage"), "want an object"),
+        (Reply(b""), "want an object, it ends"),
+        (Reply(_SOUND[:-10]), "want"),
+        (Reply(_SOUND + b"{}"), "want the end"),
+        (Reply(b"[]"), "want an object"),
+        (Reply(b"{}"), "openapi: got None, want 3.0.0"),
+        (Reply(_with(openapi="2.0")), "openapi: got '2.0'"),
+        (Reply(_with(openapi=3)), "openapi: got 3"),
+        (Reply(_with(paths=[])), "want an object"),
+        (Reply(_with(info=json.loads("[" * 250 + "]" * 250))), "nest more than 200 deep"),
+        (Reply(b'{"openapi":' + b"[" * 20_000), "nests too deeply"),
+        (Reply(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/B"}}})), "lead"),
+        (Reply(_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}})), "lead to nothing"),
+        (
+            Reply(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}})),
+            "A stands for nothing but itself",
+        ),
+        (Reply(_with(info="x" * 40_000)), "more than 32000 bytes"),
+        (Reply(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),
+        (Reply(_SOUND, length=100_000), "GET /openapi/v3/apis/a.test/v1"),
+        (Reply(_SOUND, hangs=10), "no whole answer within 0.4 s"),
+        (Reply(_SOUND, hangs=-1), "no whole answer within 0.4 s"),
+        (Reply(_SOUND, "text/html"), "got Content-Type 'text/html', want application/json"),
+        (Reply(_SOUND, status=500), "got status 500"),
+        (Reply(b"", status=301, headers={"Location": "/x"}), "got status 301 to /x"),
+        (NOT_FOUND, "got status 404"),
+    ],
+)
+async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
+    store: Store, reply: Reply, reason: str
+) -> None:
+    publisher = Publisher(A, B)
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url, limits=replace(TIGHT, openapi_bytes=32_000))
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("b.test"), "both are there")
+            publisher.hashes[A] = "bad"
+            publisher.replies[f"{V3}/{A}?hash=bad"] = reply
+            publisher.documents[B] = openapi_document("new")
+            await until(run.upstreams.warnings, "it is told of")
+            assert reason in run.upstreams.warnings()[0]
+            await until(lambda: run.hash("b.test") == sha512(publisher.documents[B]), "the other")
+            assert await run.document("a.test") == publisher.documents[A]
+            assert run.state() == "Current"
+            del publisher.hashes[A]
+            publisher.documents[A] = openapi_document("healed")
+            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it heals")
+            await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
+
+
+async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.documents[A] = b'{"openapi":"3.0.0","paths":{"/":{"$ref":"#/components/x/y"}}}'
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(run.upstreams.warnings, "it is refused")
+        await polled(server)
+        assert fetched(server) == [A]
+        assert run.hash("a.test") == ""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        _with(info={}, servers="none", extra=[1]),
+        _with(
+            paths={"no slash": {"get": None, "properties": {"$ref": {"$ref": "#/paths/no slash"}}}}
+        ),
+        _with(openapi="3.1.0", tags={"default": {"$ref": "nowhere"}}),
+        b'{"openapi": "3.0.0", "openapi": "3.0.1", "info": null}\n',
+    ],
+)
+async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: bytes) -> None:
+    publisher = Publisher(A)
+    publisher.documents[A] = changed
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        assert await run.document("a.test") == changed
+        assert run.upstreams.warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (DOWN, "GET /openapi/v3: got status 503, want 200, 304 or 404"),
+        (Reply(b"no", status=401), "got status 401"),
+        (Reply(b"no", status=403), "got status 403"),
+        (Reply(b"<html>"), "want an object"),
+        (document({}), "want an object with paths"),
+        (document({"paths": None}), "want an object"),
+        (Reply(b"", "", 304), "got status 304"),
+        (Reply(b'{"paths":{' + b" " * 40_000), "more than 32000 bytes"),
+        (Reply(b"{}", hangs=-1), "no whole answer within 0.4 s"),
+        (NOT_FOUND, "got status 404, which nothing else confirms"),
+    ],
+)
+async def test_an_index_that_cannot_be_had_leaves_everything(
+    store: Store, reply: Reply, reason: str
+) -> None:
+    publisher = Publisher(A)
+    async with MisbehavingServer(publisher) as server:
+        limits = replace(TIGHT, openapi_bytes=32_000)
+        async with running(store, publishing(server.url, limits=limits)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            publisher.replies[V3] = reply
+            seen: list[str] = []
+            await until(lambda: _noted(seen, run) and reason in seen[0], "it is told of")
+            assert run.state() == "Current"
+            if reply is not NOT_FOUND:
+                assert await run.document("a.test") == publisher.documents[A]
+            del publisher.replies[V3]
+            await until(lambda: not run.upstreams.warnings(), "it is well again")
+            await until(lambda: run.hash("a.test"), "it is there")
+
+
+def _noted(seen: list[str], run: Running) -> list[str]:
+    seen += run.upstreams.warnings()
+    return seen
+
+
+async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) -> None:
+    publisher = Publisher(A)
+    paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(100_000)}
+    paths[A] = {"serverRelativeURL": publisher.url(A)}
+    publisher.replies[V3] = document({"paths": paths})
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("a.test"), "it is there", 20.0)
+            assert run.upstreams.warnings() == []
+    assert fetched(server) == [A]
+
+
+async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[f"{V3}/{A}"] = Reply(b"{}", hangs=-1)
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url, limits=replace(TIGHT, openapi_s=30.0))
+        async with running(store, spec) as run:
+            await until(lambda: fetched(server), "it is asked for")
+            # More than after which connections are renewed.
+            await polled(server, "/apis", 15)
+            publisher.discovery = aggregated(item("z.test"))
+            await until(lambda: run.freshness("z.test") == "Current", "discovery goes on")
+    assert fetched(server) == [A]
+
+
+async def test_failures_are_backed_off_from_by_themselves(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[V3] = DOWN
+    async with MisbehavingServer(publisher) as server:
+        timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)
+        async with running(store, publishing(server.url, timing=timing)):
+            await polled(server, V3, 4)
+            discovered = server.paths.count("/apis")
+            asked = server.paths.count(V3)
+            await polled(server, "/apis", 12)
+    assert discovered > asked
+    assert server.paths.count(V3) <= asked + 2

@@ -1,0 +1,267 @@
+"""OpenAPI documents of old servers, and what is kept of documents: restarts, replicas."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.sources.upstreams import openapi_record
+from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
+from apidiscovery_service.sources.upstreams.poller import Poller
+from apidiscovery_service.storage import Guard, Store
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.sqlite import SqliteStore
+from misbehaving_server import DOWN, NOT_FOUND, MisbehavingServer, Reply, aggregated, document
+from upstream_setup import (
+    TIGHT,
+    Publisher,
+    fetched,
+    item,
+    openapi_document,
+    polled,
+    publishing,
+    running,
+    sha512,
+    until,
+)
+
+A, B = "apis/a.test/v1", "apis/b.test/v1"
+V3, V2 = "/openapi/v3", "/openapi/v2"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    made = MemoryStore()
+    yield made
+    await made.close()
+
+
+def _v2(*paths: str) -> dict[str, object]:
+    schema = {"$ref": "#/definitions/Widget"}
+    responses = {"200": {"description": "OK", "schema": schema}}
+    get = {"produces": ["application/json"], "responses": responses}
+    return {
+        "swagger": "2.0",
+        "info": {"title": "Old", "version": "v1"},
+        "paths": {path: {"get": get} for path in paths},
+        "definitions": {"Widget": {"type": "object"}},
+    }
+
+
+async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
+    publisher = Publisher(A, B)
+    publisher.replies[V3] = NOT_FOUND
+    publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets", "/apis/x.test/v1/"), '"1"')
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        found = await run.document("a.test")
+        assert sha512(found) == run.hash("a.test")
+        content = json.loads(found)
+        assert content["openapi"].startswith("3.")
+        assert list(content["paths"]) == ["/apis/a.test/v1/widgets"]
+        assert list(content["components"]["schemas"]) == ["Widget"]
+        assert (run.hash("b.test"), run.hash("x.test")) == ("", "")
+        await polled(server, V2)
+        # The new form is asked for again only when discovery has changed.
+        assert server.paths.count(V3) == 1
+        last = next(seen for seen in reversed(server.requests) if seen.path == V2)
+        assert last.headers["if-none-match"] == '"1"'
+        publisher.replies[V2] = document(_v2("/apis/a.test/v1/gadgets"), '"2"')
+        await until(lambda: run.hash("a.test") != sha512(found), "it changes")
+        del publisher.replies[V3]
+        publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
+        await until(lambda: run.hash("b.test"), "it has been upgraded")
+        assert await run.document("a.test") == publisher.documents[A]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(b"garbage"), "GET /openapi/v2: character 0: want an object"),
+        (document({"swagger": "3.0"}), "swagger: want '2.0'"),
+        (Reply(b"{}", "text/plain"), "got Content-Type 'text/plain'"),
+        (DOWN, "GET /openapi/v2: got status 503"),
+        (document({**_v2("/apis/a.test/v1/"), "definitions": {"A": {"$ref": 1}}}), "/openapi/v2"),
+        (document({**_v2(), "info": json.loads("[" * 250 + "]" * 250)}), "nest more than 200"),
+        (Reply(b'{"swagger":"2.0"' + b" " * 40_000), "more than 32000 bytes"),
+    ],
+)
+async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
+    store: Store, reply: Reply, reason: str
+) -> None:
+    publisher = Publisher(A)
+    publisher.replies |= {V3: NOT_FOUND, V2: document(_v2("/apis/a.test/v1/"))}
+    async with MisbehavingServer(publisher) as server:
+        limits = replace(TIGHT, openapi_v2_bytes=32_000)
+        async with running(store, publishing(server.url, limits=limits)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            before = run.hash("a.test")
+            publisher.replies[V2] = reply
+            await until(run.upstreams.warnings, "it is told of")
+            assert reason in run.upstreams.warnings()[0]
+            assert run.hash("a.test") == before
+            assert run.state() == "Current"
+
+
+async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: V2 in server.paths, "it is asked")
+        await polled(server, "/apis", 10)
+        assert (server.paths.count(V3), server.paths.count(V2)) == (1, 1)
+        assert run.upstreams.warnings() == []
+        publisher.replies.clear()
+        publisher.discovery = aggregated(item("a.test"), item("c.test"))
+        await until(lambda: run.hash("a.test"), "it is there")
+
+
+async def test_who_publishes_nothing_any_more_is_believed_the_second_time(store: Store) -> None:
+    publisher = Publisher(A)
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
+        await until(lambda: not run.hash("a.test"), "it is gone")
+        assert server.paths.count(V2) >= 2
+
+
+async def test_who_is_told_not_to_ask_does_not(store: Store) -> None:
+    publisher = Publisher(A)
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url, openapi=False)),
+    ):
+        await polled(server, "/apis", 5)
+    assert set(server.paths) == {"/apis"}
+
+
+# --------------------------------------------------------------------------------------------------
+# Restarts, replicas, removal.
+
+
+async def test_after_a_restart_the_last_known_are_served_while_the_server_is_down(
+    tmp_path: Path,
+) -> None:
+    publisher, path = Publisher(A), tmp_path / "store.sqlite"
+    async with MisbehavingServer(publisher) as server:
+        url, first = server.url, await SqliteStore.open(path)
+        async with running(first, publishing(url)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+        await first.close()
+    again = await SqliteStore.open(path)
+    async with running(again, publishing(url)) as run:
+        assert await run.document("a.test") == publisher.documents[A]
+        await until(lambda: run.state() == "Stale" and "GET /apis" in run.error(), "it is down")
+        assert run.hash("a.test") == sha512(publisher.documents[A])
+    await again.close()
+
+
+async def test_after_a_restart_nothing_known_is_asked_for(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.etag = '"1"'
+    async with MisbehavingServer(publisher) as server:
+        async with running(store, publishing(server.url)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            await polled(server, times=1)
+        server.requests.clear()
+        async with running(store, publishing(server.url)):
+            await polled(server)
+        assert fetched(server) == []
+        asked = next(seen for seen in server.requests if seen.path == V3)
+        assert asked.headers["if-none-match"] == '"1"'
+
+
+async def test_replicas_name_the_same_documents_and_another_takes_over(store: Store) -> None:
+    publisher = Publisher(A)
+    async with (
+        MisbehavingServer(publisher) as server,
+        AsyncExitStack() as leader_life,
+        AsyncExitStack() as stack,
+    ):
+        leader = await leader_life.enter_async_context(running(store, publishing(server.url)))
+        other = await stack.enter_async_context(running(store, publishing(server.url)))
+        await until(lambda: leader.hash("a.test") and other.hash("a.test"), "both know")
+        assert leader.hash("a.test") == other.hash("a.test")
+        assert await other.document("a.test") == publisher.documents[A]
+        assert fetched(server) == [A]
+        await leader_life.aclose()
+        publisher.documents[A] = openapi_document("new")
+        await until(lambda: other.hash("a.test") == sha512(publisher.documents[A]), "it changes")
+    assert fetched(server) == [A, A]
+
+
+async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
+    publisher = Publisher(A)
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url), polls=False) as run,
+    ):
+        spec = publishing(server.url)
+        claim = await store.put("claims/upstreams/x", b"")
+        capacity = Capacity()
+        poller = Poller(spec, store, run.metrics, capacity.threads, documents=capacity)
+        work = asyncio.create_task(poller.work(Guard(claim.key, claim.created)))
+        await until(lambda: run.hash("a.test"), "it is there")
+        await store.delete(claim.key)
+        before = (await store.list("upstream-openapi/")).entries
+        publisher.documents[A] = openapi_document("new")
+        await until(lambda: fetched(server) == [A, A], "it is asked for")
+        await polled(server, "/apis")
+        assert (await store.list("upstream-openapi/")).entries == before
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        capacity.close()
+
+
+async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
+    publisher = Publisher(A)
+    noise = {f"x-{i}": sha512(str(i).encode()) for i in range(30_000)}
+    publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there", 20.0)
+        assert len((await store.list(openapi_record.DOCUMENTS)).entries) > 1
+        assert await run.document("a.test") == publisher.documents[A]
+
+
+async def test_a_document_that_is_missing_or_damaged_is_an_error(store: Store) -> None:
+    publisher = Publisher(A)
+    async with MisbehavingServer(publisher) as server:
+        async with running(store, publishing(server.url)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+        async with running(store, publishing(server.url), polls=False) as run:
+            (entry,) = (await store.list(openapi_record.DOCUMENTS)).entries
+            await store.put(entry.key, entry.value[:-3] + b"xyz")
+            with pytest.raises(DiscoveryError):
+                await run.document("a.test")
+            await store.put(entry.key, openapi_record.pack(b"{}").pieces[0])
+            with pytest.raises(DiscoveryError, match="do not have the hash"):
+                await run.document("a.test")
+            await store.delete(entry.key)
+            with pytest.raises(DiscoveryError, match="is not in the store"):
+                await run.document("a.test")
+
+
+async def test_an_index_in_the_store_that_is_damaged_is_as_good_as_none(store: Store) -> None:
+    publisher = Publisher(A)
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url)
+        await store.put(openapi_record.index_key(spec.id), b'{"format":99}\n')
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("a.test"), "it is replaced")
+    assert fetched(server) == [A]

@@ -1,0 +1,33 @@
+"""What is configured of an upstream's OpenAPI documents."""
+
+import pytest
+from apidiscovery_service.app.upstream_settings import configured_upstreams
+from apidiscovery_service.app.upstream_specs import upstream_spec
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+
+
+def _spec(**options: object) -> UpstreamSpec:
+    (settings,) = configured_upstreams({"east": {"url": "http://127.0.0.1:1", **options}})
+    return upstream_spec(settings)
+
+
+def test_documents_are_asked_for_unless_told_otherwise() -> None:
+    assert _spec().openapi
+    assert not _spec(openapi=False).openapi
+    assert _spec(openapi=False).id == _spec().id
+
+
+def test_limits_of_documents_arrive() -> None:
+    spec = _spec(**{"max-openapi-bytes": 1000, "openapi-interval": "5s"})
+    assert (spec.limits.openapi_bytes, spec.timing.openapi_s) == (1000, 5.0)
+    assert (_spec().limits.openapi_bytes, _spec().timing.openapi_s) == (32 * 2**20, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("openapi", "no"), ("max-openapi-bytes", 0), ("openapi-interval", "often")],
+)
+def test_what_is_none_of_these_is_refused(key: str, value: object) -> None:
+    with pytest.raises(InvalidConfiguration, match=rf"^upstreams\.east\.{key}: want"):
+        _spec(**{key: value})

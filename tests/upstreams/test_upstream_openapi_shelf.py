@@ -1,0 +1,186 @@
+"""Documents are kept by content: fenced, index last, nothing left over."""
+
+import asyncio
+
+import pytest
+from apidiscovery_service.sources.upstreams import openapi_record, openapi_shelf
+from apidiscovery_service.sources.upstreams.openapi_record import (
+    Form,
+    Kept,
+    Packed,
+    Published,
+    Refused,
+    pack,
+)
+from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
+from apidiscovery_service.sources.upstreams.record import BadRecord
+from apidiscovery_service.storage import Fenced, Guard, Store
+from apidiscovery_service.storage.memory import MemoryStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+GV = ("a.test", "v1")
+
+
+def kept(packed: Packed) -> Kept:
+    return Kept(packed.hash, packed.size, len(packed.pieces), packed.hash)
+
+
+def naming(*documents: Packed) -> Published:
+    return Published(Form.V3, documents={("g", f"v{i}"): kept(d) for i, d in enumerate(documents)})
+
+
+async def claimed(store: Store) -> Guard:
+    claim = await store.put("claims/upstreams/x", b"")
+    return Guard(claim.key, claim.created)
+
+
+async def keys(store: Store) -> list[str]:
+    return [entry.key for entry in (await store.list("upstream-openapi/")).entries]
+
+
+_TEXT = st.text(max_size=20)
+_KEPT = st.builds(Kept, _TEXT, st.integers(0, 2**40), st.integers(0, 100), _TEXT, _TEXT)
+_PUBLISHED = st.builds(
+    Published,
+    form=st.sampled_from(Form),
+    etag=_TEXT,
+    digest=_TEXT,
+    offered=_TEXT,
+    documents=st.dictionaries(st.tuples(_TEXT, _TEXT), _KEPT, max_size=5),
+    refused=st.dictionaries(st.tuples(_TEXT, _TEXT), st.builds(Refused, _TEXT, _TEXT), max_size=3),
+    odd=st.lists(_TEXT, max_size=3).map(tuple),
+    error=_TEXT,
+    is_clean=st.booleans(),
+)
+
+
+@given(_PUBLISHED)
+@settings(max_examples=50, deadline=None)
+def test_an_index_says_what_was_published(published: Published) -> None:
+    async def nothing(name: str) -> bytes | None:
+        raise AssertionError(name)
+
+    sealed = openapi_record.seal("x", published)
+    assert asyncio.run(openapi_record.unseal(sealed.value, nothing)) == published
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=50, deadline=None)
+def test_a_document_comes_back_as_it_was(document: bytes) -> None:
+    packed = pack(document)
+    assert openapi_record.unpack(b"".join(packed.pieces), kept(packed)) == document
+    with pytest.raises(BadRecord):
+        openapi_record.unpack(b"".join(pack(document + b"x").pieces), kept(packed))
+
+
+async def test_documents_are_there_before_the_index_that_names_them() -> None:
+    store = MemoryStore()
+    shelf, document = Shelf(store, "x", await claimed(store)), pack(b"{}")
+    await shelf.load()
+    await shelf.put(document)
+    await shelf.save(naming(document))
+    index, (piece,) = (
+        await store.get("upstream-openapi/indexes/x"),
+        (await store.list(openapi_record.DOCUMENTS)).entries,
+    )
+    assert index is not None
+    assert index.revision > piece.revision
+    assert shelf.published.is_clean
+    assert shelf.published.documents == naming(document).documents
+
+
+async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    shelf = Shelf(store, "x", await claimed(store))
+    old, new = pack(b"{}"), pack(b"[]")
+    await shelf.load()
+    for document in (old, new):
+        await shelf.put(document)
+        await shelf.save(naming(document))
+    await shelf.sweep()
+    assert len(await keys(store)) == 3
+    assert not shelf.published.is_clean
+    monkeypatch.setattr(openapi_shelf, "_SWEPT_AFTER_S", 0.0)
+    await shelf.sweep()
+    assert await keys(store) == [
+        openapi_record.piece_keys("x", new.hash, 1)[0],
+        "upstream-openapi/indexes/x",
+    ]
+    assert shelf.published.is_clean
+
+
+async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(openapi_shelf, "_SWEPT_AFTER_S", 0.0)
+    store = MemoryStore()
+    first = Shelf(store, "x", await claimed(store))
+    await first.load()
+    await first.put(pack(b"{}"))  # and no index that names it
+    second = Shelf(store, "x", await claimed(store))
+    await second.load()
+    await second.sweep()
+    assert await keys(store) == ["upstream-openapi/indexes/x"]
+    assert second.published.is_clean
+
+
+async def test_what_is_there_already_is_not_written_again() -> None:
+    store = MemoryStore()
+    shelf, document = Shelf(store, "x", await claimed(store)), pack(b"{}")
+    await shelf.load()
+    await shelf.put(document)
+    await shelf.save(naming(document))
+    before = (await store.list("")).revision
+    await shelf.put(document)
+    await shelf.save(naming(document))
+    again = Shelf(store, "x", Guard("claims/upstreams/x", 1))
+    await again.load()
+    await again.put(document)
+    await again.save(naming(document))
+    assert (await store.list("")).revision == before
+
+
+async def test_who_has_lost_the_claim_writes_and_removes_nothing() -> None:
+    store = MemoryStore()
+    first, document, other = Shelf(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
+    await first.load()
+    await first.put(document)
+    await first.save(naming(document))
+    await store.delete("claims/upstreams/x")
+    await claimed(store)
+    before = (await store.list("upstream-openapi/")).entries
+    with pytest.raises(Fenced):
+        await first.put(other)
+    with pytest.raises(Fenced):
+        await first.save(naming(other))
+    with pytest.raises(Fenced):
+        await first.remove()
+    assert (await store.list("upstream-openapi/")).entries == before
+
+
+async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> None:
+    store, document = MemoryStore(), pack(b"{}")
+    guard = await claimed(store)
+    for name in ("x", "x-2"):
+        shelf = Shelf(store, name, guard)
+        await shelf.load()
+        await shelf.put(document)
+        await shelf.save(naming(document))
+    await Shelf(store, "x", guard).remove()
+    assert await keys(store) == [
+        openapi_record.piece_keys("x-2", document.hash, 1)[0],
+        "upstream-openapi/indexes/x-2",
+    ]
+
+
+async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
+    store = MemoryStore()
+    many = {(f"g{i}.test", "v1"): Kept(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)}
+    shelf = Shelf(store, "x", await claimed(store))
+    await shelf.load()
+    await shelf.save(Published(Form.V3, documents=many))
+    assert len(await keys(store)) > 1
+    again = Shelf(store, "x", Guard("claims/upstreams/x", 1))
+    await again.load()
+    assert again.published.documents == many
