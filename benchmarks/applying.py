@@ -55,6 +55,8 @@ def _rows(served: Served, title: str, changes: int) -> Iterator[Row]:
         found = times(served, coding, [(number, make(number)) for number in numbers])
         if coding == "identity":
             yield visible_row("apply", f"{title}: {what}, answered", found["answered"])
+            row = f"{title}: {what}, seen by a question asked then"
+            yield visible_row("apply", row, found["asked"])
         name = "JSON" if coding == "identity" else "gzip"
         row = f"{title}: {what}, new ETag over HTTP, {name}"
         yield visible_row("apply", row, found["head"], budget=True)
@@ -71,10 +73,10 @@ def times(
         documents: Each with the revision that shows in a discovery document.
 
     Returns:
-        `answered` for the end of the call, `head` and `body` for the first answer to the client
-        with another ETag, which must show the revision.
+        `answered` for the end of the call; `asked`, `head` and `body` for the first question that
+        the client got another ETag for, and for its answer, which must show the revision.
     """
-    found: dict[str, list[float]] = {"answered": [], "head": [], "body": []}
+    found: dict[str, list[float]] = {"answered": [], "asked": [], "head": [], "body": []}
     polling = Polling(served.http, coding, _PAUSE_S)
     read: Callable[[bytes], bytes] = gzip.decompress if coding == "gzip" else bytes
     with applying(served.grpc) as child:

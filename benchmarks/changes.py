@@ -95,12 +95,14 @@ class Polling:
         """Ask until there is another document, and take it."""
         deadline = time.monotonic() + _GIVE_UP_S
         while time.monotonic() < deadline:
+            asked_at = time.perf_counter()
             answer = self._connection.get("/apis", self._headers)
             etag = answer.header("etag")
             if etag != self._headers["if-none-match"]:
                 self._headers["if-none-match"] = etag
                 self.body = answer.body
-                return etag.strip('"'), {"head": answer.head_at, "body": answer.read_at}
+                seen = {"asked": asked_at, "head": answer.head_at, "body": answer.read_at}
+                return etag.strip('"'), seen
             if self._pause_s:
                 time.sleep(self._pause_s)
         raise Failed(f"no change within {_GIVE_UP_S} s")

@@ -1,20 +1,25 @@
 """Many API servers in one process, each on a port of its own, as cheap as they can be.
 
 They answer `/apis` with a document that never changes and `/api` with an empty one, both
-aggregated, 304 to whoever has them, and count what goes over their connections.
+aggregated, 304 to whoever has them, and count what goes over their connections. The index of their
+OpenAPI documents has no ETag, as that of kube-apiserver, so it is sent whole every time.
 """
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
 
+import orjson
+from apidiscovery_service.model import Group
 from children import lines, say
 from documents import group, manifest
 from plain_http import V2_JSON
 
 RESOURCES = 5
+INDEX = "/openapi/v3"
 
 _END = b"\r\n\r\n"
 _IF_NONE_MATCH = re.compile(rb"^if-none-match:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
@@ -25,6 +30,8 @@ class Counts:
     """What was asked and answered; bytes with the heads of requests and answers."""
 
     apis: int = 0
+    indexes: int = 0
+    documents: int = 0
     requests: int = 0
     not_modified: int = 0
     received: int = 0
@@ -34,7 +41,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What is answered to a path: with another ETag, and with the same."""
+    """What is answered to a path: with another ETag, and with the same; an empty one is none."""
 
     etag: bytes
     whole: bytes
@@ -52,6 +59,35 @@ def _page(body: bytes, etag: str) -> _Page:
         whole.encode() + b"\r\n" + body,
         f"HTTP/1.1 304 Not Modified\r\n{fields}\r\n".encode(),
     )
+
+
+def _openapi_pages(groups: list[Group]) -> dict[bytes, _Page]:
+    """Return the index of the groups' documents, and the documents."""
+    paths: dict[str, dict[str, str]] = {}
+    pages: dict[bytes, _Page] = {}
+    for one in groups:
+        document = _document(one)
+        url = f"{INDEX}/apis/{one.name}/v1"
+        named = f"{url}?hash={hashlib.sha512(document).hexdigest().upper()}"
+        paths[f"apis/{one.name}/v1"] = {"serverRelativeURL": named}
+        pages[named.encode()] = _plain_page(document)
+    return {INDEX.encode(): _plain_page(orjson.dumps({"paths": paths})), **pages}
+
+
+def _document(one: Group) -> bytes:
+    """Return a small document, for it is how often one is asked for that is looked at."""
+    schemas = {
+        resource.resource: {"type": "object", "description": resource.singular_resource}
+        for resource in one.versions[0].resources
+    }
+    info = {"title": one.name, "version": one.versions[0].version}
+    content = {"openapi": "3.0.0", "info": info, "paths": {}, "components": {"schemas": schemas}}
+    return orjson.dumps(content)
+
+
+def _plain_page(body: bytes) -> _Page:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    return _Page(b"", f"{head}\r\n\r\n".encode() + body, b"")
 
 
 class _Connection(asyncio.Protocol):
@@ -81,6 +117,8 @@ class _Connection(asyncio.Protocol):
         path = head.split(b" ", 2)[1]
         self._counts.requests += 1
         self._counts.apis += path == b"/apis"
+        self._counts.indexes += path == INDEX.encode()
+        self._counts.documents += path.startswith(f"{INDEX}/".encode())
         page = self._pages.get(path)
         if page is None:
             return _NOT_FOUND
@@ -98,7 +136,11 @@ async def serve(count: int, groups: int) -> None:
     ports: list[int] = []
     for number in range(count):
         content = [group(number * groups + place, RESOURCES) for place in range(groups)]
-        pages = {b"/api": core, b"/apis": _page(manifest(content), f"upstream-{number}")}
+        pages = {
+            b"/api": core,
+            b"/apis": _page(manifest(content), f"upstream-{number}"),
+            **_openapi_pages(content),
+        }
 
         def connection(pages: Mapping[bytes, _Page] = pages) -> _Connection:
             return _Connection(pages, counts)

@@ -4,13 +4,17 @@ Run it, then ask:
 
     curl http://127.0.0.1:8082/apis/widgets.example.com
     kubectl --server http://127.0.0.1:8082 api-resources
+    kubectl --server http://127.0.0.1:8082 explain widgets.size
 """
 
 import asyncio
+import json
+from collections.abc import Callable
 
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
+from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.model import (
     Contribution,
@@ -20,7 +24,12 @@ from apidiscovery_service.model import (
     Resource,
     Version,
 )
+from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.openapi.validation import validate
 from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.declarations import Declarations
+from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -36,6 +45,52 @@ WIDGETS = Resource(
     verbs=("get", "list"),
 )
 
+GVK = {"group": GROUP, "version": "v1", "kind": "Widget"}
+WIDGET = {
+    "type": "object",
+    "description": "A widget.",
+    "properties": {"size": {"type": "integer", "description": "Its size in millimetres."}},
+    "x-kubernetes-group-version-kind": [GVK],
+}
+LISTING = {
+    "responses": {"200": {"description": "OK"}},
+    "x-kubernetes-action": "list",
+    "x-kubernetes-group-version-kind": GVK,
+}
+DOCUMENT = {
+    "openapi": "3.0.0",
+    "info": {"title": "Widgets", "version": "v1"},
+    "paths": {f"/apis/{GROUP}/v1/widgets": {"get": LISTING}},
+    "components": {"schemas": {"com.example.widgets.v1.Widget": WIDGET}},
+}
+
+
+class OwnDocuments:
+    """The OpenAPI documents that the application has; what has none gets one from discovery."""
+
+    def __init__(self) -> None:
+        self._text = validate(json.dumps(DOCUMENT).encode())
+
+    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
+        """Return how the document of a group-version is made."""
+
+        async def make() -> bytes:
+            return self._text
+
+        is_own = (source, group, version) == ("widgets", GROUP, "v1")
+        return Recipe(self._text, make) if is_own else None
+
+    def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Tell nobody: it never changes."""
+
+
+def documents(registry: Registry) -> Documents:
+    """Return the OpenAPI documents of all that a registry serves."""
+    recipes = DocumentRecipes(registry, Declarations(registry), OwnDocuments())
+    made = Documents(recipes)
+    recipes.on_change(made.changed)
+    return made
+
 
 async def list_widgets(_request: Request) -> JSONResponse:
     """Serve the API itself, with whatever the application is written in."""
@@ -49,9 +104,13 @@ def application() -> Starlette:
     registry.publish(Contribution("widgets", Precedence.BUILTIN, (offer,)))
     checks = Checks()
     checks.add("ping", lambda: None)
-    gateway = Gateway(
-        CurrentEncoding(registry), Site(checks, Metrics(), server_address="127.0.0.1:8082")
+    site = Site(
+        checks,
+        Metrics(),
+        server_address="127.0.0.1:8082",
+        openapi=OpenAPIAnswers(documents(registry)),
     )
+    gateway = Gateway(CurrentEncoding(registry), site)
     return Starlette(routes=[Route(f"/apis/{GROUP}/v1/widgets", list_widgets), Mount("/", gateway)])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_service import compression
 from apidiscovery_service.encoding import (
     Aggregated,
     APIGroup,
@@ -18,7 +19,6 @@ from apidiscovery_service.encoding import (
     EncodedSnapshot,
     Target,
     aggregated,
-    compression,
     plain,
     wire,
 )

@@ -1,5 +1,6 @@
 """Answers below /openapi, from documents that are made up."""
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 import zstandard
-from apidiscovery_service.encoding import CurrentEncoding, compression
+from apidiscovery_service import compression
+from apidiscovery_service.compression import Coding
+from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.health import Checks
@@ -19,7 +22,7 @@ from apidiscovery_service.http_gateway.kept import Kept, Ready
 from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers, negotiated
 from apidiscovery_service.http_gateway.static_content import ModificationTimes
 from apidiscovery_service.metrics import Metrics, RequestLabels
-from apidiscovery_service.openapi.body import Body, Coding, Form, Index
+from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.registry import Registry
 
 DOCUMENT = json.dumps({"openapi": "3.0.0", "info": {}, "paths": {}, "x": "y" * 2000}).encode()
@@ -89,7 +92,10 @@ async def ask(
     gates: str = "",
     **headers: str,
 ) -> Answer:
-    """Send a request to a gateway in this process; names of headers with underscores."""
+    """Send a request to a gateway in this process.
+
+    Names of headers are written with underscores, several values of one on a line each.
+    """
     asked = documents or MadeUp()
     gateway = asked if isinstance(asked, Gateway) else gateway_of(asked, gates)
     path, _, query = path.partition("?")
@@ -99,7 +105,11 @@ async def ask(
         "path": path,
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
+        "headers": [
+            (k.replace("_", "-").encode(), value.encode())
+            for k, v in headers.items()
+            for value in v.split("\n")
+        ],
         "client": ("127.0.0.1", 1),
     }
     sent: list[Any] = []
@@ -149,6 +159,11 @@ async def test_another_hash_leads_to_the_document_as_it_is(stale: str) -> None:
     assert answer.headers["vary"] == "Accept"
     assert "immutable" not in answer.headers["cache-control"]
     assert not documents.made
+
+
+async def test_of_hash_and_etag_the_former_counts() -> None:
+    assert (await ask(f"{PATH}?etag=DEAD&hash={HASH}")).status == 200
+    assert (await ask(f"{PATH}?etag=DEAD")).status == 301
 
 
 async def test_a_document_that_changes_while_it_is_asked_for_is_not_given_for_another() -> None:
@@ -248,6 +263,28 @@ async def test_a_part_is_a_part_of_the_plain_text() -> None:
     beyond = await ask(PATH, range="bytes=100000-")
     assert (beyond.status, beyond.body) == (416, b"invalid range: failed to overlap\n")
     assert beyond.headers["content-range"] == f"bytes */{len(DOCUMENT)}"
+
+
+async def test_the_first_of_several_ranges_counts() -> None:
+    answer = await ask(PATH, range="bytes=0-1\nbytes=2-9")
+    assert (answer.status, answer.body) == (206, DOCUMENT[:2])
+
+
+async def test_the_index_is_compressed_once_for_all_who_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Coding] = []
+
+    def compress(content: bytes, coding: Coding) -> bytes:
+        calls.append(coding)
+        return gzip.compress(content)
+
+    monkeypatch.setattr(compression, "compress", compress)
+    gateway = gateway_of(MadeUp())
+    asked = [ask("/openapi/v3", gateway, accept_encoding="gzip") for _ in range(5)]
+    answers = await asyncio.gather(*asked)
+    assert {answer.status for answer in answers} == {200}
+    assert calls == ["gzip"]
 
 
 async def test_the_index_is_json_whatever_is_accepted() -> None:

@@ -97,7 +97,7 @@ async def discover(server: Server) -> Discovery:
         RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
-    async with _Session(server) as session:
+    async with Session(server) as session:
         halves = await session.halves()
         unknown = [
             gv
@@ -117,7 +117,7 @@ async def discover_groups(server: Server) -> Discovery:
 
     `resources` is empty, `failures` has only what the server itself calls stale.
     """
-    async with _Session(server) as session:
+    async with Session(server) as session:
         halves = await session.halves()
     return Discovery(_groups(halves), {}, _failures(halves))
 
@@ -130,7 +130,14 @@ def _failures(halves: Iterable[Half]) -> dict[GroupVersion, str]:
     return {gv: reason for half in halves for gv, reason in half.failures.items()}
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
+    """What a server answered, whatever its status.
+
+    Attributes:
+        url: What was asked for.
+        body: Decompressed.
+    """
+
     url: str
     status: int
     headers: httpx2.Headers
@@ -165,8 +172,8 @@ class _Answer(NamedTuple):
         )
 
 
-class _Session:
-    """One connection pool for one discovery."""
+class Session:
+    """One connection pool for one server; every request has its time and size bounded."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -200,13 +207,13 @@ class _Session:
         return core, groups
 
     async def _core(self) -> Half:
-        answer = await self._get("/api", ACCEPT)
+        answer = await self.get("/api", ACCEPT)
         if answer.status == HTTPStatus.NOT_FOUND:
             return Half(resources={})
         return answer.read(read_core)
 
     async def _named_groups(self) -> Half:
-        return (await self._get("/apis", ACCEPT)).read(read_groups)
+        return (await self.get("/apis", ACCEPT)).read(read_groups)
 
     async def resources(
         self, gvs: Iterable[GroupVersion]
@@ -227,7 +234,7 @@ class _Session:
         `ServerResourcesForGroupVersion` does.
         """
         try:
-            return (await self._get(gv.path, ACCEPT_PLAIN)).read(read_resources)
+            return (await self.get(gv.path, ACCEPT_PLAIN)).read(read_resources)
         except RequestRefused as error:
             if error.status == HTTPStatus.NOT_FOUND and gv == GroupVersion("", "v1"):
                 return ()
@@ -235,7 +242,7 @@ class _Session:
         except DiscoveryError as error:
             return str(error)
 
-    async def _get(self, path: str, accept: str) -> _Answer:
+    async def get(self, path: str, accept: str) -> Answer:
         """Return the answer, whatever its status.
 
         Raises:
@@ -256,7 +263,7 @@ class _Session:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise ServerUnreachable(_why(error, url), url=url) from error
 
-    async def _persistently(self, url: str, accept: str) -> _Answer:
+    async def _persistently(self, url: str, accept: str) -> Answer:
         """Return the answer, or the last one of a server that asks to come again later."""
         for _ in range(MAX_RETRIES):
             answer = await self._request(url, accept)
@@ -266,7 +273,7 @@ class _Session:
             await asyncio.sleep(wait_s)
         return await self._request(url, accept)
 
-    async def _request(self, url: str, accept: str) -> _Answer:
+    async def _request(self, url: str, accept: str) -> Answer:
         sni = self._server.tls_server_name
         async with self._client.stream(
             "GET",
@@ -279,7 +286,7 @@ class _Session:
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise UnexpectedDocument(f"the body exceeds {MAX_BODY_BYTES} bytes", url=url)
-            return _Answer(url, response.status_code, response.headers, bytes(body))
+            return Answer(url, response.status_code, response.headers, bytes(body))
 
 
 def _client(server: Server) -> httpx2.AsyncClient:
@@ -297,12 +304,22 @@ def _client(server: Server) -> httpx2.AsyncClient:
             limits=httpx2.Limits(max_connections=MAX_CONCURRENT_REQUESTS),
             timeout=None,  # one for the whole request is set around it
             trust_env=not server.is_local,
-            verify=server.tls or ssl.create_default_context(),
+            verify=server.tls or _default_tls(server),
         )
     except (ImportError, ValueError) as error:  # such as a SOCKS proxy
         raise ServerUnreachable(
             f"the proxy in the environment cannot be used: {error}", url=server.url
         ) from error
+
+
+def _default_tls(server: Server) -> ssl.SSLContext:
+    """Return what trusts the system's certificate authorities; reading them takes some 30 ms.
+
+    Plain HTTP on this machine, where no proxy is used, gets one that trusts nobody.
+    """
+    if server.is_local and server.url.startswith("http:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return ssl.create_default_context()
 
 
 def _why(error: Exception, url: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apidiscovery_client._documents import Discovery, GroupVersion, Resource
-from apidiscovery_client._go_text import json_text, yaml_text
+from apidiscovery_client._go_text import json_text
+from apidiscovery_client._go_yaml import yaml_text
 from apidiscovery_client._preferred import preferred_resources
 from apidiscovery_client._table import printable, table
 

@@ -27,6 +27,15 @@ from types import NoneType
 from typing import NamedTuple
 
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.yaml_scalars import (
+    ANY_BREAK,
+    BREAKS,
+    NOT_PLAIN,
+    PRINTABLE,
+    WORDS,
+    escaped,
+    is_number_or_date,
+)
 
 _BEST_WIDTH = 80  # columns: emitterc.go, yaml_emitter_emit_stream_start
 _BEST_INDENT = 2  # columns: there too
@@ -194,23 +203,8 @@ class _Scalar(NamedTuple):
     whole: str | None  # with its quotes; None if it has line breaks wherever it stands
 
 
-# The line breaks that are written as they are. yamlprivateh.go, is_break, has two more, but those
-# are not printable, so a string that holds one is in double quotes.
-_BREAKS = "\n\u2028\u2029"
-# yamlprivateh.go, is_printable; surrogates are let through for `str.encode` to refuse.
-_UNPRINTABLE = "[^\n\\x20-\\x7e\\xa0-\ufefe\uff00-\ufffd]"
-
-_ONLY_DOUBLE_QUOTED = re.compile(f"{_UNPRINTABLE}| [{_BREAKS}]")
-_NOT_SINGLE_QUOTED = re.compile(f"[{_BREAKS}] ")
-_NOT_PLAIN = re.compile(
-    r"""
-      \A (?: --- | \.\.\. | [#,\[\]{}&*!|>'"%@`\ ] | [?-](?:\ |\Z) )
-    | : (?:\ |\Z)
-    | \ (?: \# | \Z)
-    | [\u2028\u2029]
-    """,
-    re.VERBOSE,
-)
+_ONLY_DOUBLE_QUOTED = re.compile(f"[^{PRINTABLE}]| [{BREAKS}]")
+_NOT_SINGLE_QUOTED = re.compile(f"[{BREAKS}] ")
 
 
 def _style(value: str) -> _Style:
@@ -220,7 +214,7 @@ def _style(value: str) -> _Style:
         return _Style.DOUBLE_QUOTED if value.endswith(" ") else _Style.LITERAL
     if _resolves(value):
         return _Style.DOUBLE_QUOTED
-    if not _NOT_PLAIN.search(value):
+    if not NOT_PLAIN.search(value):
         return _Style.PLAIN
     return _Style.DOUBLE_QUOTED if _NOT_SINGLE_QUOTED.search(value) else _Style.SINGLE_QUOTED
 
@@ -231,9 +225,7 @@ def _scalar(value: str) -> _Scalar:
     if style is _Style.LITERAL:
         return _Scalar(style, value, None)
     if style is _Style.DOUBLE_QUOTED:
-        # is_bom looks at the start of the string, whatever position it is asked about.
-        escaped = _ANY if value.startswith("\ufeff") else _ESCAPED
-        value = escaped.sub(_escape, value)
+        value = escaped(value)
     elif style is _Style.SINGLE_QUOTED:
         value = value.replace("'", "''")
     quote = style.value
@@ -241,115 +233,23 @@ def _scalar(value: str) -> _Scalar:
 
 
 _KEPT_BREAK = re.compile("([\u2028\u2029])")
-_ANY = re.compile(".", re.DOTALL)
-_ESCAPED = re.compile(f'{_UNPRINTABLE}|["\\\\{_BREAKS}]')
-_NAMED_ESCAPES = {  # emitterc.go, yaml_emitter_write_double_quoted_scalar
-    "\0": "\\0",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\v": "\\v",
-    "\f": "\\f",
-    "\r": "\\r",
-    "\x1b": "\\e",
-    '"': '\\"',
-    "\\": "\\\\",
-    "\x85": "\\N",
-    "\xa0": "\\_",
-    "\u2028": "\\L",
-    "\u2029": "\\P",
-}
-
-
-def _escape(match: re.Match[str]) -> str:
-    char = match[0]
-    code = ord(char)
-    if char in _NAMED_ESCAPES:
-        return _NAMED_ESCAPES[char]
-    if code <= 0xFF:  # noqa: PLR2004 - two, four or eight digits
-        return f"\\x{code:02X}"
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # noqa: PLR2004
 
 
 # --------------------------------------------------------------------------------------------------
 # What a string would be to a reader if it had no quotes: resolve.go, resolve and parseTimestamp;
 # encode.go, isBase60Float.
 
-_WORDS = frozenset(
-    {
-        *("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"),
-        *("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"),
-        *("", "~", "null", "Null", "NULL"),
-        *(".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF"),
-        *("+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF"),
-        # `<<` is in resolve's table too, but nothing that begins with `<` is looked up there.
-    },
-)
+_WORDS = WORDS | {
+    *("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"),
+    *("n", "N", "no", "No", "NO", "off", "Off", "OFF"),
+}
 
 _BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
-
-# The next three: once the underscores are taken out. Decimals are among the floats, as are
-# octals that begin with a bare 0.
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_PREFIXED_INT = re.compile(r"([-+]?)0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
-_SIGN_AFTER_0B = re.compile(r"0b([-+])[01]+")  # strconv.ParseInt(plain[2:], 2, 64)
-_LARGEST = {"": 2**64 - 1, "+": 2**63 - 1, "-": 2**63}  # by sign: ParseInt or ParseUint
-
-# strconv.ParseFloat gets what begins with a dot, and has underscores only between digits.
-_DOTTED_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
-
-# allowedTimestampFormats as time.Parse takes them: one digit will do for two, several spaces for
-# one, a comma for the dot, an offset of up to 24:60.
-_TIMESTAMP = re.compile(
-    r"""
-    (?P<year>[0-9]{4}) - (?P<month>[0-9]{1,2}) - (?P<day>[0-9]{1,2})
-    (?:
-        (?: (?P<zoned>[Tt]) | \ + )
-        (?: [01]?[0-9] | 2[0-3] ) : [0-5]?[0-9] : [0-5]?[0-9] (?: [.,][0-9]+ )?
-        (?(zoned) (?: Z | [-+] (?: [01][0-9] | 2[0-4] ) : (?: [0-5][0-9] | 60 ) ) )
-    )?
-    """,
-    re.VERBOSE,
-)
 
 
 def _resolves(value: str) -> bool:
     """Whether *value* without quotes would be read as something else than a string."""
-    if value in _WORDS:
-        return True
-    if value[0] not in "+-.0123456789":
-        return False
-    if value[0] == ".":
-        return _is_finite(_DOTTED_FLOAT.fullmatch(value))
-    plain = value.replace("_", "")
-    return (
-        _BASE_60.fullmatch(value) is not None
-        or _is_date(_TIMESTAMP.fullmatch(value))
-        or _is_finite(_FLOAT.fullmatch(plain))
-        or _fits_64_bits(_PREFIXED_INT.fullmatch(plain) or _SIGN_AFTER_0B.fullmatch(plain))
-    )
-
-
-def _is_finite(number: re.Match[str] | None) -> bool:
-    return number is not None and math.isfinite(float(number[0]))
-
-
-def _fits_64_bits(number: re.Match[str] | None) -> bool:
-    if number is None:
-        return False
-    sign = number[1]
-    unsigned = number[0].replace(sign, "", 1)
-    return int(unsigned, base=0) <= _LARGEST[sign]
-
-
-def _is_date(timestamp: re.Match[str] | None) -> bool:
-    if timestamp is None:
-        return False
-    year, month, day = (int(timestamp[name]) for name in ("year", "month", "day"))
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    days = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-    return 1 <= month <= len(days) and 1 <= day <= days[month - 1]
+    return value in _WORDS or is_number_or_date(value) or _BASE_60.fullmatch(value) is not None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -357,7 +257,7 @@ def _is_date(timestamp: re.Match[str] | None) -> bool:
 
 _LONE_SPACE = re.compile(r"(?<=[^ ]) (?=[^ ])")
 _FIRST_SPACE = re.compile(r"(?<=[^ ]) (?!\Z)")
-_LINE_START = re.compile(f"(?:\\A|(?<=[{_BREAKS}]))(?=[^{_BREAKS}])")
+_LINE_START = re.compile(f"(?:\\A|(?<=[{BREAKS}]))(?=[^{BREAKS}])")
 
 
 def _string_line(value: str, column: int, indent: int) -> str:
@@ -409,11 +309,11 @@ def _literal(value: str, indent: int) -> str:
 
     Nothing follows a last line that ends with a break of its own.
     """
-    indentation = str(_BEST_INDENT) if value[0] in " " + _BREAKS else ""
+    indentation = str(_BEST_INDENT) if value[0] in " " + BREAKS else ""
     chomping, end = "", ""
-    if value[-1] not in _BREAKS:
+    if value[-1] not in BREAKS:
         chomping, end = "-", "\n"
-    elif len(value) == 1 or value[-2] in _BREAKS:
+    elif len(value) == 1 or value[-2] in BREAKS:
         chomping = "+"
     return f"|{indentation}{chomping}\n{_LINE_START.sub(' ' * indent, value)}{end}"
 
@@ -421,7 +321,6 @@ def _literal(value: str, indent: int) -> str:
 # --------------------------------------------------------------------------------------------------
 # Keys.
 
-_ANY_BREAK = re.compile("[\r\n\x85\u2028\u2029]")  # yamlprivateh.go, is_break
 _NUMBER = re.compile(r"\d*")  # Unicode's decimal digits, as Go's unicode.IsDigit
 _COUNTS = re.compile(r"[^\D0]\d*\Z")
 
@@ -429,7 +328,7 @@ _COUNTS = re.compile(r"[^\D0]\d*\Z")
 @lru_cache(maxsize=4_096)
 def _simple_key(key: str) -> str | None:
     """*key* as it stands before `:`, or None if it stands after `?` (check_simple_key)."""
-    if len(key.encode()) > _MAX_SIMPLE_KEY_BYTES or _ANY_BREAK.search(key):
+    if len(key.encode()) > _MAX_SIMPLE_KEY_BYTES or ANY_BREAK.search(key):
         return None
     return _scalar(key).whole
 
@@ -475,6 +374,6 @@ def _number_key(before: str, text: str, at: int) -> tuple[int, int, str]:
     digits = before + (match[0] if match else "")
     value = 0
     for digit in digits:
-        value = value * 10 + ord(digit) - ord("0")
+        value = (value * 10 + ord(digit) - ord("0")) % 2**64
     wrapped = (value + 2**63) % 2**64 - 2**63  # as an int64 of Go
     return wrapped, len(digits), text[at]

@@ -221,6 +221,12 @@ class UpstreamMetrics:
             ["upstream", "result"],
             registry=registry,
         )
+        self.openapi_polls = Counter(
+            "apidiscovery_upstream_openapi_polls",
+            "Polls of another API server for OpenAPI documents by this process",
+            ["upstream", "result"],
+            registry=registry,
+        )
         self.bytes = Counter(
             "apidiscovery_upstream_received_bytes",
             "Bodies received from another API server, as they were sent",
@@ -241,7 +247,7 @@ class UpstreamMetrics:
 
     def forget_upstream(self, name: str) -> None:
         """Drop the series of an upstream that is gone."""
-        for metric in (self.polls, self.bytes, self._since_success):
+        for metric in (self.polls, self.openapi_polls, self.bytes, self._since_success):
             metric.remove_by_labels({"upstream": name})
 
     def forget_source(self, source: str) -> None:

@@ -5,13 +5,19 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
 import pytest
 import structlog
-from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, registry_pb2
+from apidiscovery.service.v1 import (
+    discovery_pb2,
+    discovery_pb2_grpc,
+    openapi_pb2,
+    openapi_pb2_grpc,
+    registry_pb2,
+)
 from apidiscovery_service.access import Caller, Grant, Role
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.access.limits import Limits
@@ -22,7 +28,7 @@ from certificates import Authority
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
-from secured import GRANTS, TOKENS, Secured, bearer, secured
+from secured import DOCUMENT_KEY, GRANTS, TOKENS, Secured, bearer, secured
 
 DEADLINE_S = 5.0
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
@@ -78,6 +84,24 @@ async def watch(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     return message
 
 
+async def index(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = openapi_pb2_grpc.OpenAPIServiceStub(channel)
+    return await stub.GetIndex(openapi_pb2.GetIndexRequest(), metadata=metadata, timeout=DEADLINE_S)
+
+
+async def document(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = openapi_pb2_grpc.OpenAPIServiceStub(channel)
+    request = openapi_pb2.GetDocumentRequest(key=DOCUMENT_KEY)
+    call = stub.GetDocument(request, metadata=metadata, timeout=DEADLINE_S)
+    return [part async for part in cast("AsyncIterator[object]", call)]
+
+
+async def bundle(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = openapi_pb2_grpc.OpenAPIServiceStub(channel)
+    call = stub.GetBundle(openapi_pb2.GetBundleRequest(), metadata=metadata, timeout=DEADLINE_S)
+    return [part async for part in cast("AsyncIterator[object]", call)]
+
+
 async def health(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     call: grpc.aio.UnaryUnaryMultiCallable[health_pb2.HealthCheckRequest, bytes]
     call = channel.unary_unary(
@@ -111,6 +135,9 @@ METHODS: dict[str, tuple[Call, tuple[grpc.StatusCode, ...]]] = {
     "GetDiscovery": (get, READERS),
     "ListSources": (sources, READERS),
     "WatchDiscovery": (watch, READERS),
+    "GetIndex": (index, READERS),
+    "GetDocument": (document, READERS),
+    "GetBundle": (bundle, READERS),
     "Check": (health, PUBLIC),
     "Watch": (health_watch, PUBLIC),
     "ServerReflectionInfo": (reflect, READERS),
@@ -207,6 +234,18 @@ async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> N
                 await asyncio.sleep(0.01)
         for call in calls:
             call.cancel()
+
+
+async def test_openapi_is_nobodys_any_more_once_the_token_is_revoked(served: Secured) -> None:
+    calls = (index, document, bundle)
+    async with served.channel() as channel:
+        assert [await outcome(call, channel, given("rita")) for call in calls] == [OK] * 3
+        served.write_tokens(["ada"])
+        async with asyncio.timeout(3):
+            while await outcome(index, channel, given("rita")) is OK:  # noqa: ASYNC110 - as below
+                await asyncio.sleep(0.02)
+        assert [await outcome(call, channel, given("rita")) for call in calls] == [NOBODY] * 3
+        assert [await outcome(call, channel, given("ada")) for call in calls] == [OK] * 3
 
 
 async def test_too_many_watches_of_one_caller(tmp_path: Path) -> None:

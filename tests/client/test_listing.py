@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 from apidiscovery_client._documents import Discovery, Group, GroupVersion, Resource
+from apidiscovery_client._go_yaml import yaml_text
 from apidiscovery_client._listing import OUTPUTS, Selection, print_resources, select
 from apidiscovery_client._preferred import preferred_resources
 from apidiscovery_client._table import table
@@ -168,3 +169,15 @@ def test_first_version_that_has_a_resource_wins_where_the_preferred_lacks_it() -
 def test_subresources_are_not_listed() -> None:
     discovery = Discovery((Group("", ("v1",), "v1"),), {CORE_V1: (resource("a/b", "get"),)}, {})
     assert preferred_resources(discovery) == ((CORE_V1, ()),)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"": []}, '"": []\n'),
+        ({"a": "\U0001f600 \u00e9"}, 'a: "\\U0001F600 \u00e9"\n'),
+        ({"b": ["1", "y", "x: y"], "a": None}, 'a: null\nb:\n- "1"\n- "y"\n- \'x: y\'\n'),
+    ],
+)
+def test_yaml_is_that_of_go(value: object, text: str) -> None:
+    assert yaml_text(value) == text

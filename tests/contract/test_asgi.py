@@ -1,9 +1,11 @@
 """The gateway in memory: mounted in other applications, and remembering its answers."""
 
 import asyncio
+import runpy
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -12,6 +14,7 @@ from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, Site
+from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.model import (
     Contribution,
@@ -22,9 +25,11 @@ from apidiscovery_service.model import (
     Scope,
     Version,
 )
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.registry import Registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openapi_recipes import FakeRecipes
 from raw_http import AGG, BETA, PBAGG, YAMLAGG
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,6 +37,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 Message = dict[str, object]
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "mounted.py"
+DOCUMENT = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
 
 
 @dataclass
@@ -45,7 +53,14 @@ class Parts:
     def __post_init__(self) -> None:
         checks = Checks()
         checks.add("ping", lambda: None)
-        self.site = Site(checks, self.metrics, FeatureGates(), "example.com:80")
+        documents = Documents(FakeRecipes({"apps": {"apis/apps/v1": DOCUMENT}}))
+        self.site = Site(
+            checks,
+            self.metrics,
+            FeatureGates(),
+            "example.com:80",
+            openapi=OpenAPIAnswers(documents),
+        )
         self.encoding = CurrentEncoding(self.registry)
         self.gateway = self.fresh()
 
@@ -76,9 +91,18 @@ def client(app: Callable[..., Awaitable[None]], root_path: str = "") -> httpx2.A
 
 
 PATHS = ["/api", "/apis", "/apis/apps", "/apis/apps/", "/apis/apps/v1", "/api/v1", "/version"]
+OPENAPI = [
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/apis/apps/v1",
+    "/openapi/v3/apis/apps/v1?hash=0",
+    "/openapi/v3/nope",
+]
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/readyz/ping", "/apis/nope", "/apis/apps/v1/nope", "/"])
+@pytest.mark.parametrize(
+    "path", [*PATHS, *OPENAPI, "/readyz/ping", "/apis/nope", "/apis/apps/v1/nope", "/"]
+)
 async def test_mounted_anywhere_it_answers_as_if_alone(parts: Parts, path: str) -> None:
     async def home(_: Request) -> PlainTextResponse:
         return PlainTextResponse("home")
@@ -104,6 +128,23 @@ async def test_mounted_below_itself_it_is_not_confused(parts: Parts) -> None:
             assert (await http.get("/apis/apps/apis/apps")).json()["kind"] == "APIGroup"
             assert (await direct.get("/apis/apps/v1")).json()["kind"] == "APIResourceList"
             assert (await http.get("/apis/apps/v1")).status_code == 404
+
+
+async def test_the_example_describes_its_own_api() -> None:
+    app = runpy.run_path(str(EXAMPLE))["application"]()
+    key = "apis/widgets.example.com/v1"
+    async with client(app) as http:
+        index = (await http.get("/openapi/v3")).json()["paths"]
+        document = await http.get(index[key]["serverRelativeURL"])
+        merged = (await http.get("/openapi/v2")).json()
+        # What the application serves itself is still there.
+        assert (await http.get(f"/{key}/widgets")).json()["kind"] == "WidgetList"
+        assert (await http.get(f"/{key}")).json()["resources"][0]["name"] == "widgets"
+    assert sorted(index) == [key, "version"]
+    assert document.headers["cache-control"] == "public, immutable"
+    schema = document.json()["components"]["schemas"]["com.example.widgets.v1.Widget"]
+    assert schema["properties"]["size"]["description"] == "Its size in millimetres."
+    assert merged["definitions"]["com.example.widgets.v1.Widget"] == schema
 
 
 async def test_head_has_the_headers_of_get_and_no_body(parts: Parts) -> None:

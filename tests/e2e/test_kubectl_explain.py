@@ -1,9 +1,11 @@
-"""kubectl explain against this server and against one that serves the reference's documents."""
+"""What kubectl does with documents: with those of this server as with those of the reference."""
 
 import gzip
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,8 +20,51 @@ from tools import find_tool
 GOLDEN = Path(__file__).parent.parent / "golden"
 PACKAGES = sorted((GOLDEN / "crds" / "manifests").glob("*.gz"))
 INDEX = "/openapi/v3"
+# Of the group batch alone: kubectl looks into it for kinds that are in no other document.
+REFERENCE_V2 = GOLDEN / "openapi-v2-protobuf" / "batch.v1.pb.gz"
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# Before what kubectl warns of.
+LOG_PREFIX = re.compile(r"^W\d{4} [\d:.]+ +\d+ ", re.MULTILINE)
 
 Kubectl = Callable[..., Outcome]
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+"""
+CERTIFICATE = """\
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: web}
+spec: {secretName: web, dnsNames: [web.example.com], issuerRef: {name: ca}}
+"""
+ROUTE = """\
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web}
+spec: {hostnames: [web.example.com], rules: [{backendRefs: [{name: web, port: 80}]}]}
+"""
+# What may be wrong with an object is for the server to say: its documents tell kubectl so.
+MANIFESTS = {
+    "deployment": DEPLOYMENT,
+    "invalid deployment": DEPLOYMENT.replace("replicas: 2", "replicas: two"),
+    "deployment of an unknown version": DEPLOYMENT.replace("apps/v1", "apps/v7"),
+    "certificate": CERTIFICATE,
+    "invalid certificate": CERTIFICATE.replace("secretName", "secret"),
+    "route": ROUTE,
+    "invalid route": ROUTE.replace("port: 80", "port: http"),
+    "no kind": ROUTE.replace("kind: HTTPRoute\n", ""),
+}
+
+# What kubectl cannot even send.
+UNUSABLE = (MANIFESTS["deployment of an unknown version"], MANIFESTS["no kind"])
 
 
 @pytest.fixture(name="kubectl")
@@ -71,6 +116,7 @@ def fixture_reference(server: Server) -> Iterator[FakeApiServer]:
     routes = {f"{INDEX}/{key}": Answer(body) for key, body in documents.items()}
     routes |= {f"{INDEX}/{key}?hash=REFERENCE": Answer(body) for key, body in documents.items()}
     routes[INDEX] = Answer(json.dumps({"paths": paths}).encode())
+    routes["/openapi/v2"] = Answer(gzip.decompress(REFERENCE_V2.read_bytes()), V2_PROTOBUF)
     for path in ("/api", "/apis"):
         answer = get(server.http_port, path, AGG)
         routes[path] = Answer(answer.body, answer.content_type[0])
@@ -115,6 +161,48 @@ def test_explain_prints_what_it_prints_against_the_reference(
     theirs = kubectl(reference.url, "theirs", "explain", *arguments)
     assert ours == theirs
     assert bool(ours.stderr) == bool(ours.exit_code)
+
+
+@pytest.mark.parametrize("recursive", [(), ("--recursive",)], ids=["one level", "recursive"])
+@pytest.mark.parametrize(
+    "name", ["deployment.spec", "certificate.spec", "httproute", "prometheus.spec", "configmap"]
+)
+def test_an_old_explain_tells_of_the_same_fields(
+    server: Server, kubectl: Kubectl, name: str, recursive: tuple[str, ...]
+) -> None:
+    """That is how kubectl explained before 1.27, from the document of everything."""
+    old_way = ("explain", "--output=plaintext-openapiv2", name, *recursive)
+    old = kubectl(server.url, "ours", *old_way)
+    new = kubectl(server.url, "ours", "explain", name, *recursive)
+    assert (old.exit_code, old.stderr) == (0, "")
+    assert fields(old.stdout) == fields(new.stdout)
+    assert len(fields(old.stdout)) > 4
+
+
+def fields(explained: str) -> list[str]:
+    """Return the names of fields that kubectl prints, in either of its forms."""
+    return re.findall(r"^ +([^ \t]+)\t<", explained, re.MULTILINE)
+
+
+# Validation.
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+def test_create_says_what_it_says_against_the_reference(
+    server: Server, reference: FakeApiServer, kubectl: Kubectl, tmp_path: Path, manifest: str
+) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(manifest)
+
+    def outcome(url: str, cache: str, validate: str) -> Outcome:
+        how = (f"--validate={validate}", "--dry-run=client", "-f", str(file))
+        found = kubectl(url, cache, "create", *how)
+        return replace(found, stderr=LOG_PREFIX.sub("", found.stderr))
+
+    for validate in ("strict", "warn", "ignore"):
+        ours = outcome(server.url, "ours", validate)
+        assert ours == outcome(reference.url, "theirs", validate)
+        assert bool(ours.exit_code) == (manifest in UNUSABLE)
 
 
 def downloads(server: Server) -> dict[str, int]:

@@ -4,20 +4,22 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import grpc
 import httpx2
 import pytest
-from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, openapi_pb2
+from apidiscovery.service.v1.openapi_pb2_grpc import OpenAPIServiceStub
 from certificates import Authority, KeyPair
 from command_line import Outcome
 from etcd import EtcdServer
 from fake_api_server import FakeApiServer, builtin
-from programs import apidiscovery, curl, kubectl
+from programs import apidiscovery, curl, kubectl, run_apidiscovery
 from server import Serve, Server, eventually, refused, serving
 
 TOKENS = {
@@ -25,9 +27,10 @@ TOKENS = {
     "paul": "secret-of-paul",
     "ada": "secret-of-ada",
     "temp": "secret-of-temp",
+    "nemo": "secret-of-nemo",  # without a role
     "nobody": "secret-of-nobody",  # in no file
 }
-KNOWN = ("rita", "paul", "ada", "temp")
+KNOWN = ("rita", "paul", "ada", "temp", "nemo")
 ACCESS = """\
 access:
 - role: reader
@@ -53,6 +56,30 @@ RELOADED_S = 2.0
 VISIBLE_S = 1.0
 DRAIN_S = 5.0
 HANDED_OVER_S = 1.5
+
+OK, UNKNOWN = grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED
+HTTP_STATUS = {OK: 200, UNKNOWN: 401, grpc.StatusCode.PERMISSION_DENIED: 403}
+# What somebody who wants to read gets.
+READING = {
+    "": UNKNOWN,
+    "nobody": UNKNOWN,
+    "nemo": grpc.StatusCode.PERMISSION_DENIED,
+    "rita": OK,
+    "reader-certificate": OK,
+    "publisher-certificate": OK,
+    "paul": OK,
+    "ada": OK,
+}
+OPENAPI_PATHS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1")
+OPENAPI_METHODS: dict[str, Callable[[OpenAPIServiceStub], object]] = {
+    "GetIndex": lambda stub: stub.GetIndex(openapi_pb2.GetIndexRequest()),
+    "GetDocument": lambda stub: list(
+        stub.GetDocument(openapi_pb2.GetDocumentRequest(key="apis/apps/v1"))
+    ),
+    "GetBundle": lambda stub: list(
+        stub.GetBundle(openapi_pb2.GetBundleRequest(keys=["apis/apps/v1"]))
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +281,86 @@ def test_a_reader_may_list_and_nobody_may_not(secured: Secured) -> None:
     assert "Unauthorized" in refused_listing.stderr
 
 
+# OpenAPI.
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_openapi_over_http_is_for_readers(secured: Secured, method: str) -> None:
+    found = {who: statuses(secured, who, method, OPENAPI_PATHS) for who in READING}
+    assert found == {who: [HTTP_STATUS[may]] * len(OPENAPI_PATHS) for who, may in READING.items()}
+
+
+def statuses(secured: Secured, who: str, method: str, paths: Iterable[str]) -> list[int]:
+    """Return with what requests of somebody are answered, all on one connection."""
+    tls = ssl.create_default_context(cafile=secured.authority.ca_file)
+    pair, headers = secured.certificates.get(who), dict[str, str]()
+    if pair:
+        tls.load_cert_chain(*pair)
+    elif who:
+        headers["authorization"] = f"Bearer {TOKENS[who]}"
+    with httpx2.Client(base_url=secured.url, verify=tls, headers=headers, trust_env=False) as http:
+        return [http.request(method, path).status_code for path in paths]
+
+
+def test_openapi_is_not_for_certificates_of_another_authority(secured: Secured) -> None:
+    for path in OPENAPI_PATHS:
+        with pytest.raises(httpx2.TransportError):
+            statuses(secured, "foreign-certificate", "GET", [path])
+
+
+@pytest.mark.parametrize("method", OPENAPI_METHODS)
+def test_openapi_over_grpc_is_for_readers(secured: Secured, method: str) -> None:
+    found = {who: code(secured, method, who) for who in READING}
+    assert found == READING
+    assert code(secured, method, "foreign-certificate") is grpc.StatusCode.UNAVAILABLE
+
+
+def channel_of(secured: Secured, who: str) -> grpc.Channel:
+    """Return a channel on which somebody calls."""
+    pair = secured.certificates.get(who)
+    own = (pair.key_file.read_bytes(), pair.cert_file.read_bytes()) if pair else (None, None)
+    tls = grpc.ssl_channel_credentials(secured.authority.ca_file.read_bytes(), *own)
+    if who and not pair:
+        token = grpc.access_token_call_credentials(TOKENS[who])
+        tls = grpc.composite_channel_credentials(tls, token)
+    return grpc.secure_channel(secured.grpc, tls)
+
+
+def code(secured: Secured, method: str, who: str) -> grpc.StatusCode:
+    """Return with what a call of OpenAPIService ends."""
+    with channel_of(secured, who) as channel:
+        try:
+            OPENAPI_METHODS[method](OpenAPIServiceStub(channel))
+        except grpc.RpcError as error:
+            return cast("grpc.Call", error).code()
+    return OK
+
+
+def test_clients_read_documents_with_what_says_who_they_are(
+    secured: Secured, tmp_path: Path
+) -> None:
+    for who in ("rita", "reader-certificate"):
+        flags = ("--server", secured.url, *secured.credentials(who))
+        told = kubectl(tmp_path, *flags, "explain", "deployment.spec.replicas")
+        assert (told.exit_code, told.stderr) == (0, "")
+        ours = run_apidiscovery(tmp_path, "explain", "deployment.spec.replicas", *flags)
+        assert ours == told
+    flags = ("--server", secured.url, *secured.credentials("nemo"), "--no-cache")
+    refused_one = run_apidiscovery(tmp_path, "openapi", "get", "apps/v1", *flags)
+    assert (refused_one.exit_code, refused_one.stdout) == (1, "")
+    assert '403: forbidden: User "nemo" cannot get path "/openapi/v3"' in refused_one.stderr
+
+
 # Changing while it runs.
 
 
 def test_a_token_that_is_taken_from_the_file_is_nobodys_from_then_on(secured: Secured) -> None:
-    assert secured.status("/apis", "temp") == 200
+    paths = ("/apis", *OPENAPI_PATHS)
+    assert statuses(secured, "temp", "GET", paths) == [200] * len(paths)
     write_tokens(secured.folder / "tokens.csv", "rita", "paul", "ada")
     eventually(lambda: secured.status("/apis", "temp") == 401, RELOADED_S, "temp is unknown")
+    assert statuses(secured, "temp", "GET", paths) == [401] * len(paths)
+    assert {code(secured, method, "temp") for method in OPENAPI_METHODS} == {UNKNOWN}
     assert secured.status("/apis", "rita") == 200
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
+from unittest.mock import AsyncMock, MagicMock
 
 import betterproto
 import grpc
@@ -38,6 +39,7 @@ from grpc_server import DEADLINE_S, until
 from grpc_status import rpc_status
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
+from openapi_recipes import LoopLag
 
 M = TypeVar("M")
 
@@ -233,6 +235,44 @@ async def test_an_index_that_the_caller_has_is_not_sent(served: Served) -> None:
         assert (response.WhichOneof("result"), response.etag) == ("not_modified", etag)
     served.documents.content["api"] = b"[]"
     assert (await index_of(served, etag)).WhichOneof("result") == "index"
+
+
+async def test_an_index_of_many_does_not_hold_the_loop() -> None:
+    keys = [f"apis/g{number}.example/v1" for number in range(4000)]
+    index = Index(dict.fromkeys(keys, "A" * 128), b"", "E", {keys[0]: "a note"})
+
+    class Many(FakeDocuments):
+        async def index(self) -> Index:
+            return index
+
+    service = OpenAPIService(Many(), Metrics())
+    async with LoopLag() as lag:
+        asked = [service.index(openapi_pb2.GetIndexRequest(), MagicMock()) for _ in range(3)]
+        first, *others = await asyncio.gather(*asked)
+    assert lag.longest_s < 0.005
+    assert [entry.key for entry in first.index.entries] == keys
+    assert first.index.entries[0].note == "a note"
+    assert all(other is first for other in others)
+
+
+async def test_a_bundle_of_many_keys_does_not_hold_the_loop(served: Served) -> None:
+    yields = 0
+
+    async def count() -> None:
+        nonlocal yields
+        while True:
+            await asyncio.sleep(0)
+            yields += 1
+
+    counting = asyncio.create_task(count())
+    keys = [f"apis/none{number}.example/v1" for number in range(20_000)]
+    service = OpenAPIService(served.documents, Metrics())
+    context = AsyncMock(spec=grpc.aio.ServicerContext)
+    await service.bundle(openapi_pb2.GetBundleRequest(keys=keys), context)
+    counting.cancel()
+    assert yields >= 30
+    (written,) = context.write.await_args_list
+    assert len(written.args[0].outline.gone) == 20_000
 
 
 # --------------------------------------------------------------------------------------------------

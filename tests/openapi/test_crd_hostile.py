@@ -155,3 +155,25 @@ class TestWrongTypes:
             for path, _ in structural.violations({"type": "object", name: value})
         ]
         assert (name,) in found
+
+    @pytest.mark.parametrize(
+        ("schema", "told"),
+        [
+            ({"type": "\ud800"}, ("type", 'Invalid value: "\\ud800": must be object')),
+            (
+                {"type": 10**30},
+                ("type", "Invalid value: 1000000000000000000000000000000: must be a string"),
+            ),
+            ({"type": "object", "\udfff": 1}, (r"\udfff", r'unknown field "\udfff"')),
+        ],
+    )
+    def test_what_cannot_be_sent_is_told_in_text_that_can(
+        self, schema: object, told: tuple[str, str]
+    ) -> None:
+        found = [
+            (structural.field_path(path), told) for path, told in structural.violations(schema)
+        ]
+        for text in found[0]:
+            text.encode()
+        assert found[0][0] == told[0]
+        assert found[0][1].startswith(told[1])

@@ -2,43 +2,26 @@
 
 import asyncio
 import gzip
-import hashlib
 import tracemalloc
 from pathlib import Path
 
 import orjson
 import pytest
 import zstandard
-from apidiscovery_service.openapi import making
-from apidiscovery_service.openapi.body import Body, Coding, Form
+from apidiscovery_service.compression import Coding
+from apidiscovery_service.openapi import bodies
+from apidiscovery_service.openapi.body import Body, Form
 from apidiscovery_service.openapi.body_cache import BodyCache
-from apidiscovery_service.openapi.documents import KEPT_BYTES, Documents
+from apidiscovery_service.openapi.documents import Documents, Limits
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable
-from openapi_recipes import CountingEncoders, FakeRecipes, LoopLag
+from openapi_recipes import CountingEncoders, FakeRecipes, LoopLag, documents_of, recipes_of, sha512
 
 GOLDEN_INDEX = Path(__file__).parents[1] / "golden" / "crds" / "openapi" / "openapi.v3.index.json"
 
 LARGE = b'{"large":"' + b"x" * 5000 + b'"}'
-
-
-def sha512(text: bytes) -> str:
-    return hashlib.sha512(text).hexdigest().upper()
-
-
-def recipes_of(*keys: str) -> FakeRecipes:
-    """Return recipes of documents that say their key."""
-    recipes = FakeRecipes({})
-    for key in keys:
-        recipes.texts.setdefault(group_of(key) or "", {})[key] = b'{"of":"%s"}' % key.encode()
-    return recipes
-
-
-def documents_of(recipes: FakeRecipes, kept_bytes: int = KEPT_BYTES) -> Documents:
-    encoders = CountingEncoders().encoders()
-    return Documents(recipes, encoders=encoders, kept_bytes=kept_bytes)
 
 
 @pytest.mark.parametrize(
@@ -293,84 +276,98 @@ def test_the_cache_never_holds_more_than_it_may() -> None:
     assert cache.get(97) is None
 
 
-async def test_a_document_that_cannot_be_made_is_replaced(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    recipes.failing["apis/a.example/v1"] = InvalidOpenAPI(("spec", 0), "wanted more")
-    documents = documents_of(recipes, kept_bytes=0)
-    index = await documents.index()
-    instead = b'{"why":"$.spec[0]: wanted more"}'
-    assert index.entries["apis/a.example/v1"] == sha512(instead)
-    assert index.notes == {"apis/a.example/v1": "cannot be made: $.spec[0]: wanted more"}
-    for _ in range(2):
-        body = await documents.body("apis/a.example/v1")
-        assert body is not None
-        assert (body.data, body.hash) == (instead, sha512(instead))
-    assert recipes.makes["apis/a.example/v1"] == 1
-    assert documents.warnings() == ["apis/a.example/v1: cannot be made: $.spec[0]: wanted more"]
-    assert capsys.readouterr().out.count("wanted more") == 1
-
-
-async def test_a_document_that_could_not_be_had_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    key = "apis/a.example/v1"
-    recipes = recipes_of(key)
-    recipes.failing[key] = OSError("the secret place is not there")
+async def test_a_hash_that_was_asked_for_costs_no_second_making() -> None:
+    recipes = recipes_of("apis/a.example/v1")
     documents = documents_of(recipes)
-    monkeypatch.setattr(making, "_RETRY_S", 0.0)
-    instead = sha512(b'{"why":"the document could not be had"}')
+    await documents.hash_of("apis/a.example/v1")
+    await documents.body("apis/a.example/v1", Form.PROTOBUF)
+    assert recipes.makes == {"apis/a.example/v1": 1}
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> None:
+    recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
+    documents = documents_of(recipes)
+    if asked_before:
+        await documents.index()
+    documents.changed(["warm.example"])
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            documents.changed([f"gone{number}.example"])
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 3_000_000
+    recipes.texts["c.example"] = {"apis/c.example/v1": b"{}"}
+    del recipes.texts["b.example"]
+    documents.changed(["b.example", "c.example"])
+    assert list((await documents.index()).entries) == ["apis/a.example/v1", "apis/c.example/v1"]
+
+
+async def test_what_strangers_ask_for_in_vain_leaves_nothing() -> None:
+    documents = documents_of(recipes_of("apis/a.example/v1"))
+    await documents.index()
+    generation = documents.generation
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            assert await documents.body(f"apis/none{number}.example/v1") is None
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 200_000 + 100 * 10_000  # the recipes that are asked count what they are asked for
+    assert documents.generation == generation
+
+
+async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "ENCODED_BYTES", 100)
+    documents = documents_of(FakeRecipes({"": {"api/v1": LARGE}}))
+    with pytest.raises(InvalidOpenAPI, match="takes 5012 bytes as JSON; up to 100 "):
+        await documents.body("api/v1", Form.PROTOBUF)
+    assert await documents.body("api/v1") is not None
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
+async def test_the_merged_document_is_kept_though_there_is_no_room(
+    form: Form, coding: Coding
+) -> None:
+    recipes = FakeRecipes({"": {"api/v1": LARGE}})
+    counting = CountingEncoders()
+    documents = Documents(
+        recipes,
+        encoders=counting.encoders(),
+        info={"title": "T"},
+        limits=Limits(kept_bytes=0),
+    )
+    text = b"T|api/v1=" + LARGE
     for _ in range(3):
-        assert (await documents.index()).entries == {key: instead}
-        assert documents.warnings() == [f"{key}: cannot be made: the document could not be had"]
-    assert recipes.makes[key] == 3
-    assert capsys.readouterr().out.count("an OpenAPI document could not be had") == 1
-    recipes.failing.clear()
-    assert await documents.hash_of(key) == sha512(b'{"of":"apis/a.example/v1"}')
-    assert documents.warnings() == []
+        body = await documents.merged_v2(form, coding)
+        assert body.coding == coding
+        assert decoded(body) == (text if form is Form.JSON else b"v2:" + text)
+        assert body.hash == sha512(text)
+    assert counting.calls["merged"] == 1
 
 
-async def test_a_failure_is_not_tried_again_at_once() -> None:
-    key = "apis/a.example/v1"
-    recipes = recipes_of(key)
-    recipes.failing[key] = OSError("not there")
-    documents = documents_of(recipes)
+async def test_what_is_too_large_is_not_merged() -> None:
+    recipes = FakeRecipes({"": {"api/v1": LARGE, "api/v2": LARGE, "api/v3": LARGE}})
+    counting = CountingEncoders()
+    documents = Documents(
+        recipes,
+        encoders=counting.encoders(),
+        info={"title": "T"},
+        limits=Limits(merged_bytes=8000),
+    )
     await documents.index()
-    recipes.failing.clear()
-    await documents.index()
-    await documents.body(key)
-    assert recipes.makes[key] == 1
-
-
-async def test_without_a_document_in_its_place_it_is_unavailable() -> None:
-    recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    recipes.fallbacks = False
-    recipes.failing["apis/a.example/v1"] = InvalidOpenAPI((), "is bad")
-    documents = documents_of(recipes)
+    recipes.makes.clear()
     for _ in range(2):
-        assert list((await documents.index()).entries) == ["apis/b.example/v1"]
-        with pytest.raises(DocumentUnavailable, match=r"apis/a.example/v1 .* is bad"):
-            await documents.hash_of("apis/a.example/v1")
-        with pytest.raises(DocumentUnavailable):
-            await documents.body("apis/a.example/v1")
-    assert recipes.makes["apis/a.example/v1"] == 1
-    recipes.texts["a.example"]["apis/a.example/v1"] = b"{}"
-    recipes.failing.clear()
-    documents.changed(["a.example"])
-    assert await documents.hash_of("apis/a.example/v1") == sha512(b"{}")
-
-
-async def test_equal_notes_are_one_warning() -> None:
-    recipes = recipes_of(*(f"apis/g{number}.example/v1" for number in range(5)))
-    recipes.notes = dict.fromkeys(recipes.texts["g0.example"], "one alone")
-    recipes.notes |= {f"apis/g{number}.example/v1": "of four" for number in range(1, 5)}
-    documents = documents_of(recipes)
-    await documents.index()
-    assert documents.warnings() == [
-        "apis/g0.example/v1: one alone",
-        "apis/g1.example/v1, apis/g2.example/v1, apis/g3.example/v1 and 1 more: of four",
-    ]
+        with pytest.raises(DocumentUnavailable, match=r"/openapi/v2 .* more than 8000 bytes"):
+            await documents.merged_v2()
+    assert recipes.makes == {"api/v1": 1, "api/v2": 1}
+    recipes.texts[""] = {"api/v1": LARGE}
+    documents.changed([""])
+    assert (await documents.merged_v2()).data == b"T|api/v1=" + LARGE
 
 
 async def test_the_merged_document_is_made_once_for_an_index() -> None:
@@ -398,7 +395,7 @@ async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     counting = CountingEncoders()
     counting.go_on.clear()
-    documents = Documents(recipes, encoders=counting.encoders(), kept_bytes=0)
+    documents = Documents(recipes, encoders=counting.encoders(), limits=Limits(kept_bytes=0))
     early = asyncio.create_task(documents.merged_v2())
     await asyncio.to_thread(counting.merging.wait, 10)
     same = asyncio.create_task(documents.merged_v2(Form.PROTOBUF))

@@ -2,13 +2,22 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import cast
 
 import pytest
-from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.model import Resource
-from apidiscovery_service.sources.registrations.record import Kind, Object, as_list, as_object
+from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
+from apidiscovery_service.sources.registrations.record import (
+    Kind,
+    Object,
+    as_list,
+    as_object,
+    encode,
+    record_of,
+)
 from apidiscovery_service.sources.registrations.refusals import (
     LimitExceeded,
     RevisionMismatch,
@@ -237,6 +246,60 @@ async def test_documents_that_are_wrong_are_all_named_and_nothing_is_taken() -> 
     assert fields["manifests[0].documents[2].spec.scope"].startswith("first.yaml:5: ")
     assert any(f.startswith("manifests[1].documents[0].") for f in fields)
     assert "manifests[2].content" in fields
+
+
+def _with_schema(schema: JSONValue, **metadata: JSONValue) -> Object:
+    version: Object = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": schema}
+    return with_metadata(crd(versions=[version]), **metadata)
+
+
+NOT_STRUCTURAL: Object = {"type": "object", "properties": {"spec": {}}}
+
+
+async def test_a_crd_whose_schema_is_not_structural_is_not_taken() -> None:
+    async with following(Replica()) as (replica,):
+        with pytest.raises(InvalidFields) as caught:
+            await apply(replica, crd("gadgets"), _with_schema(NOT_STRUCTURAL), dry_run=True)
+        with pytest.raises(InvalidFields) as again:
+            await apply(replica, crd("gadgets"), _with_schema(NOT_STRUCTURAL))
+        assert replica.served() == {}
+    assert caught.value.violations == again.value.violations
+    (violation,) = again.value.violations
+    assert violation.field == (
+        "manifests[0].documents[1].spec.versions[0].schema.openAPIV3Schema.properties[spec].type"
+    )
+    assert violation.message == (
+        "manifests[0]:3: Required value: must not be empty for specified object fields"
+    )
+
+
+async def test_a_crd_stays_whose_schema_the_store_has_but_is_not_taken_once_more() -> None:
+    async with following(Replica()) as (replica,):
+        await apply(replica, crd())
+        (entry,) = (await replica.store.list("registrations/crds/")).entries
+        held = record_of(entry)
+        wrong = {**as_object(held.content), "spec": _with_schema(NOT_STRUCTURAL)["spec"]}
+        await replica.store.put(entry.key, encode(replace(held, content=wrong)))
+        late = Replica(replica.store)
+        await late.registrations.load()
+        assert [r.resource for r in _resources(late)] == ["widgets"]
+        with pytest.raises(InvalidFields):
+            await apply(replica, _with_schema(NOT_STRUCTURAL, labels={"a": "b"}))
+        (mended,) = await apply(replica, crd())
+        assert mended.outcome is Outcome.CONFIGURED
+
+
+async def test_more_errors_than_are_told_are_not_left_unsaid() -> None:
+    async with following(Replica()) as (replica,):
+        for count in (MAX_VIOLATIONS, MAX_VIOLATIONS + 1):
+            fields: Object = {f"f{n}": {} for n in range(count)}
+            with pytest.raises(InvalidFields) as caught:
+                await apply(replica, _with_schema({"type": "object", "properties": fields}))
+            assert len(caught.value.violations) == MAX_VIOLATIONS
+            last = caught.value.violations[-1]
+            more = f"have more errors than the {MAX_VIOLATIONS - 1} that are shown"
+            assert (last == FieldViolation("manifests", more)) is (count > MAX_VIOLATIONS)
 
 
 @pytest.mark.parametrize(

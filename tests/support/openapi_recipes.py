@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from time import thread_time
 from typing import Self
 
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.documents import Encoders
+from apidiscovery_service.openapi.documents import Documents, Encoders, Limits
+from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.merged_v2 import Merged
 from apidiscovery_service.openapi.recipe import Recipe
 
@@ -26,6 +28,8 @@ class FakeRecipes:
         gate: Holds back the making of everything while it is set to an event that is not.
         failing: What making raises, by key.
         stated: Hashes that are known beforehand, by key.
+        hanging: Keys of what is not there, once making has begun, until `released` is set.
+        discovery: What documents in the place of others are made from.
     """
 
     texts: dict[str, dict[str, bytes]]
@@ -38,6 +42,9 @@ class FakeRecipes:
     stated: dict[str, str] = field(default_factory=dict[str, str])
     notes: dict[str, str] = field(default_factory=dict[str, str])
     fallbacks: bool = True
+    hanging: set[str] = field(default_factory=set[str])
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    discovery: str = ""
     _under_way: int = 0
     _begun: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -70,6 +77,8 @@ class FakeRecipes:
                 if self.gate:
                     await self.gate.wait()
                 await asyncio.sleep(0)
+                if key in self.hanging:
+                    await self.released.wait()
                 if key in self.failing:
                     raise self.failing[key]
                 return text
@@ -77,7 +86,8 @@ class FakeRecipes:
                 self._under_way -= 1
 
         def instead(reason: str) -> Recipe:
-            return Recipe(("instead", reason), lambda: _ready(b'{"why":"%s"}' % reason.encode()))
+            text = f'{{{self.discovery}"why":"{reason}"}}'.encode()
+            return Recipe(("instead", text), lambda: _ready(text))
 
         note = self.notes.get(key, "")
         return Recipe(
@@ -159,3 +169,22 @@ class LoopLag:
             now = thread_time()
             self.longest_s = max(self.longest_s, now - last)
             last = now
+
+
+def sha512(text: bytes) -> str:
+    """Return the upper-case hex SHA-512."""
+    return hashlib.sha512(text).hexdigest().upper()
+
+
+def recipes_of(*keys: str) -> FakeRecipes:
+    """Return recipes of documents that say their key."""
+    recipes = FakeRecipes({})
+    for key in keys:
+        recipes.texts.setdefault(group_of(key) or "", {})[key] = b'{"of":"%s"}' % key.encode()
+    return recipes
+
+
+def documents_of(recipes: FakeRecipes, kept_bytes: int | None = None) -> Documents:
+    """Return the documents of recipes, with encoders that need no real ones."""
+    limits = Limits() if kept_bytes is None else Limits(kept_bytes=kept_bytes)
+    return Documents(recipes, encoders=CountingEncoders().encoders(), limits=limits)

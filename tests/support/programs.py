@@ -19,8 +19,12 @@ def apidiscovery(
     folder: Path, grpc: str, *args: str, env: Mapping[str, str] | None = None
 ) -> Outcome:
     """Return what `apidiscovery ARGS` gives with a server; relative paths are those of a folder."""
-    command = [str(COMMAND), *args, "--grpc-server", grpc]
-    return _run(folder, command, env)
+    return _run(folder, [str(COMMAND), *args, "--grpc-server", grpc], env)
+
+
+def run_apidiscovery(folder: Path, *args: str) -> Outcome:
+    """Return what `apidiscovery ARGS` gives; it caches in a folder, as that is its home."""
+    return _run(folder, [str(COMMAND), *args])
 
 
 def kubectl(folder: Path, *args: str) -> Outcome:

@@ -17,9 +17,12 @@ from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.grpc_api import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.grpc_api.openapi import OpenAPIService
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
+from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.tls_front import (
@@ -30,6 +33,7 @@ from apidiscovery_service.tls_front import (
     follow,
 )
 from certificates import Authority, KeyPair
+from openapi_recipes import FakeRecipes
 
 # By user; what no log, error, metric or repr may ever show.
 TOKENS = {
@@ -45,6 +49,10 @@ GRANTS = (
     Grant(Role.PUBLISHER, users=frozenset({"paul"}), api_groups=("*.example.com",)),
     Grant(Role.ADMIN, users=frozenset({"ada"})),
 )
+
+# The OpenAPI document that is served.
+DOCUMENT_KEY = "apis/apps/v1"
+DOCUMENT = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
 
 
 @dataclass
@@ -119,7 +127,7 @@ async def secured(
     limits: Limits | None = None,
     host: str = "127.0.0.1",
 ) -> AsyncGenerator[Secured]:
-    """Serve the built-in catalogue to whom the grants name."""
+    """Serve the built-in catalogue, and one OpenAPI document, to whom the grants name."""
     authority = Authority(folder / "ca")
     pair = authority.server(["127.0.0.1", "::1", "localhost"])
     token_file = folder / "tokens.csv"
@@ -136,10 +144,13 @@ async def secured(
     checks.add("ping", lambda: None)
     checks.add_warnings(certificates.warnings)
     checks.add_warnings(tokens.warnings)
-    http = HttpServer(Gateway(encoding, Site(checks, metrics), access=access), "127.0.0.1", 0)
+    documents = Documents(FakeRecipes({"apps": {DOCUMENT_KEY: DOCUMENT}}))
+    site = Site(checks, metrics, openapi=OpenAPIAnswers(documents))
+    http = HttpServer(Gateway(encoding, site, access=access), "127.0.0.1", 0)
     rpc = GrpcServer(
         DiscoveryService(registry, encoding, FeatureGates(), metrics),
         [AdmissionInterceptor(access, metrics)],
+        [OpenAPIService(documents, metrics)],
     )
     grpc_port = await rpc.start("127.0.0.1:0")
     await rpc.set_ready()

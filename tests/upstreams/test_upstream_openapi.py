@@ -75,7 +75,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
     assert fetched(server) == [A, B]
     assert frozenset().union(*told) == {"a.test", "b.test"}
     text = run.metrics.text().decode()
-    assert 'apidiscovery_upstream_polls_total{result="OpenAPISuccess",upstream="east"}' in text
+    assert 'apidiscovery_upstream_openapi_polls_total{result="Success",upstream="east"}' in text
     asked = next(seen for seen in server.requests if seen.path == V3)
     assert asked.headers["accept"] == "application/json"
     assert asked.headers["accept-encoding"] == "gzip"
@@ -321,6 +321,25 @@ async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
             del publisher.hashes[A]
             publisher.documents[A] = openapi_document("healed")
             await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it heals")
+            await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
+
+
+async def test_all_documents_together_are_bounded(store: Store) -> None:
+    publisher = Publisher(A, B)
+    room = len(openapi_record.pack(publisher.documents[A]).pieces[0]) + 50
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url, limits=replace(TIGHT, openapi_kept_bytes=room))
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("a.test"), "the first is there")
+            await until(run.upstreams.warnings, "the second is told of")
+            assert f"all documents together exceed {room} bytes" in run.upstreams.warnings()[0]
+            assert (bool(run.hash("a.test")), run.hash("b.test")) == (True, "")
+            # One takes the place of another of its size.
+            publisher.documents[A] = openapi_document("other/a.tests")
+            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "replaced")
+            del publisher.documents[A]
+            publisher.documents[B] = openapi_document("another")
+            await until(lambda: run.hash("b.test"), "now there is room")
             await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
 
 

@@ -9,24 +9,37 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.sources.upstreams import openapi_record
+from apidiscovery_service.sources.upstreams import openapi_record, openapi_rounds
 from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.storage import Guard, Store
 from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage.sqlite import SqliteStore
-from misbehaving_server import DOWN, NOT_FOUND, MisbehavingServer, Reply, aggregated, document
+from misbehaving_server import (
+    DOWN,
+    NOT_FOUND,
+    MisbehavingServer,
+    Reply,
+    Seen,
+    aggregated,
+    always,
+    document,
+)
 from upstream_setup import (
+    QUICK,
     TIGHT,
     Publisher,
+    api_service,
     fetched,
     item,
     openapi_document,
     polled,
     publishing,
     running,
+    service_settings,
     sha512,
     until,
+    until_so,
 )
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
@@ -136,6 +149,63 @@ async def test_who_publishes_nothing_any_more_is_believed_the_second_time(store:
         publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
         await until(lambda: not run.hash("a.test"), "it is gone")
         assert server.paths.count(V2) >= 2
+
+
+async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openapi_rounds, "_NEWER_FORM_AFTER_S", 0.2)
+    publisher = Publisher(A)
+    publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await polled(server, V2, 1)
+        publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"), '"1"')
+        await until(lambda: run.hash("a.test"), "the old form is there")
+        await polled(server, V3, 2)
+        last = next(seen for seen in reversed(server.requests) if seen.path == V2)
+        assert last.headers["if-none-match"] == '"1"'
+        publisher.replies.clear()
+        wanted = sha512(publisher.documents[A])
+        await until(lambda: run.hash("a.test") == wanted, "the new form is there")
+
+
+async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: Store) -> None:
+    publisher = Publisher(A)
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        wanted, asked = run.hash("a.test"), server.paths.count(V3)
+        publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"))
+
+        def once(seen: Seen) -> Reply:
+            is_first = server.paths.count(V3) == asked + 1
+            return NOT_FOUND if seen.path == V3 and is_first else publisher(seen)
+
+        asked, server.answers = server.paths.count(V3), once
+        await polled(server, V2, 1)
+        await polled(server, V3, 2)
+        assert run.hash("a.test") == wanted
+        assert server.paths.count(V2) == 1
+        publisher.replies[V3] = NOT_FOUND
+        await until(lambda: run.hash("a.test") not in ("", wanted), "it is one now")
+
+
+async def test_a_server_that_is_back_is_asked_for_documents_at_once(store: Store) -> None:
+    publisher = Publisher(A)
+    async with MisbehavingServer(publisher) as server:
+        timing = replace(QUICK, openapi_s=60.0)
+        async with running(store, publishing(server.url, timing=timing)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            server.answers = always(DOWN)
+            await until(lambda: run.state() == "Stale", "it is away")
+            publisher.documents[A] = openapi_document("newer")
+            server.answers = publisher
+            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it is back")
 
 
 async def test_who_is_told_not_to_ask_does_not(store: Store) -> None:
@@ -255,6 +325,45 @@ async def test_a_document_that_is_missing_or_damaged_is_an_error(store: Store) -
             await store.delete(entry.key)
             with pytest.raises(DiscoveryError, match="is not in the store"):
                 await run.document("a.test")
+
+
+async def test_what_was_kept_goes_with_an_upstream_that_is_not_asked_any_more(store: Store) -> None:
+    key, source = "apis/remote.example.com/v1", "apiservice:v1.remote.example.com"
+    async with MisbehavingServer(Publisher(key)) as server:
+        asked = service_settings(server.url, openapi=True)
+        async with running(store, services=[api_service()], settings=asked) as run:
+            await until(lambda: run.hash("remote.example.com", source=source), "it is there")
+        async with running(
+            store, services=[api_service()], settings=service_settings(server.url)
+        ) as run:
+            await until(lambda: run.freshness("remote.example.com") == "Current", "it is polled")
+            run.declarations.set()
+            await until_so(lambda: _is_empty(store), "all is removed")
+
+
+async def _is_empty(store: Store) -> bool:
+    return not (await store.list("upstream-openapi/")).entries
+
+
+async def test_of_a_document_that_was_replaced_and_removed_the_new_one_is_read(
+    store: Store,
+) -> None:
+    publisher = Publisher(A)
+    async with MisbehavingServer(publisher) as server:
+        spec = publishing(server.url)
+        async with running(store, spec) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            recipe = run.upstreams.documents.recipe("upstream:east", "a.test", "v1")
+            old = (await store.list(openapi_record.DOCUMENTS)).entries
+            publisher.documents[A] = openapi_document("new")
+            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "the new")
+            for entry in old:
+                await store.delete(entry.key)
+            assert recipe is not None
+            assert await recipe.make() == publisher.documents[A]
+            await store.delete(openapi_record.index_key(spec.id))
+            with pytest.raises(DiscoveryError, match="is not in the store"):
+                await recipe.make()
 
 
 async def test_an_index_in_the_store_that_is_damaged_is_as_good_as_none(store: Store) -> None:

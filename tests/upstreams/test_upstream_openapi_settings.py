@@ -1,8 +1,13 @@
 """What is configured of an upstream's OpenAPI documents."""
 
+from typing import cast
+
 import pytest
+from apidiscovery_service.app.command import serve
+from apidiscovery_service.app.flags import Flags, settings_of
+from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_settings import configured_upstreams
-from apidiscovery_service.app.upstream_specs import upstream_spec
+from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 
@@ -16,6 +21,19 @@ def test_documents_are_asked_for_unless_told_otherwise() -> None:
     assert _spec().openapi
     assert not _spec(openapi=False).openapi
     assert _spec(openapi=False).id == _spec().id
+
+
+def _settings(gates: str) -> Settings:
+    context = serve.make_context("serve", ["--feature-gates", gates, "--upstream", "east=http://x"])
+    return settings_of(cast("Flags", context.params), {"upstreams": {"west": "http://y"}})
+
+
+@pytest.mark.parametrize(("gates", "asked"), [("", True), ("OpenAPIV3=false", False)])
+def test_nobody_is_asked_for_what_is_switched_off(gates: str, asked: bool) -> None:  # noqa: FBT001
+    settings = _settings(gates)
+    specs = [upstream_spec(upstream) for upstream in settings.upstreams]
+    assert [spec.openapi for spec in specs] == [asked, asked]
+    assert service_settings(settings).openapi is asked
 
 
 def test_limits_of_documents_arrive() -> None:

@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
 )
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.record import BadRecord
-from apidiscovery_service.storage import Fenced, Guard, Store
+from apidiscovery_service.storage import Entry, Fenced, Guard, Lease, Store, StoreUnavailable
 from apidiscovery_service.storage.memory import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +40,9 @@ async def keys(store: Store) -> list[str]:
 
 
 _TEXT = st.text(max_size=20)
-_KEPT = st.builds(Kept, _TEXT, st.integers(0, 2**40), st.integers(0, 100), _TEXT, _TEXT)
+_KEPT = st.builds(
+    Kept, _TEXT, st.integers(0, 2**40), st.integers(0, 100), _TEXT, _TEXT, st.integers(0, 2**40)
+)
 _PUBLISHED = st.builds(
     Published,
     form=st.sampled_from(Form),
@@ -108,6 +110,72 @@ async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.Monke
         "upstream-openapi/indexes/x",
     ]
     assert shelf.published.is_clean
+
+
+async def test_documents_that_change_all_the_time_are_removed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(openapi_shelf, "monotonic", lambda: now)
+    store = MemoryStore()
+    shelf = Shelf(store, "x", await claimed(store))
+    await shelf.load()
+    for number in range(30):
+        now += 2.0
+        await shelf.sweep()
+        document = pack(str(number).encode())
+        await shelf.put(document)
+        await shelf.save(naming(document))
+        assert len(await keys(store)) <= 8
+    assert len(await keys(store)) > 5
+
+
+class _Unsure(MemoryStore):
+    """Writes what it says it may not have written."""
+
+    fails = False
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guard | None = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        written = await super().put(key, value, expected=expected, guard=guard, lease=lease)
+        if self.fails and key.startswith(openapi_record.INDEXES):
+            raise StoreUnavailable("no answer")
+        return written
+
+
+async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(openapi_shelf, "monotonic", lambda: now)
+    store = _Unsure()
+    shelf, old, new = Shelf(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
+    await shelf.load()
+    await shelf.put(old)
+    await shelf.save(naming(old))
+    await shelf.put(new)
+    await shelf.save(naming(old))
+    store.fails = True
+    with pytest.raises(StoreUnavailable):
+        await shelf.save(naming(new))
+    store.fails = False
+    now += 60.0
+    await shelf.sweep()
+    # Whoever has read the index that names the new one has some seconds left.
+    assert openapi_record.piece_keys("x", new.hash, 1)[0] in await keys(store)
+    now += 60.0
+    await shelf.sweep()
+    assert await keys(store) == [
+        openapi_record.piece_keys("x", old.hash, 1)[0],
+        "upstream-openapi/indexes/x",
+    ]
 
 
 async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(

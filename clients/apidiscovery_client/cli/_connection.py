@@ -131,6 +131,16 @@ class _Flags:
     tls_server_name: str | None
     request_timeout: float
 
+    @property
+    def names_tls(self) -> bool:
+        """Whether an option says how TLS is to be done."""
+        return bool(
+            self.insecure_skip_tls_verify
+            or self.certificate_authority
+            or self.client_certificate
+            or self.client_key
+        )
+
 
 def with_server(command: Callable[Concatenate[Server, P], None]) -> Callable[..., None]:
     """Add the connection options to a command, which gets the `Server` they describe."""
@@ -149,7 +159,7 @@ def _server(flags: _Flags) -> Server:
     server = Server(
         url=flags.server,
         token=flags.token,
-        tls=_tls(flags),
+        tls=_tls(flags) if flags.names_tls else None,
         tls_server_name=flags.tls_server_name,
         request_timeout_s=flags.request_timeout or None,
     )

@@ -57,7 +57,8 @@ class _Flags(TypedDict):
 def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Tell what a type of resources or one of its fields is, from the server's OpenAPI v3.
 
-    TYPE is a resource, singular or plural, a kind or a short name; a group may follow it.
+    TYPE is a resource, singular or plural, a kind or a short name; its group may follow the plural,
+    as in deployments.apps.spec. The exit code is 1 when there is no such type or field.
     """
     if flags["max_depth"] and not flags["recursive"]:
         raise click.UsageError("--max-depth requires --recursive")

@@ -11,7 +11,8 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._go_text import json_text, yaml_text
+from apidiscovery_client._go_text import json_text
+from apidiscovery_client._go_yaml import yaml_text
 from apidiscovery_client._table import table
 from apidiscovery_client.cli._kinds import API_SERVICE, CRD, GROUPS, Kind, of_number
 

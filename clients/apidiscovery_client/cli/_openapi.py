@@ -11,7 +11,11 @@ from apidiscovery_client.cli._openapi_validate import validate_command
 @click.group("openapi", invoke_without_command=True)
 @click.pass_context
 def openapi(context: click.Context) -> None:
-    """Print, merge, check and convert the OpenAPI v3 documents of a server."""
+    """Print, merge, check and convert the OpenAPI v3 documents of a server.
+
+    The exit code is 0 when all went well, 1 when something failed, 2 for bad usage; nothing is
+    written in part.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

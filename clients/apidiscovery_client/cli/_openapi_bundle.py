@@ -21,7 +21,14 @@ class _Flags(TypedDict):
     on_conflict: str
 
 
-@click.command("bundle")
+def _file(_context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse what `-o` would take: with other commands --output is the format."""
+    if path and str(path) in WRITERS:
+        raise click.BadParameter(f"a format is chosen with -o {path}; a file may be ./{path}")
+    return path
+
+
+@click.command("bundle", short_help="Merge documents into one OpenAPI v3 file.")
 @click.argument("names", nargs=-1, metavar="[GROUP/VERSION...]")
 @click.option(
     "-o",
@@ -35,6 +42,7 @@ class _Flags(TypedDict):
     "--output",
     "output_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=_file,
     help="File to write, by default standard output.",
 )
 @click.option(
@@ -50,13 +58,15 @@ class _Flags(TypedDict):
 def bundle_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Merge the documents of group-versions, by default all, into one OpenAPI v3 file.
 
-    What differs under one name is told on standard error.
+    What differs under one name is told on standard error, and the exit code is 1 then with
+    --on-conflict=error, otherwise 0.
     """
     documents = fetch(server, cache, flags["names"])
     merged = bundle(Part(found.location.key, found.parsed()) for found in documents)
+    is_refused = flags["on_conflict"] == "error"
     for conflict in merged.conflicts:
-        tell(f"Warning: {conflict}" if flags["on_conflict"] == "rename" else f"error: {conflict}")
-    if merged.conflicts and flags["on_conflict"] == "error":
+        tell(f"error: {conflict.problem}" if is_refused else f"Warning: {conflict}")
+    if merged.conflicts and is_refused:
         click.get_current_context().exit(FAILED)
     text = WRITERS[flags["output_format"]](merged.document)
     if path := flags["output_file"]:

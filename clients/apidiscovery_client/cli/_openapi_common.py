@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from apidiscovery_client._go_text import yaml_text
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._go_yaml import yaml_text
 from apidiscovery_client._http import Server
 from apidiscovery_client._table import printable
 from apidiscovery_client.openapi.cache import DocumentCache
@@ -20,6 +21,14 @@ from apidiscovery_client.openapi.errors import NotExplained
 from apidiscovery_client.openapi.resource_names import key_of, parse_group_version
 
 FAILED = 1
+
+
+class CannotWrite(DiscoveryError):
+    """A file or folder that was asked for cannot be written."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} cannot be written: {error.strerror or error}")
+
 
 Step = Callable[[], object]
 
@@ -55,7 +64,10 @@ def chosen(index: Mapping[str, Location], names: Sequence[str]) -> list[Location
     keys = [name if name in index else key_of(parse_group_version(name)) for name in names]
     for name, key in zip(names, keys, strict=True):
         if key not in index:
-            raise NotExplained(f'the server has no OpenAPI document of "{name}"')
+            raise NotExplained(
+                f'the server has no OpenAPI document of "{name}";'
+                " those that it has are listed by 'apidiscovery openapi get'"
+            )
     return [index[key] for key in sorted(set(keys))]
 
 
@@ -84,7 +96,22 @@ def progress(length: int, label: str) -> Generator[Step]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, whole or not at all; raise `CannotWrite`."""
+    try:
+        _write_whole(path, content)
+    except OSError as error:
+        raise CannotWrite(path, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are not there; raise `CannotWrite`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(path, error) from error
+
+
+def _write_whole(path: Path, content: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(".tmp", prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no Path

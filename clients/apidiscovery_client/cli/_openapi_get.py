@@ -5,7 +5,8 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client._go_text import json_text, yaml_text
+from apidiscovery_client._go_text import json_text
+from apidiscovery_client._go_yaml import yaml_text
 from apidiscovery_client._http import Server
 from apidiscovery_client._table import table
 from apidiscovery_client.cli._connection import with_server
@@ -21,7 +22,7 @@ class _Flags(TypedDict):
     output: str | None
 
 
-@click.command("get")
+@click.command("get", short_help="Print documents, or the index of them.")
 @click.argument("names", nargs=-1, metavar="[GROUP/VERSION...]")
 @click.option(
     "--output",
@@ -72,6 +73,7 @@ def _print_documents(documents: list[FetchedDocument], output: str | None) -> No
     if output == "yaml":
         print_text("---\n".join(yaml_text(document.parsed()) for document in documents))
     elif len(documents) == 1:
+        documents[0].parsed()  # what is no document must not pass for one
         write_bytes(documents[0].data)
     else:
         print_text("".join(compact_json(document.parsed()) for document in documents))

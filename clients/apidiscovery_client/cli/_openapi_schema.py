@@ -10,7 +10,7 @@ from apidiscovery_client._go_text import json_text
 from apidiscovery_client._http import Server, discover
 from apidiscovery_client.cli._connection import with_server
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, fetch, tell, write_file
+from apidiscovery_client.cli._openapi_common import FAILED, fetch, make_folder, tell, write_file
 from apidiscovery_client.cli._output import print_text
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import OpenApiClient
@@ -33,7 +33,7 @@ class _Flags(TypedDict):
     strict: bool
 
 
-@click.command("schema")
+@click.command("schema", short_help="Make JSON Schemas of kinds, for editors and kubeconform.")
 @click.argument("kind", required=False)
 @click.option("--all", "every", is_flag=True, help="Write the schemas of all kinds.")
 @click.option(
@@ -50,8 +50,8 @@ class _Flags(TypedDict):
 def schema_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Make the JSON Schema (draft 7) of a KIND, or of all kinds, for editors and kubeconform.
 
-    KIND is a resource, singular or plural, a kind or a short name; a group may follow it. Files
-    have the names that kubeconform looks for, such as deployment-apps-v1.json.
+    KIND is a resource, singular or plural, a kind or a short name; a group may follow it, as in
+    deploy.apps. Files have the names that kubeconform looks for, such as deployment-apps-v1.json.
     """
     if bool(flags["kind"]) == flags["every"]:
         raise click.UsageError("want either a KIND or --all")
@@ -100,11 +100,9 @@ def _one(server: Server, cache: DocumentCache | None, flags: _Flags) -> dict[Kin
 
 def _resource(names: ResourceNames, flags: _Flags) -> GroupVersionResource:
     word, api_version = flags["kind"] or "", flags["api_version"]
-    resource, path = names.find_one(word) if api_version else names.find(word)
+    resource = names.find_type(word)
     for warning in names.warnings:
         tell(f"Warning: {warning}")
-    if path:
-        raise NotExplained(f'"{word}" names a field, want a kind')
     if api_version:
         gv = parse_group_version(api_version)
         return GroupVersionResource(gv.group, gv.version, resource.resource)
@@ -116,6 +114,6 @@ def _write(schemas: dict[Kind, Object], folder: Path | None) -> None:
         for schema in schemas.values():
             print_text(json_text(schema))
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for kind, name in file_names(schemas).items():
         write_file(folder / Path(name).name, json_text(schemas[kind]).encode())

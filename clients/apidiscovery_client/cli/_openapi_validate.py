@@ -1,7 +1,7 @@
 """`apidiscovery openapi validate`."""
 
 from collections.abc import Iterator
-from typing import TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
 import click
 
@@ -24,7 +24,7 @@ class _Flags(TypedDict):
     files: tuple[str, ...]
 
 
-@click.command("validate")
+@click.command("validate", short_help="Tell whether documents are sound OpenAPI 3.0.")
 @click.argument(
     "files",
     nargs=-1,
@@ -44,26 +44,33 @@ def validate_command(cache: DocumentCache | None, server: Server, **flags: Unpac
     except (DiscoveryError, OSError) as error:
         tell(f"error: {error}")
         click.get_current_context().exit(_NOT_CHECKED)
-    sound = [_tell_problems(name, data) for name, data in documents]
+    sound = [_tell_problems(*document) for document in documents]
     if not all(sound):
         click.get_current_context().exit(FAILED)
 
 
-def _served(server: Server, cache: DocumentCache | None) -> Iterator[tuple[str, bytes]]:
+class _Document(NamedTuple):
+    name: str
+    data: bytes
+    may_be_yaml: bool
+
+
+def _served(server: Server, cache: DocumentCache | None) -> Iterator[_Document]:
     for document in fetch(server, cache):
-        yield f"{INDEX_PATH}/{document.location.key}", document.data
+        yield _Document(f"{INDEX_PATH}/{document.location.key}", document.data, may_be_yaml=False)
 
 
-def _read(files: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+def _read(files: tuple[str, ...]) -> Iterator[_Document]:
     for name in files:
         with click.open_file(name, "rb") as file:
-            yield "standard input" if name == "-" else name, file.read()
+            shown = "standard input" if name == "-" else name
+            yield _Document(shown, file.read(), may_be_yaml=True)
 
 
-def _tell_problems(name: str, data: bytes) -> bool:
+def _tell_problems(name: str, data: bytes, may_be_yaml: bool) -> bool:  # noqa: FBT001 - a field
     """Print what is wrong with a document; return whether nothing is."""
     try:
-        found = [str(problem) for problem in problems(as_json(data))]
+        found = [str(problem) for problem in problems(as_json(data) if may_be_yaml else data)]
     except UnsoundDocument as error:
         found = [f"$: {error}"]
     print_lines(*(f"{name}: {problem}" for problem in found))

@@ -33,17 +33,32 @@ class Part(NamedTuple):
     document: Fields
 
 
+class Conflict(NamedTuple):
+    """Two or more things of one name; the text is one line.
+
+    Attributes:
+        problem: What differs, and between which documents.
+        solution: What it is called in the bundle.
+    """
+
+    problem: str
+    solution: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {self.solution}"
+
+
 @dataclass(slots=True)
 class Bundle:
     """Several documents as one.
 
     Attributes:
         document: Sound if they were; keys in the order of the specification, names sorted.
-        conflicts: What differed under one name and how it was resolved, one line each.
+        conflicts: What differed under one name, in order of the names.
     """
 
     document: Object
-    conflicts: list[str] = field(default_factory=list[str])
+    conflicts: list[Conflict] = field(default_factory=list[Conflict])
 
 
 def bundle(parts: Iterable[Part]) -> Bundle:
@@ -59,30 +74,32 @@ def bundle(parts: Iterable[Part]) -> Bundle:
     groups = ComponentGroups([part.document for part in ordered])
     merging = _Merging(_shared_extensions(ordered))
     renames = [groups.renames(number) for number in range(len(ordered))]
-    merging.conflicts += _conflict_lines(groups, ordered, renames)
+    merging.conflicts += _conflicts(groups, ordered, renames)
     for part, names in zip(ordered, renames, strict=True):
         merging.add(part, names)
     return Bundle(merging.result(ordered), merging.conflicts)
 
 
-def _conflict_lines(
+def _conflicts(
     groups: ComponentGroups, parts: Sequence[Part], renames: Sequence[Renames]
-) -> list[str]:
-    lines: list[str] = []
-    for component, (first, *others) in groups.conflicts.items():
-        renamed = ", ".join(
-            f"{renames[number][component]} of {parts[number].key}" for number in others
+) -> Iterator[Conflict]:
+    for component, numbers in groups.conflicts.items():
+        first, *others = (parts[number].key for number in numbers)
+        renamed = (
+            f"that of {parts[number].key} is {renames[number][component]}" for number in numbers[1:]
         )
-        where = f"components.{component.kind}.{component.name}"
-        lines.append(f"{where} of {parts[first].key} keeps its name; different ones are {renamed}")
-    return lines
+        yield Conflict(
+            f"components.{component.kind}.{component.name} differs between {first}"
+            f" and {', '.join(others)}",
+            f"that of {first} keeps its name, {', '.join(renamed)}",
+        )
 
 
 class _Merging:
     """What was merged so far."""
 
     def __init__(self, shared: Fields) -> None:
-        self.conflicts: list[str] = []
+        self.conflicts: list[Conflict] = []
         self._shared = shared
         self._paths: dict[str, Object] = {}
         self._origins: dict[str, str] = {}
@@ -128,7 +145,8 @@ class _Merging:
                 chosen = f"{wanted}_v{number}"
             if chosen != wanted:
                 renamed[wanted] = chosen
-                self.conflicts.append(f"operationId {wanted} is taken, that of {place} is {chosen}")
+                taken = f"operationId {wanted} is that of {self._operation_ids[wanted]} and {place}"
+                self.conflicts.append(Conflict(taken, f"the latter is {chosen}"))
         return renamed
 
     def result(self, parts: Sequence[Part]) -> Object:

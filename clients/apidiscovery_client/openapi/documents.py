@@ -12,12 +12,9 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
-# The transport of the client as it is: the same retries, bounds and words.
 from apidiscovery_client._documents import UnreadableError
-from apidiscovery_client._errors import UnexpectedDocument
-from apidiscovery_client._http import Server
-from apidiscovery_client._http import _Answer as Answer  # pyright: ignore[reportPrivateUsage]
-from apidiscovery_client._http import _Session as Session  # pyright: ignore[reportPrivateUsage]
+from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
+from apidiscovery_client._http import Answer, Server, Session
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.openapi.cache import DocumentCache, Name
 from apidiscovery_client.openapi.errors import UnsoundDocument
@@ -26,7 +23,9 @@ from apidiscovery_client.openapi.json_documents import as_object, load, name_of
 INDEX_PATH = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 
+_PROTOBUF_FAMILY = "application/com.github.proto-openapi.spec.v3"  # then . or @, by release
 _ACCEPT_PROTOBUF = f"{PROTOBUF},application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+_NO_INDEX = "it has no OpenAPI v3 documents, which Kubernetes serves from release 1.24 on"
 _MAX_REDIRECTS = 3
 _MOVED = (
     HTTPStatus.MOVED_PERMANENTLY,
@@ -35,6 +34,9 @@ _MOVED = (
     HTTPStatus.PERMANENT_REDIRECT,
 )
 _USABLE_URL = re.compile(r"/[!-.0-\[\]-~][!-\[\]-~]*")  # no second slash, backslash, space, control
+
+
+Reader = Callable[[str | None, bytes], bytes]
 
 
 class Location(NamedTuple):
@@ -65,6 +67,17 @@ class FetchedDocument:
     def parsed(self) -> dict[str, object]:
         """Return the document; raise `UnsoundDocument`."""
         return load(self.data, f"the OpenAPI document of {self.location.key}")
+
+
+def _read_anything(_content_type: str | None, body: bytes) -> bytes:
+    return body
+
+
+def _read_protobuf(content_type: str | None, body: bytes) -> bytes:
+    """Return the body of a server that knows the format; raise `UnreadableError` for others."""
+    if not (content_type or "").startswith(_PROTOBUF_FAMILY):
+        raise UnreadableError(f"the content type is {content_type!r}, not {PROTOBUF!r}")
+    return body
 
 
 class OpenApiClient:
@@ -102,6 +115,8 @@ class OpenApiClient:
         Whatever the Content-Type: kube-apiserver calls its index plain text.
         """
         answer = await self._get(INDEX_PATH, ACCEPT_PLAIN)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise RequestRefused(_NO_INDEX, url=answer.url, status=answer.status)
         return answer.read(lambda _type, body: _read_index(body))
 
     async def document(self, location: Location) -> FetchedDocument:
@@ -115,7 +130,7 @@ class OpenApiClient:
 
     async def protobuf(self, location: Location) -> FetchedDocument:
         """Return a document as the protobuf message gnostic openapi.v3 `Document`; never cached."""
-        return await self._follow(location, _ACCEPT_PROTOBUF)
+        return await self._follow(location, _ACCEPT_PROTOBUF, _read_protobuf)
 
     async def documents(
         self, locations: Iterable[Location], done: Callable[[], object] = lambda: None
@@ -147,7 +162,9 @@ class OpenApiClient:
     def _name(self, location: Location) -> Name:
         return Name(self._server.url, location.key, location.hash)
 
-    async def _follow(self, location: Location, accept: str) -> FetchedDocument:
+    async def _follow(
+        self, location: Location, accept: str, read: Reader = _read_anything
+    ) -> FetchedDocument:
         """Return a document, also when its hash has changed since the index was read."""
         answer = await self._get(location.url, accept)
         for _ in range(_MAX_REDIRECTS):
@@ -156,13 +173,13 @@ class OpenApiClient:
                 break
             location = location._replace(url=self._moved(answer.url, target))
             answer = await self._get(location.url, accept)
-        return FetchedDocument(location, answer.read(lambda _type, body: body))
+        return FetchedDocument(location, answer.read(read))
 
     async def _get(self, url: str, accept: str) -> Answer:
         if not _USABLE_URL.fullmatch(url):
             raise UnexpectedDocument(f"{url!r} is no path on the server", url=self._server.url)
         session = self._session if url.startswith(INDEX_PATH) else self._root_session
-        return await session._get(url, accept)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return await session.get(url, accept)
 
     def _moved(self, asked: str, target: str) -> str:
         """Return a Location as a URL on this server; raise `UnexpectedDocument` for another one."""

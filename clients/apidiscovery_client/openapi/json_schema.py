@@ -4,6 +4,7 @@ Named as kubeconform looks for them: yannh/kubeconform pkg/registry/registry.go 
 `{{ .ResourceKind }}{{ .KindSuffix }}.json`, where of a group only the first label counts.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -27,6 +28,9 @@ _INT_OR_STRING: tuple[Object, ...] = ({"type": "integer"}, {"type": "string"})
 _NULL: Object = {"type": "null"}
 _JUNCTORS = ("allOf", "anyOf", "oneOf", "not")
 _DROPPED = frozenset({"discriminator", "example", "externalDocs", "nullable", "xml", "deprecated"})
+_KUBERNETES = "io.k8s."  # what the names of Kubernetes' own types begin with
+# What RE2 has and ECMA-262, whose patterns JSON Schema has, has not or reads in another way.
+_ONLY_GO = re.compile(r"\(\?(?:[imsU-]+[:)]|P<)|\\[AzQEC]|\\p[A-Z]|\[\[:")
 _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
@@ -85,9 +89,9 @@ def json_schema(document: Fields, kind: Kind, *, strict: bool = False) -> Object
             break
     else:
         raise NotExplained(f"there is no schema of {kind.api_version} {kind.name}")
-    root = _converted(schemas[name], strict=strict)
+    root = _converted(name, schemas[name], strict=strict)
     definitions = {
-        needed: _converted(schemas[needed], strict=strict)
+        needed: _definition(needed, schemas[needed], strict=strict)
         for needed in sorted(_needed(schemas, name))
     }
     return {
@@ -128,22 +132,62 @@ def _naming(root: Object, kind: Kind) -> Object:
     properties = as_object(root.get("properties")) or {}
     wanted = {"apiVersion": kind.api_version, "kind": kind.name}
     named = {
-        key: {**(as_object(properties.get(key)) or {"type": "string"}), "enum": [value]}
+        key: {**(as_object(properties.get(key)) or {}), "type": "string", "enum": [value]}
         for key, value in wanted.items()
     }
     return {**root, "properties": {**properties, **named}}
 
 
-def _converted(schema: object, *, strict: bool) -> Object:
-    """Return an OpenAPI schema as a JSON schema."""
+def _converted(name: str, schema: object, *, strict: bool) -> Object:
+    """Return an OpenAPI schema, with the name of its component, as a JSON schema."""
     plain = rewritten(schema, _plain)
+    if name.startswith(_KUBERNETES):
+        plain = rewritten(plain, _with_null)
     return as_object(rewritten(plain, _closed) if strict else plain) or {}
+
+
+def _definition(name: str, schema: object, *, strict: bool) -> Object:
+    converted = _converted(name, schema, strict=strict)
+    return _admitting_null(converted) if name.startswith(_KUBERNETES) else converted
+
+
+def _with_null(schema: Object) -> Object:
+    """Return a schema whose optional properties may be null, as encoding/json reads them.
+
+    In Kubernetes' own types null is as good as absent; programs in Go write `creationTimestamp:
+    null`. What a reference means admits null too (`_admitting_null`, so that what is wrong in it
+    is told where it is), so null is ruled out wherever else there is a reference.
+    """
+    result = dict(schema)
+    for key in ("items", "additionalProperties"):
+        if (inner := as_object(schema.get(key))) is not None:
+            result[key] = _not_null(inner)
+    if (properties := as_object(schema.get("properties"))) is not None:
+        required = as_array(schema.get("required")) or []
+        result["properties"] = {
+            name: (_not_null if name in required else _admitting_null)(as_object(value) or {})
+            for name, value in properties.items()
+        }
+    return result
+
+
+def _admitting_null(schema: Object) -> Object:
+    if isinstance(schema.get("type"), str):
+        return _nullable(schema)
+    choices = as_array(schema.get("anyOf"))
+    return {**schema, "anyOf": [*choices, dict(_NULL)]} if choices else schema
+
+
+def _not_null(schema: Object) -> Object:
+    if "$ref" in schema:  # nothing beside it would count
+        return {"allOf": [schema], "not": dict(_NULL)}
+    return {**schema, "not": dict(_NULL)} if _refers(schema.get("allOf")) else schema
 
 
 def _plain(schema: Object) -> Object:
     """Return a schema, the schemas in it converted, with the words of JSON Schema."""
     if isinstance(reference := schema.get("$ref"), str):
-        return {"$ref": _definition(reference)}
+        return {"$ref": _target(reference)}
     result = {
         key: value
         for key, value in schema.items()
@@ -151,12 +195,14 @@ def _plain(schema: Object) -> Object:
     }
     if _is_int_or_string(schema):
         result = _int_or_string(result)
+    if isinstance(pattern := result.get("pattern"), str) and _ONLY_GO.search(pattern):
+        del result["pattern"]  # better none than one that refuses what the API takes
     if schema.get(_PRESERVE) is True:
         result.setdefault("additionalProperties", True)
     return _nullable(_bounded(result)) if schema.get("nullable") is True else _bounded(result)
 
 
-def _definition(reference: str) -> str:
+def _target(reference: str) -> str:
     component = Component.of(reference)
     return f"#/definitions/{escaped(component.name)}" if component else reference
 

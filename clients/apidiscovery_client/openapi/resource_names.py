@@ -94,6 +94,19 @@ class ResourceNames:
             raise NotExplained(f"{partial} matches multiple resources [{listed}]")
         return best[0], _fields(path, "all nodes must be field nodes")
 
+    def find_type(self, argument: str) -> GroupVersionResource:
+        """Return the preferred resource that `TYPE[.GROUP]` means; raise `UnknownResource`.
+
+        Other than with kubectl a group may follow each name of a type, also a short one.
+        """
+        word, _, group = argument.partition(".")
+        if not group:
+            return self._matching(word)[0]
+        for gv, found in self._resources():
+            if gv.group == group and "/" not in found.name and word.lower() in _words(found):
+                return GroupVersionResource(gv.group, gv.version, found.name)
+        raise UnknownResource(word, group)
+
     def _rank(self, found: GroupVersionResource) -> int:
         """Return how late the group-version comes: v1 first, then each group's preferred one."""
         order = [GroupVersion("", "v1")]
@@ -147,6 +160,15 @@ class ResourceNames:
         for gv in _group_versions(self._discovery.groups):
             if gv in self._discovery.resources:
                 yield gv, _singulars(self._discovery.resources[gv])
+
+
+def _words(resource: Resource) -> tuple[str, ...]:
+    return (
+        resource.name,
+        resource.singular_name,
+        resource.kind.lower(),
+        *resource.short_names,
+    )
 
 
 def _group_versions(groups: Iterable[Group]) -> Iterator[GroupVersion]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_settings import UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.feature_gates import OPENAPI_V3
 from apidiscovery_service.sources.upstreams.credentials import Material
 from apidiscovery_service.sources.upstreams.endpoint import (
     SETTINGS as ENDPOINT_KEYS,
@@ -78,8 +79,12 @@ def _spec(settings: UpstreamSettings) -> UpstreamSpec:
             poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),
             openapi_s=_duration_s(fields, "openapi-interval", Timing().openapi_s),
         ),
-        openapi=fields.flag("openapi") if "openapi" in fields else True,
+        openapi=_openapi(fields) and settings.openapi,
     )
+
+
+def _openapi(fields: Fields) -> bool:
+    return fields.flag("openapi") if "openapi" in fields else True
 
 
 def _endpoint(settings: UpstreamSettings) -> Endpoint:
@@ -141,4 +146,5 @@ def service_settings(settings: Settings) -> ServiceSettings:
         urls={name: server_url(url, f"services.{name}") for name, url in settings.services.items()},
         certificate=tls.certificate,
         key=tls.key,
+        openapi=settings.gates[OPENAPI_V3],
     )

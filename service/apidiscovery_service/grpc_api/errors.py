@@ -63,10 +63,10 @@ async def abort_invalid(
             break
         details.field_violations.append(told)
         texts.append(f"{told.field}: {told.description}" if told.field else told.description)
+    message = _shortened("; ".join(texts))
     if len(listed) > len(texts):
-        texts.append(f"and {len(listed) - len(texts)} more")
-    message = "; ".join(texts)
-    await abort(context, code_pb2.INVALID_ARGUMENT, _shortened(message), details)
+        message += f"; and {len(listed) - len(texts)} more"
+    await abort(context, code_pb2.INVALID_ARGUMENT, message, details)
 
 
 def _shortened(text: str) -> str:

@@ -1,7 +1,8 @@
 """OpenAPIService: the documents that HTTP serves too, in pieces, made when they are asked for."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -18,6 +19,8 @@ from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidF
 from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.index import server_relative_url
+from apidiscovery_service.openapi.once import Once
 
 SERVICE = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
 
@@ -27,6 +30,8 @@ CHUNK_BYTES = 512 * 1024
 # So that an outline stays below the 4 MiB that clients take by default.
 MAX_KEYS = 20_000
 MAX_KEY_BYTES = 1024 * 1024
+
+_KEYS_AT_ONCE = 500
 
 # Source: k8s.io/kube-openapi pkg/handler3/handler.go.
 _MEDIA_TYPES = {
@@ -81,6 +86,8 @@ class OpenAPIService:
         self._metrics = metrics
         self._enabled = enabled
         self._ready = ready
+        self._last_listed: tuple[Index, openapi_pb2.GetIndexResponse] | None = None
+        self._indexes: Once[str, openapi_pb2.GetIndexResponse] = Once()
 
     @property
     def name(self) -> str:
@@ -120,13 +127,13 @@ class OpenAPIService:
                 return openapi_pb2.GetIndexResponse(
                     etag=index.etag, not_modified=discovery_pb2.NotModified()
                 )
-            entries = [
-                _entry(key, digest, index.notes.get(key, ""))
-                for key, digest in index.entries.items()
-            ]
-            return openapi_pb2.GetIndexResponse(
-                etag=index.etag, index=openapi_pb2.OpenAPIIndex(entries=entries)
-            )
+            return await self._indexes.run(index.etag, lambda: self._listed(index))
+
+    async def _listed(self, index: Index) -> openapi_pb2.GetIndexResponse:
+        """Return the answer with an index, which takes some milliseconds once."""
+        if self._last_listed is None or self._last_listed[0] is not index:
+            self._last_listed = index, await asyncio.to_thread(_index_response, index)
+        return self._last_listed[1]
 
     async def document(self, request: openapi_pb2.GetDocumentRequest, context: _Context) -> None:
         """Answer GetDocument."""
@@ -162,10 +169,18 @@ class OpenAPIService:
     async def _chosen(self, keys: Sequence[str], known: Mapping[str, str]) -> "_Chosen":
         """Compare what a caller has with what there is."""
         if keys:
-            current = {key: await self._documents.hash_of(key) for key in set(keys)}
-            return _compared(current, known, "")
+            return _compared(await self._hashes(set(keys)), known, "")
         index = await self._documents.index()
         return _compared({**dict.fromkeys(known), **index.entries}, known, index.etag)
+
+    async def _hashes(self, keys: Iterable[str]) -> dict[str, str | None]:
+        """Return the hash of each document; None where there is none."""
+        found: dict[str, str | None] = {}
+        for number, key in enumerate(keys):
+            if number % _KEYS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # what is known is had without waiting
+            found[key] = await self._documents.hash_of(key)
+        return found
 
     async def _send_next(self, key: str, form: Form, context: _Context) -> None:
         """Send the document whose turn it is; of one at a time there are bytes here."""
@@ -273,6 +288,14 @@ def _form_of(form: openapi_pb2.DocumentForm.ValueType) -> Form:
     return _FORMS[form]
 
 
+def _index_response(index: Index) -> openapi_pb2.GetIndexResponse:
+    notes = index.notes
+    entries = [_entry(key, digest, notes.get(key, "")) for key, digest in index.entries.items()]
+    return openapi_pb2.GetIndexResponse(
+        etag=index.etag, index=openapi_pb2.OpenAPIIndex(entries=entries)
+    )
+
+
 def _entry(key: str, digest: str, note: str) -> openapi_pb2.OpenAPIIndexEntry:
     group, version = _group_version(key)
     return openapi_pb2.OpenAPIIndexEntry(
@@ -280,7 +303,7 @@ def _entry(key: str, digest: str, note: str) -> openapi_pb2.OpenAPIIndexEntry:
         group=group,
         version=version,
         hash=digest,
-        server_relative_url=f"/openapi/v3/{key}?hash={digest}",
+        server_relative_url=server_relative_url(key, digest),
         note=note,
     )
 

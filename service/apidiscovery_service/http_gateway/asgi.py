@@ -216,6 +216,7 @@ def _authorization(headers: Headers) -> bytes | None:
 def _request(key: _Key) -> Request:
     method, path, query, accept, encoding, none_match, content_type, further, human, _ = key
     # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
+    lines = further.decode("latin-1").split("\n")[:-1]
     return Request(
         method,
         path,
@@ -225,7 +226,8 @@ def _request(key: _Key) -> Request:
         none_match.decode("latin-1"),
         (content_type or b"").decode("latin-1"),
         human,
-        fields=dict(line.split(": ", 1) for line in further.decode("latin-1").split("\n")[:-1]),
+        # Of several the first counts, as by Go's `Header.Get`.
+        fields=dict(line.split(": ", 1) for line in reversed(lines)),
     )
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Protocol
-from urllib.parse import quote
 
-from apidiscovery_service.encoding import compression
+from apidiscovery_service import compression
+from apidiscovery_service.compression import Coding
 from apidiscovery_service.http_gateway.messages import Headers, Request, Response
 from apidiscovery_service.http_gateway.static_content import (
     Content,
@@ -21,7 +21,9 @@ from apidiscovery_service.http_gateway.static_content import (
     precondition_status,
 )
 from apidiscovery_service.media_type import JSON, parse_accept
-from apidiscovery_service.openapi.body import Body, Coding, Form, Index
+from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.index import server_relative_url
+from apidiscovery_service.openapi.once import Once
 
 INDEX = "/openapi/v3"
 MERGED = "/openapi/v2"
@@ -113,6 +115,7 @@ class OpenAPIAnswers:
         self._documents = documents
         self._times = times or ModificationTimes()
         self._index_bodies: dict[Coding, Body] = {}
+        self._compressing: Once[tuple[str, Coding], Body] = Once()
 
     async def index(self, request: Request, coding: Coding) -> Response:
         """Answer for the list of documents; Accept is not looked at.
@@ -135,10 +138,16 @@ class OpenAPIAnswers:
         if coding == "identity" or len(index.body) < compression.MIN_COMPRESSED_BYTES:
             return Body("", index.etag, index.body, "identity")
         kept = self._index_bodies.get(coding)
-        if kept is None or kept.hash != index.etag:
-            data = await asyncio.to_thread(compression.compress, index.body, coding)
-            kept = self._index_bodies[coding] = Body("", index.etag, data, coding)
-        return kept
+        if kept is not None and kept.hash == index.etag:
+            return kept
+        return await self._compressing.run(
+            (index.etag, coding), lambda: self._compressed(index, coding)
+        )
+
+    async def _compressed(self, index: Index, coding: Coding) -> Body:
+        data = await asyncio.to_thread(compression.compress, index.body, coding)
+        self._index_bodies[coding] = body = Body("", index.etag, data, coding)
+        return body
 
     async def document(self, request: Request, key: str, coding: Coding) -> Response | None:
         """Answer for one document; None when there is none under that path.
@@ -153,6 +162,7 @@ class OpenAPIAnswers:
             return None
         if offered is None:
             return _not_acceptable(endpoint)
+        # As the KEP that introduced it called it, and as it is called.
         stated = request.parameter("hash") or request.parameter("etag")
         body: Body | None = None
         if not stated or stated == current:
@@ -259,13 +269,12 @@ def _caching(*, immutable: bool) -> Headers:
 
 def _moved(key: str, current: str, content_type: tuple[bytes, bytes], endpoint: str) -> Response:
     """Send a client that states another hash to the document as it is now."""
-    location = f"{INDEX}/{quote(key)}?hash={current}"
     headers = [
         _NOT_CACHED,
         _VARY,
         content_type,
         (b"etag", f'"{current}"'.encode()),
-        (b"location", location.encode()),
+        (b"location", server_relative_url(key, current).encode()),
     ]
     return Response(HTTPStatus.MOVED_PERMANENTLY, headers, endpoint=endpoint, lasting=True)
 

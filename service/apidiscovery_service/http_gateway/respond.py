@@ -4,13 +4,12 @@ import platform
 import sys
 from dataclasses import dataclass, field, replace
 
-from apidiscovery_service import go_json
+from apidiscovery_service import compression, go_json
 from apidiscovery_service.encoding import (
     APIResourceList,
     APIVersions,
     EncodedSnapshot,
     Target,
-    compression,
     plain,
 )
 from apidiscovery_service.encoding.plain import PlainDocument

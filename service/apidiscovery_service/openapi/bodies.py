@@ -1,29 +1,32 @@
 """Documents in the forms and codings that clients ask for, made once each while there is room."""
 
-import gzip
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
-import zstandard
-
-from apidiscovery_service.openapi.body import Coding, Form
+from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.body_cache import BodyCache
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
 
-# Below this a compressed body saves nothing over the packets that it takes anyway.
-MIN_COMPRESSED_BYTES = 1024
-
-_GZIP_LEVEL = 6
-_ZSTD_LEVEL = 3
+# Writing protobuf takes about five times as much memory.
+ENCODED_BYTES: Final = 64 * 2**20
 
 
-def compress(content: bytes, coding: Coding) -> bytes:
-    """Return the content in that coding; the same content always gives the same bytes."""
-    if coding == "gzip":
-        return gzip.compress(content, _GZIP_LEVEL, mtime=0)
-    if coding == "zstd":
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(content)
-    return content
+def see_that_it_fits(form: Form, size: int) -> None:
+    """See that a document may be written in a form.
+
+    Args:
+        form: That is asked for.
+        size: Bytes that it takes as JSON.
+
+    Raises:
+        InvalidOpenAPI: It may not.
+    """
+    if form is not Form.JSON and size > ENCODED_BYTES:
+        more = f"it takes {size} bytes as JSON"
+        raise InvalidOpenAPI((), f"{more}; up to {ENCODED_BYTES} are written as protobuf")
 
 
 class Bodies:
@@ -32,6 +35,8 @@ class Bodies:
     def __init__(self, making: Making, kept_bytes: int) -> None:
         self._making = making
         self._cache = BodyCache(kept_bytes)
+        # Of what is so large one alone does not drive out everything else.
+        self._large = kept_bytes // 2
 
     def kept(self, of: str, form: Form, coding: Coding) -> tuple[bytes, Coding] | None:
         """Return a body that is there already; None when it must be made.
@@ -47,6 +52,10 @@ class Bodies:
         plain = self._cache.get((of, form, "identity"))
         small = plain is not None and len(plain) < MIN_COMPRESSED_BYTES
         return (plain, "identity") if plain is not None and small else None
+
+    def set_aside(self, of: str, text: bytes) -> None:
+        """Keep a document as long as nothing else wants its place."""
+        self._keep(of, Form.JSON, text, wanted=False)
 
     async def make(
         self, of: str, text: bytes, form: Form, coding: Coding, encode: Callable[[bytes], bytes]
@@ -66,6 +75,7 @@ class Bodies:
         self._keep(of, Form.JSON, text, wanted=form is Form.JSON and coding == "identity")
         plain = text
         if form is not Form.JSON:
+            see_that_it_fits(form, len(text))
             plain = self._cache.get((of, form, "identity")) or await self._making.in_turn(
                 form.value, partial(encode, text)
             )
@@ -79,4 +89,6 @@ class Bodies:
     def _keep(self, of: str, form: Form, data: bytes, *, wanted: bool) -> None:
         """Keep what is not compressed; what nobody asked for goes first, for it is large."""
         small = len(data) < MIN_COMPRESSED_BYTES
-        self._cache.put((of, form, "identity"), data, first_to_go=not (wanted or small))
+        large = len(data) > self._large
+        first_to_go = large or not (wanted or small)
+        self._cache.put((of, form, "identity"), data, first_to_go=first_to_go)

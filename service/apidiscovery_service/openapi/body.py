@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
 
-Coding: TypeAlias = Literal["identity", "gzip", "zstd"]
+from apidiscovery_service.compression import Coding
 
 
 class Form(Enum):

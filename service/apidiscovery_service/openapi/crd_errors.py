@@ -3,6 +3,7 @@
 Source: k8s.io/apimachinery pkg/util/validation/field/errors.go.
 """
 
+import json
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -40,15 +41,22 @@ def unsupported(value: object, supported: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, cut off where it is long."""
-    text = crd_json.dumps(value)
+    """Return a value as JSON, cut off where it is long.
+
+    What JSON text cannot hold, half of a surrogate pair or an integer of more than 64 bits, is
+    shown nevertheless: that may be what is wrong.
+    """
+    try:
+        text = crd_json.dumps(value)
+    except TypeError:
+        text = json.dumps(value, separators=(",", ":")).encode()
     if len(text) <= _SHOWN_BYTES:
         return text.decode()
     return text[:_SHOWN_BYTES].decode(errors="ignore") + "..."
 
 
 def field_path(path: Path) -> str:
-    """Return a path as Kubernetes' error messages write it.
+    """Return a path as Kubernetes' error messages write it; half of a surrogate pair is escaped.
 
     >>> field_path(("openAPIV3Schema", "properties", "spec", "anyOf", 0, "type"))
     'openAPIV3Schema.properties[spec].anyOf[0].type'
@@ -59,4 +67,4 @@ def field_path(path: Path) -> str:
         is_key = in_keyed or isinstance(step, int)
         text += f"[{step}]" if is_key else f".{step}"
         in_keyed = not is_key and step in _KEYED
-    return text.removeprefix(".")
+    return text.removeprefix(".").encode(errors="backslashreplace").decode()

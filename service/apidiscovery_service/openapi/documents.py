@@ -9,23 +9,26 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from apidiscovery_service.compression import Coding
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import merged_v2, protobuf_v2, protobuf_v3, server_paths
 from apidiscovery_service.openapi.bodies import Bodies
-from apidiscovery_service.openapi.body import Body, Coding, Form, Index
+from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
 from apidiscovery_service.openapi.merged_v2 import Merged
-from apidiscovery_service.openapi.merging import Merging
+from apidiscovery_service.openapi.merging import Merging, within
 from apidiscovery_service.openapi.once import Once
 from apidiscovery_service.openapi.recipe import Recipes
 
-KEPT_BYTES: Final = 64 * 2**20
-
 _SLICE_S = 0.002
+# So many are made at once or waited for; those that only wait do not hold up the others.
+_WORKERS = 16
+# When no document has become known for so long, the index states those that were.
+_STALLED_S = 5.0
 _NAMED = 3
 
 _BodyKey: TypeAlias = tuple[Entry | str, Form, Coding]
@@ -48,6 +51,21 @@ class Encoders:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much memory documents may take.
+
+    Attributes:
+        kept_bytes: Of bodies that are kept.
+        merged_bytes: Of the documents that are merged to the one of everything, all together. With
+            those of 3000 CustomResourceDefinitions of usual size there are nearly so many, and
+            merging them takes about as much memory as half of them.
+    """
+
+    kept_bytes: int = 64 * 2**20
+    merged_bytes: int = 256 * 2**20
+
+
 class Documents:
     """Serves what recipes say. It belongs to the event loop's thread."""
 
@@ -58,7 +76,7 @@ class Documents:
         *,
         info: Mapping[str, JSONValue] = server_paths.INFO,
         encoders: Encoders | None = None,
-        kept_bytes: int = KEPT_BYTES,
+        limits: Limits | None = None,
     ) -> None:
         """Take where recipes come from; nothing is made yet.
 
@@ -68,24 +86,28 @@ class Documents:
                 `index`) and the seconds it took.
             info: The `info` of the document of everything.
             encoders: What makes protobuf and the merged document.
-            kept_bytes: How much of bodies is kept.
+            limits: How much memory may be taken.
         """
+        limits = limits or Limits()
         self._observe = observe
         self._encoders = encoders or Encoders()
         self._known = Known(recipes)
         self._making = Making(self._known, observe)
-        self._bodies = Bodies(self._making, kept_bytes)
+        self._bodies = Bodies(self._making, limits.kept_bytes)
         self._bodies_once: Once[_BodyKey, Body | None] = Once()
         self._index: Index | None = None
         # Of what is known when the index was made.
         self._index_revision: int = -1
         self._runs: Once[Literal["index"], None] = Once()
         self._running = False
-        merge = self._encoders.merged
+        # What did not come in time for an index, and may come yet.
+        self._left: set[Entry] = set()
+        self._retries: set[asyncio.Task[None]] = set()
+        merge, merged_bytes = self._encoders.merged, limits.merged_bytes
         self._merging = Merging(
             self.index,
             self._made,
-            lambda documents: merge(documents, info),
+            lambda documents: merge(within(merged_bytes, documents), info),
             self._bodies,
             observe,
         )
@@ -131,9 +153,9 @@ class Documents:
                 return
             start = perf_counter()
             revision = self._known.revision
-            stated = [(e.key, e.hash or e.former, _remark(e)) for e in self._known.entries.values()]
-            hashes = {key: stated_hash for key, stated_hash, _ in stated if stated_hash}
-            notes = {key: remark for key, _, remark in stated if remark}
+            entries = self._known.entries.values()
+            hashes = {e.key: stated for e in entries if (stated := e.hash or e.former)}
+            notes = {e.key: _remark(e) for e in entries if e.failure or e.note}
             index = await asyncio.to_thread(make_index, hashes, notes)
             if self._index != index:
                 self._index = index
@@ -152,18 +174,40 @@ class Documents:
                 deadline = perf_counter() + _SLICE_S
 
     async def _find_hashes(self) -> None:
-        """Make what is not known yet, and drop it."""
-        todo = iter(list(self._known.unknown.items()))
+        """Make what is not known yet, and drop it.
+
+        When there is an index already, what keeps it waiting is left to itself.
+        """
+        self._left.intersection_update(self._known.unknown)
+        todo = ((e, r) for e, r in list(self._known.unknown.items()) if e not in self._left)
+        under_way: set[Entry] = set()
+        done = 0
 
         async def work() -> None:
+            nonlocal done
             for entry, recipe in todo:
                 if entry in self._known.unknown:
+                    under_way.add(entry)
                     await self._making.make(entry, recipe)
+                    under_way.discard(entry)
+                    done += 1
 
-        await asyncio.gather(work(), work())
+        workers = asyncio.gather(*(work() for _ in range(_WORKERS)))
+        while not workers.done():
+            before = done
+            await asyncio.wait((workers,), timeout=_STALLED_S)
+            if self._index is not None and done == before and not workers.done():
+                self._left |= under_way
+                workers.cancel()
+                return
+        await workers
 
     def _retry(self) -> None:
-        self._known.retry(asyncio.get_running_loop().time())
+        """Try again what failed and may work by now, while what there is stays as it is."""
+        for entry, recipe in self._known.due(asyncio.get_running_loop().time()):
+            task = asyncio.create_task(self._making.again(entry, recipe))
+            self._retries.add(task)
+            task.add_done_callback(self._retries.discard)
 
     def _entry(self, key: str) -> Entry | None:
         """Return a document as it is now.
@@ -187,7 +231,10 @@ class Documents:
         if entry is None or entry.hash:
             return entry.hash if entry else None
         made = await self._made(key)
-        return made.hash if made else None
+        if made is None:
+            return None
+        self._bodies.set_aside(made.hash, made.data)  # whoever asks mostly wants it next
+        return made.hash
 
     async def body(
         self, key: str, form: Form = Form.JSON, coding: Coding = "identity"
@@ -236,6 +283,7 @@ class Documents:
         """Return the OpenAPI v2 document of everything that is served.
 
         Raises:
+            DocumentUnavailable: The documents of which it is made are too large.
             InvalidOpenAPI: It cannot be made, or not be written in that form.
         """
         index = await self.index()
@@ -251,12 +299,10 @@ class Documents:
         return body
 
     def warnings(self) -> list[str]:
-        """Return a line for each thing that is to be said of documents, as far as it is known."""
+        """Return a line for each thing that went wrong with documents, as far as it is known."""
         about: dict[str, list[str]] = {}
-        for key in sorted(self._known.entries):
-            remark = _remark(self._known.entries[key])
-            if remark:
-                about.setdefault(remark, []).append(key)
+        for key in sorted(e.key for e in self._known.entries.values() if e.failure):
+            about.setdefault(_remark(self._known.entries[key]), []).append(key)
         said = [f"{_names(keys)}: {remark}" for remark, keys in about.items()]
         return said + self._merging.notes()
 

@@ -119,10 +119,13 @@ class Downgrade:
         }
         # A body that is called as a parameter is called otherwise: they are in one section in v2.
         taken = set(names["parameters"].values())
-        for name in sorted(names["requestBodies"]):
-            while names["requestBodies"][name] in taken:
-                names["requestBodies"][name] += "_body"
-            taken.add(names["requestBodies"][name])
+        for name, plain in sorted(names["requestBodies"].items()):
+            free, number = plain, 1
+            while free in taken:
+                free = f"{plain}_body{number if number > 1 else ''}"
+                number += 1
+            names["requestBodies"][name] = free
+            taken.add(free)
         return names
 
     def section(self, name: str) -> Object:

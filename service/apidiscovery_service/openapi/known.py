@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
 
+# So many changed groups that are not served are noted, or twice as many as are.
+_MANY_CHANGED = 10_000
+
 
 @dataclass(eq=False, slots=True)
 class Entry:
@@ -12,7 +15,8 @@ class Entry:
 
     Attributes:
         hash: Empty while it is not known, or when there is no document to be had.
-        former: The hash of what the index states until this one's is known; empty for none.
+        former: The hash that the index states while there is no other; empty for none.
+        instead: The fingerprint of the document in its place that has `hash`; None for none.
         note: Why it is not the document that one would want; empty when there is nothing to say.
         failure: Why the document in its place is served, or none; empty when nothing failed.
         reported: The failure that was logged.
@@ -27,6 +31,7 @@ class Entry:
     failure: str = ""
     reported: str = ""
     retry_at: float | None = None
+    instead: Hashable = field(default=None, repr=False)
 
 
 def group_of(key: str) -> str | None:
@@ -64,6 +69,10 @@ class Known:
         self._changed.update(groups)
         self._changed.add(None)
         self.noted += 1
+        if not self._listed or len(self._changed) > 2 * len(self._keys) + _MANY_CHANGED:
+            # Groups come and go, and nobody asks: what is looked at anew needs no note.
+            self._changed &= self._keys.keys()
+            self._listed = False
 
     @property
     def is_settled(self) -> bool:
@@ -73,18 +82,18 @@ class Known:
     def unsettled(self) -> list[str | None]:
         """Return the groups that are to be looked at; all of them at first."""
         if not self._listed:
-            self.changed(self._recipes.groups())
+            self._changed.update(self._recipes.groups(), self._keys, (None,))
             self._listed = True
         return list(self._changed)
 
     def settle(self, group: str | None) -> Mapping[str, Recipe]:
         """Look at a group; return its recipes by key, without those out of place."""
-        self._changed.discard(group)
         found = self._recipes.common() if group is None else self._recipes.of_group(group)
         recipes = {key: recipe for key, recipe in found.items() if group_of(key) == group}
+        self._changed.discard(group)
         for key in self._keys.pop(group, ()):
             if key not in recipes:
-                self.unknown.pop(self.entries.pop(key), None)
+                self._forget(self.entries.pop(key))
                 self.revision += 1
         if recipes:
             self._keys[group] = tuple(recipes)
@@ -94,7 +103,10 @@ class Known:
 
     def _note(self, key: str, recipe: Recipe) -> None:
         before = self.entries.get(key)
-        if before and before.fingerprint == recipe.fingerprint:
+        if before and _is_same(before, recipe):
+            if before in self.unknown:
+                # It makes the same, and maybe from another place.
+                self.unknown[before] = recipe
             if before.note != recipe.note:
                 before.note = recipe.note
                 self.revision += 1
@@ -102,12 +114,16 @@ class Known:
         former = ""
         if before:
             former = before.hash or before.former
-            self.unknown.pop(before, None)
+            self._forget(before)
         entry = Entry(key, recipe.fingerprint, recipe.hash, recipe.note, former)
         self.entries[key] = entry
         if not entry.hash:
             self.unknown[entry] = recipe
         self.revision += 1
+
+    def _forget(self, entry: Entry) -> None:
+        self.unknown.pop(entry, None)
+        self._retried.discard(entry)
 
     def entry(self, key: str) -> Entry | None:
         """Return a document as it is now; None when there is none."""
@@ -125,7 +141,12 @@ class Known:
         return (self.entries[key], recipe) if recipe else None
 
     def learn(
-        self, entry: Entry, found: str, failure: str = "", retry_at: float | None = None
+        self,
+        entry: Entry,
+        found: str,
+        failure: str = "",
+        retry_at: float | None = None,
+        instead: Hashable = None,
     ) -> None:
         """Take what came of making a document, unless it is made from something else by now.
 
@@ -134,6 +155,7 @@ class Known:
             found: Its hash; empty when there is no document, not even in place of it.
             failure: Why another one is in its place, or none; empty when nothing failed.
             retry_at: When to try again, on the clock of the event loop.
+            instead: The fingerprint of the document in its place; None for none.
         """
         if self.entries.get(entry.key) is not entry:
             return
@@ -141,17 +163,34 @@ class Known:
         self._retried.discard(entry)
         if (entry.hash, entry.failure) != (found, failure):
             self.revision += 1
-        entry.hash, entry.former, entry.failure, entry.retry_at = found, "", failure, retry_at
+        if found or not failure:
+            entry.former = ""  # else it was there, and is expected back
+        elif entry.hash:
+            entry.former = entry.hash
+        entry.hash, entry.failure, entry.retry_at, entry.instead = (
+            found,
+            failure,
+            retry_at,
+            instead,
+        )
         if retry_at is not None:
             self._retried.add(entry)
 
-    def retry(self, now: float) -> None:
-        """See to it that what failed and may work by now is tried again."""
-        for entry in [e for e in self._retried if e.retry_at is not None and e.retry_at <= now]:
-            self._retried.discard(entry)
-            present = self.recipe(entry.key)
-            if present and present[0] is entry:
-                entry.hash, entry.former = "", entry.hash
-                entry.retry_at = None
-                self.unknown[entry] = present[1]
-                self.revision += 1
+    def due(self, now: float) -> list[tuple[Entry, Recipe]]:
+        """Return what failed and may work by now, each once until it is learned again."""
+        late = [e for e in self._retried if e.retry_at is not None and e.retry_at <= now]
+        self._retried.difference_update(late)
+        return [
+            found
+            for entry in late
+            if (found := self.recipe(entry.key)) is not None and found[0] is entry
+        ]
+
+
+def _is_same(entry: Entry, recipe: Recipe) -> bool:
+    """Tell whether what is served for an entry is what a recipe comes to."""
+    if entry.fingerprint != recipe.fingerprint:
+        return False
+    if not entry.failure or not entry.hash or recipe.fallback is None:
+        return True
+    return recipe.fallback(entry.failure).fingerprint == entry.instead

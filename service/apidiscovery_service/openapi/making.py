@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -27,9 +27,16 @@ _AT_ONCE = 2
 # Above so many bytes SHA-512 takes longer than a change of threads.
 _HASHED_AT_ONCE = 2**16
 
+# What takes longer waits for something, and so holds up no others.
+_TURN_S = 1.0
+
+# What has not come by then is taken to be lost. The largest documents take a second.
+_PATIENCE_S = 30.0
+
 # A document that is wrong stays so; what could not be read may be there again.
 _RETRY_S = 60.0
 _UNKNOWN_REASON = "the document could not be had"
+_TOO_LATE = "the document was not there in time"
 _MAX_REASON = 1000
 
 
@@ -69,64 +76,100 @@ class Making:
         self._known = known
         self._observe = observe
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._once: Once[Entry, Made] = Once()
+        self._once: Once[tuple[Entry, bool], Made] = Once()
 
     async def make(self, entry: Entry, recipe: Recipe) -> Made:
-        """Return the document of an entry, or the one in its place if it cannot be made."""
-        return await self._once.run(entry, lambda: self._make(entry, recipe))
+        """Return the document of an entry, or the one in its place if it cannot be made.
+
+        Raises:
+            DocumentUnavailable: Its hash was known before, and it cannot be had now.
+        """
+        if entry.failure and entry.hash:  # not to be tried again yet
+            return await self._once.run((entry, True), lambda: self._known_to_fail(entry, recipe))
+        return await self._once.run((entry, False), lambda: self._make(entry, recipe))
+
+    async def _known_to_fail(self, entry: Entry, recipe: Recipe) -> Made:
+        made, _ = await self._instead(recipe, entry.failure)
+        return made
+
+    async def again(self, entry: Entry, recipe: Recipe) -> None:
+        """Try to make what could not be made; until then what is in its place stays there."""
+        await self._once.run((entry, False), lambda: self._make(entry, recipe))
 
     async def in_turn(self, what: str, work: Callable[[], bytes]) -> bytes:
         """Return what some work in a thread comes to, when it is its turn."""
-        return await self._timed(what, partial(asyncio.to_thread, work))
+        async with self._turns:
+            return await self._timed(what, partial(asyncio.to_thread, work))
 
     async def _timed(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
+        start = perf_counter()
+        try:
+            return await work()
+        finally:
+            self._observe(what, perf_counter() - start)
+
+    async def _document(self, recipe: Recipe) -> bytes:
+        """Return what a recipe makes when it is its turn, for which it waits however long.
+
+        Raises:
+            TimeoutError: It takes too long.
+        """
         async with self._turns:
-            start = perf_counter()
+            task = asyncio.ensure_future(self._timed("document", recipe.make))
             try:
-                return await work()
-            finally:
-                self._observe(what, perf_counter() - start)
+                await asyncio.wait((task,), timeout=_TURN_S)
+            except asyncio.CancelledError:
+                task.cancel()
+                raise
+        return await asyncio.wait_for(task, _PATIENCE_S - _TURN_S)
 
     async def _make(self, entry: Entry, recipe: Recipe) -> Made:
-        if entry.failure and entry.hash:
-            # Known to fail, and not to be tried again yet.
-            return await self._instead(recipe, entry.failure)
         retry_at: float | None = None
+        instead: Hashable = None
         try:
-            data = await self._timed("document", recipe.make)
+            data = await self._document(recipe)
             made = Made(await sha512(data), data)
-        except Exception as error:  # noqa: BLE001 - whatever it is must not take the index with it
-            made = await self._instead(recipe, _reason(error))
-            if not isinstance(error, InvalidOpenAPI):
+            entry.reported = ""
+        except Exception as error:  # whatever it is must not take the index with it
+            reason, is_wrong = _reason(error), isinstance(error, InvalidOpenAPI)
+            _report(entry, reason, error)
+            if recipe.hash and not is_wrong:  # it is there, and another one must not pass for it
+                raise DocumentUnavailable(entry.key, reason) from error
+            made, instead = await self._instead(recipe, reason)
+            if not is_wrong:
                 retry_at = asyncio.get_running_loop().time() + _RETRY_S
-            _report(entry, made, error)
-        self._known.learn(entry, made.hash, made.failure, retry_at)
+        self._known.learn(entry, made.hash, made.failure, retry_at, instead)
         return made
 
-    async def _instead(self, recipe: Recipe, reason: str) -> Made:
-        """Return the document in place of one that cannot be made."""
+    async def _instead(self, recipe: Recipe, reason: str) -> tuple[Made, Hashable]:
+        """Return the document in place of one that cannot be made, and its fingerprint."""
         if recipe.fallback is None:
-            return Made("", b"", reason)
+            return Made("", b"", reason), None
         try:
-            data = await self._timed("document", recipe.fallback(reason).make)
+            fallback = recipe.fallback(reason)
+            data = await self._document(fallback)
         except Exception:  # noqa: BLE001 - as above
             _log.exception("cannot make the document in place of another")
-            return Made("", b"", reason)
-        return Made(await sha512(data), data, reason)
+            return Made("", b"", reason), None
+        return Made(await sha512(data), data, reason), fallback.fingerprint
 
 
 def _reason(error: Exception) -> str:
     """Return what clients are told; of what is unexpected the log says more."""
-    return str(error)[:_MAX_REASON] if isinstance(error, InvalidOpenAPI) else _UNKNOWN_REASON
+    if isinstance(error, InvalidOpenAPI):
+        return str(error)[:_MAX_REASON]
+    return _TOO_LATE if isinstance(error, TimeoutError) else _UNKNOWN_REASON
 
 
-def _report(entry: Entry, made: Made, error: Exception) -> None:
+def _report(entry: Entry, reason: str, error: Exception) -> None:
     """Log a failure once, not at every time that it is tried again."""
-    if entry.reported == made.failure:
+    if entry.reported == reason:
         return
-    entry.reported = made.failure
+    entry.reported = reason
     log = _log.bind(document=entry.key, error=str(error) or type(error).__name__)
     if isinstance(error, InvalidOpenAPI):
         log.warning("an OpenAPI document cannot be made")
+    elif isinstance(error, DiscoveryError | TimeoutError):
+        log.warning("an OpenAPI document could not be had")
     else:
         log.error("an OpenAPI document could not be had", exc_info=error)

@@ -6,12 +6,15 @@ have is there once; one that is another thing under the same name gets the next 
 they lead to is the same; Kubernetes compares their own text alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import Final
+from io import BytesIO
+from typing import Final, NamedTuple
 
 import orjson
+import zstandard
 
 from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
@@ -48,16 +51,23 @@ class Merged:
 def merged(documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue]) -> Merged:
     """Return the v2 document of all that v3 documents say.
 
-    It does not depend on their order: they are taken by key, and of a path that two of them have,
-    the first by key is kept. One of them is held as values at a time. What a document says as a
-    whole is not in the result, but for security, which stands on each of its operations.
+    Of a path that two of them have, the first is kept. One document is held at a time, and what
+    the result is made of is compressed until it is written. What a document says as a whole is not
+    in the result, but for security, which stands on each of its operations.
 
     Args:
-        documents: Documents as JSON by key, such as `apis/apps/v1`.
+        documents: Documents as JSON by key, such as `apis/apps/v1`, in the order of their keys.
         info: The `info` of the result.
+
+    Raises:
+        ValueError: The documents come in another order.
     """
     merge = _Merge()
-    for key, text in sorted(documents):
+    last = ""
+    for key, text in documents:
+        if key < last:
+            raise ValueError(f"the document of {key!r} comes after that of {last!r}")
+        last = key
         try:
             merge.add(key, _parsed(text))
         except InvalidOpenAPI as error:
@@ -78,16 +88,34 @@ class _Part:
     """A component as v2 has it.
 
     Attributes:
-        text: It as JSON.
+        packed: It as JSON, compressed.
         digest: Of that without its kinds, in which equal definitions may differ.
         kinds: Its `x-kubernetes-group-version-kind`, by the text that kube-openapi sorts them by.
         referred: The components that it refers to, by names of v3.
+        is_whole: Whether nothing that it refers to was missing.
     """
 
-    text: bytes
+    packed: bytes
     digest: bytes
     kinds: dict[str, JSONValue]
     referred: frozenset[Entry]
+    is_whole: bool
+
+
+class _Path(NamedTuple):
+    """A path item: its JSON, compressed; the digest of that; the document that it is from."""
+
+    packed: bytes
+    digest: bytes
+    owner: str
+
+
+class _Pack:
+    """Compresses texts that all look alike: what is kept of thousands is a tenth of it."""
+
+    def __init__(self) -> None:
+        self.compress = zstandard.ZstdCompressor(level=1).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
 
 
 class _Names:
@@ -115,10 +143,11 @@ class _Names:
 
 
 class _Merge:
-    """What has been merged so far, as JSON text by section and name."""
+    """What has been merged so far, as compressed JSON text by section and name."""
 
     def __init__(self) -> None:
-        self._paths: dict[str, tuple[bytes, str]] = {}
+        self._pack = _Pack()
+        self._paths: dict[str, _Path] = {}
         self._parts: dict[Entry, _Part] = {}
         self._kinds: dict[Entry, dict[str, JSONValue]] = {}
         self._names = {section: _Names() for section in SECTIONS.values()}
@@ -153,7 +182,7 @@ class _Merge:
             paths = source.paths()
             again = source.components(self._missing(finals))
         for entry, part in parts.items():
-            made = _part(entry, again[entry]) if entry in again else part
+            made = self._part(entry, again[entry]) if entry in again else part
             self._add_part((SECTIONS[entry[0]], finals[entry]), made)
         for path, item in paths.items():
             self._add_path(key, path, go_json.dumps(item))
@@ -180,8 +209,8 @@ class _Merge:
                 else:
                     fresh.append(entry)
         for entry, component in source.components(fresh).items():
-            part = parts[entry] = _part(entry, component)
-            if UNRESOLVED.encode() not in part.text:
+            part = parts[entry] = self._part(entry, component)
+            if part.is_whole:
                 self._known[digests[entry]] = part
         return parts
 
@@ -206,44 +235,56 @@ class _Merge:
                 kinds.setdefault(name, kind)
 
     def _add_path(self, key: str, path: str, text: bytes) -> None:
-        present, owner = self._paths.setdefault(path, (text, key))
-        if present != text:
-            self.note(f"{key}: {path} is left out of the v2 document: {owner} has another one")
+        digest = sha256(text).digest()
+        present = self._paths.get(path)
+        if present is None:
+            self._paths[path] = _Path(self._pack.compress(text), digest, key)
+        elif present.digest != digest:
+            self.note(
+                f"{key}: {path} is left out of the v2 document: {present.owner} has another one"
+            )
+
+    def _part(self, entry: Entry, component: Component) -> _Part:
+        value = component.value
+        plain = {name: field for name, field in value.items() if name != KINDS}
+        digest = sha256(orjson.dumps(plain)).digest()
+        section, name = entry
+        at: Place = ((((None, "components"), section), name), KINDS)
+        kinds = _by_kind(as_list(value.get(KINDS, []), at), at)
+        text = go_json.dumps(value)
+        is_whole = UNRESOLVED.encode() not in text
+        return _Part(self._pack.compress(text), digest, kinds, component.referred, is_whole)
 
     def document(self, info: Mapping[str, JSONValue]) -> bytes:
-        fields = [
-            b'"swagger":"2.0"',
-            b'"info":' + go_json.dumps(key_order.INFO.arranged(info)),
-            b'"paths":' + _object({path: text for path, (text, _) in self._paths.items()}),
-        ]
-        sections: dict[str, dict[str, bytes]] = {section: {} for section in self._names}
-        for (section, name), part in self._parts.items():
-            sections[section][name] = self._with_kinds((section, name), part)
-        fields += [
-            go_json.dumps(section) + b":" + _object(texts)
-            for section, texts in sections.items()
-            if texts
-        ]
-        return b"{" + b",".join(fields) + b"}"
+        """Return the result; what it is made of is gone afterwards."""
+        out = BytesIO()
+        out.write(b'{"swagger":"2.0","info":')
+        out.write(go_json.dumps(key_order.INFO.arranged(info)))
+        out.write(b',"paths":')
+        paths = {path: item.packed for path, item in self._paths.items()}
+        self._paths.clear()
+        _write_object(out, paths, lambda path: self._pack.decompress(paths.pop(path)))
+        names: dict[str, list[str]] = {section: [] for section in self._names}
+        for section, name in self._parts:
+            names[section].append(name)
+        for section, members in names.items():
+            if members:
+                out.write(b"," + go_json.dumps(section) + b":")
+                _write_object(out, members, partial(self._take, section))
+        out.write(b"}")
+        return out.getvalue()
 
-    def _with_kinds(self, entry: Entry, part: _Part) -> bytes:
+    def _take(self, section: str, name: str) -> bytes:
+        """Return the JSON of a part, which is not kept any more."""
+        entry = (section, name)
+        text = self._pack.decompress(self._parts.pop(entry).packed)
         if entry not in self._kinds:
-            return part.text
+            return text
         kinds = self._kinds[entry]
-        value = orjson.loads(part.text)
+        value = as_object(orjson.loads(text), None)
         return go_json.dumps(
             key_order.SCHEMA.arranged(value | {KINDS: [kinds[name] for name in sorted(kinds)]})
         )
-
-
-def _part(entry: Entry, component: Component) -> _Part:
-    value = component.value
-    plain = {name: field for name, field in value.items() if name != KINDS}
-    digest = sha256(orjson.dumps(plain)).digest()
-    section, name = entry
-    at: Place = ((((None, "components"), section), name), KINDS)
-    kinds = _by_kind(as_list(value.get(KINDS, []), at), at)
-    return _Part(go_json.dumps(value), digest, kinds, component.referred)
 
 
 def _by_kind(kinds: list[JSONValue], place: Place) -> dict[str, JSONValue]:
@@ -277,6 +318,11 @@ def _closed_digests(parts: Mapping[Entry, _Part]) -> dict[Entry, bytes]:
     return result
 
 
-def _object(fields: Mapping[str, bytes]) -> bytes:
-    texts = (go_json.dumps(name) + b":" + fields[name] for name in sorted(fields))
-    return b"{" + b",".join(texts) + b"}"
+def _write_object(out: BytesIO, names: Iterable[str], text_of: Callable[[str], bytes]) -> None:
+    """Write an object whose members are JSON text, by name."""
+    before = b"{"
+    for name in sorted(names):
+        out.write(before + go_json.dumps(name) + b":")
+        out.write(text_of(name))
+        before = b","
+    out.write(b"}" if before == b"," else b"{}")

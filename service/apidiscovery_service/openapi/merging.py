@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-from apidiscovery_service.openapi.bodies import Bodies
-from apidiscovery_service.openapi.body import Body, Coding, Form, Index
+import zstandard
+
+from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
+from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, sha512
 from apidiscovery_service.openapi.merged_v2 import Merged
 from apidiscovery_service.openapi.once import Once
@@ -19,16 +22,40 @@ Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
 Merge: TypeAlias = Callable[[Iterable[tuple[str, bytes]]], Merged]
 
 
+def within(limit: int, documents: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+    """Yield documents.
+
+    Raises:
+        DocumentUnavailable: They take more than `limit` bytes together.
+    """
+    room = limit
+    for key, document in documents:
+        room -= len(document)
+        if room < 0:
+            reason = f"the documents to merge take more than {limit} bytes together"
+            raise DocumentUnavailable(MERGED_KEY, reason)
+        yield key, document
+
+
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What came of merging, and the ETag of the index that was merged; empty if it changed."""
+    """What came of merging.
 
-    made: Made
+    Attributes:
+        etag: Of the index that was merged; empty if it changed.
+        packed: The document as JSON, compressed by zstd: there is always one, and it may be large.
+    """
+
     etag: str
+    hash: str
+    packed: bytes
+    size: int
 
 
 class Merging:
     """Merges what the index lists, one merge at a time: each takes a thread that waits for others.
+
+    Of the documents one is held at a time, in the order of their keys.
 
     Args:
         index: Returns what is listed now.
@@ -53,8 +80,9 @@ class Merging:
         self._observe = observe
         self._once: Once[Literal["merge"], _Result] = Once()
         self._running = False
-        # ETag of the index that was merged last, and the hash of what came of it.
-        self._last = ("", "")
+        self._last = _Result("", "", b"", 0)
+        # The ETag of the index whose documents were too large, and the error.
+        self._refused: tuple[str, DocumentUnavailable] | None = None
         self._notes: list[str] = []
 
     def notes(self) -> list[str]:
@@ -62,28 +90,44 @@ class Merging:
         return list(self._notes)
 
     def kept(self, index: Index, form: Form, coding: Coding) -> Body | None:
-        """Return the merged document of an index if it is there already."""
-        etag, merged_hash = self._last
-        kept = self._bodies.kept(merged_hash, form, coding) if etag == index.etag else None
-        return Body(MERGED_KEY, merged_hash, *kept) if kept else None
+        """Return the merged document of an index if it is there already.
+
+        Raises:
+            DocumentUnavailable: The documents are too large to be merged.
+        """
+        if self._refused and self._refused[0] == index.etag:
+            raise self._refused[1].with_traceback(None)
+        return self._kept(self._last, form, coding) if self._last.etag == index.etag else None
+
+    def _kept(self, result: _Result, form: Form, coding: Coding) -> Body | None:
+        if (form, coding) == (Form.JSON, "zstd") and result.size >= MIN_COMPRESSED_BYTES:
+            return Body(MERGED_KEY, result.hash, result.packed, coding)
+        kept = self._bodies.kept(result.hash, form, coding)
+        return Body(MERGED_KEY, result.hash, *kept) if kept else None
 
     async def make(self, form: Form, coding: Coding, encode: Callable[[bytes], bytes]) -> Body:
         """Return the merged document of what is listed now.
 
         Raises:
+            DocumentUnavailable: The documents are too large to be merged.
             InvalidOpenAPI: It cannot be made, or not be written in that form.
         """
-        made = await self._made()
-        data = await self._bodies.make(made.hash, made.data, form, coding, encode)
-        return Body(MERGED_KEY, made.hash, *data)
+        result = await self._result()
+        kept = self._kept(result, form, coding)
+        if kept:
+            return kept
+        see_that_it_fits(form, result.size)
+        text = await asyncio.to_thread(zstandard.decompress, result.packed)
+        data = await self._bodies.make(result.hash, text, form, coding, encode)
+        return Body(MERGED_KEY, result.hash, *data)
 
-    async def _made(self) -> Made:
+    async def _result(self) -> _Result:
         if self._running:
             under_way = await self._run()  # it may miss what has changed since it began
             if under_way.etag == (await self._index()).etag:
-                return under_way.made
-        kept = self.kept(await self._index(), Form.JSON, "identity")
-        return Made(kept.hash, kept.data) if kept else (await self._run()).made
+                return under_way
+        last = self._last if self._last.etag == (await self._index()).etag else None
+        return last or await self._run()
 
     async def _run(self) -> _Result:
         return await self._once.run("merge", self._merge)
@@ -96,15 +140,19 @@ class Merging:
             documents = _Listed(index.entries, self._fetch)
             try:
                 merged = await asyncio.to_thread(self._merge_all, documents)
+            except DocumentUnavailable as error:
+                self._refused = (index.etag, error)
+                raise
             finally:
                 documents.stop()
-            made = Made(await sha512(merged.document), merged.document)
+            etag = index.etag if documents.are_as_listed else ""
+            text, self._notes = merged.document, merged.notes
+            packed = await asyncio.to_thread(compress, text, "zstd")
+            self._last = _Result(etag, await sha512(text), packed, len(text))
         finally:
             self._running = False
-        self._notes = merged.notes
-        self._last = (index.etag if documents.are_as_listed else "", made.hash)
         self._observe("merged", perf_counter() - start)
-        return _Result(made, self._last[0])
+        return self._last
 
 
 class _Listed:

@@ -23,7 +23,11 @@ class Once(Generic[K, T]):
         if task is None:
             task = self._under_way[key] = asyncio.create_task(work())
             task.add_done_callback(lambda done: self._end(key, done))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            # An error would keep this frame, and so the task with the error, and all it worked on.
+            del task
 
     def _end(self, key: K, done: asyncio.Task[T]) -> None:
         del self._under_way[key]

@@ -20,6 +20,7 @@ __all__ = [
     "CustomResourceDefinition",
     "Names",
     "StatedStatus",
+    "read_applied_crd",
     "read_crd",
 ]
 
@@ -40,13 +41,30 @@ _OBSERVED = ("observedGeneration",)
 
 
 def read_crd(node: Node) -> CustomResourceDefinition:
-    """Return a CustomResourceDefinition.
+    """Return a CustomResourceDefinition that some server has taken already, or is said to have.
 
-    Schemas are kept as they are: nothing in them is looked at.
+    Schemas are kept as they are: nothing in them is looked at. One that is not structural hinders
+    no discovery; its kind is published as an object of which nothing is known.
 
     Raises:
         InvalidField: A field is not as Kubernetes wants it; `others` has the further ones.
     """
+    return _read(node, schemas=False)
+
+
+def read_applied_crd(node: Node) -> CustomResourceDefinition:
+    """Return a CustomResourceDefinition that this server is asked to take.
+
+    Schemas have to be valid and structural. This goes for those that an update leaves as they are
+    too, which Kubernetes passes some things for: there they may be older than its rules.
+
+    Raises:
+        InvalidField: A field is not as Kubernetes wants it; `others` has the further ones.
+    """
+    return _read(node, schemas=True)
+
+
+def _read(node: Node, *, schemas: bool) -> CustomResourceDefinition:
     findings = Findings()
     top = Fields(node, findings, ("kind", "apiVersion", "metadata", "spec", "status"))
     metadata = top.object("metadata")
@@ -67,7 +85,7 @@ def read_crd(node: Node) -> CustomResourceDefinition:
         finalizers=metadata.texts("finalizers") if metadata else (),
         stated=_stated(top),
     )
-    crd_validation.check(read, top, spec, versions)
+    crd_validation.check(read, top, spec, versions, schemas=schemas)
     findings.raise_any()
     return read
 

@@ -1,4 +1,4 @@
-"""What Kubernetes wants of a CustomResourceDefinition, but for what is inside its schemas.
+"""What Kubernetes wants of a CustomResourceDefinition; of its schemas only if that is asked for.
 
 Source of the rules, their order and words: k8s.io/apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go:ValidateCustomResourceDefinition.
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from apidiscovery_service.model import Scope
+from apidiscovery_service.sources import crd_schema_validation
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition, Names
 from apidiscovery_service.sources.discovery_list import Path
 from apidiscovery_service.sources.fields import (
@@ -43,14 +44,27 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 def check(
-    crd: CustomResourceDefinition, top: Fields, spec: Fields, versions: Sequence[Fields]
+    crd: CustomResourceDefinition,
+    top: Fields,
+    spec: Fields,
+    versions: Sequence[Fields],
+    *,
+    schemas: bool,
 ) -> None:
-    """Note in the findings of the fields whatever is not as Kubernetes wants it."""
+    """Note in the findings of the fields whatever is not as Kubernetes wants it.
+
+    Args:
+        crd: As it was read.
+        top: Its fields.
+        spec: Those of its spec.
+        versions: Those of its versions.
+        schemas: Whether to look at what is inside the schemas as well.
+    """
     metadata = top.object("metadata")
     _check_name(crd, top)
     _check_group(crd.group, spec)
     _check_scope(crd.scope, spec)
-    _check_versions(crd, spec, versions)
+    _check_versions(crd, spec, versions, schemas=schemas)
     _check_names_given(crd.names, spec)
     _check_names(crd.names, spec.at("names"), spec.findings)
     _check_conversion(spec)
@@ -95,7 +109,7 @@ def _check_scope(scope: str, spec: Fields) -> None:
 
 
 def _check_versions(
-    crd: CustomResourceDefinition, spec: Fields, versions: Sequence[Fields]
+    crd: CustomResourceDefinition, spec: Fields, versions: Sequence[Fields], *, schemas: bool
 ) -> None:
     for fields in versions:
         _check_schema(fields)
@@ -103,6 +117,8 @@ def _check_versions(
         if errors := label_1035_errors(version.name):
             spec.findings.invalid(fields.at("name"), version.name, ",".join(errors))
         _check_deprecation(fields)
+        if schemas:
+            crd_schema_validation.check(fields, status=version.status)
         _check_scale(fields)
         for column in fields.objects("additionalPrinterColumns", *_COLUMN):
             _check_column(column)

@@ -17,9 +17,13 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.openapi.structural import field_path
 
 API_VERSIONS = ("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1")
 KIND = "APIGroupDiscoveryList"
+
+# The field of a CustomResourceDefinition within which paths are written differently.
+_SCHEMA = "openAPIV3Schema"
 
 # Longer integers are not shown; Python refuses to write those of some thousand digits at all.
 _MAX_SHOWN_BITS = 64
@@ -47,14 +51,18 @@ class InvalidField(Exception):
 
 
 def path_text(path: Path) -> str:
-    """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`."""
+    """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`.
+
+    Within schemas what their authors name is in brackets: `...openAPIV3Schema.properties[spec]`.
+    """
+    start = path.index(_SCHEMA) if _SCHEMA in path else len(path)
     text = ""
-    for step in path:
+    for step in path[:start]:
         if isinstance(step, int) or "." in step:
             text += f"[{step}]"
         else:
             text += f".{step}" if text else step
-    return text
+    return ".".join(filter(None, (text, field_path(path[start:]))))
 
 
 def _is_mapping(value: object) -> TypeGuard[dict[object, object]]:

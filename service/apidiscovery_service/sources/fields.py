@@ -7,6 +7,7 @@ people know and search for those.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import orjson
 
@@ -21,6 +22,9 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035_PATTERN = re.compile(_LABEL_1035)
 _SUBDOMAIN_PATTERN = re.compile(_SUBDOMAIN)
 
+# How deep orjson writes objects and arrays in each other.
+_MAX_DEPTH = 254
+
 _MAX_PORT = 65535
 _INT32 = 2**31
 
@@ -31,6 +35,11 @@ class Findings:
     def __init__(self) -> None:
         self._found: list[InvalidField] = []
         self._unreadable: set[Path] = set()
+
+    @property
+    def count(self) -> int:
+        """How much was found so far."""
+        return len(self._found)
 
     def add(self, path: Path, message: str) -> None:
         """Note a field; one that could not even be read has no further errors."""
@@ -224,4 +233,20 @@ def object_json(value: object, path: Path) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
+        if str(error) == "Recursion limit reached":
+            message = f"is nested more than {_MAX_DEPTH} levels deep"
+            raise InvalidField(path, message) from None
         raise InvalidField(path, f"cannot be written as JSON: {error}") from None
+
+
+def json_value(value: object, path: Path) -> object:
+    """Return a value with keys that are strings, as `object_json` writes them.
+
+    Raises:
+        InvalidField: As `object_json`.
+    """
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return cast("object", orjson.loads(object_json(value, path)))
+    return value

@@ -20,7 +20,7 @@ from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
 from apidiscovery_service.sources import yaml_text
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
-from apidiscovery_service.sources.crd import read_crd
+from apidiscovery_service.sources.crd import read_applied_crd, read_crd
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.discovery_list import (
@@ -75,11 +75,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """A type of object that is understood beside discovery lists."""
+    """A type of object that is understood beside discovery lists.
+
+    Attributes:
+        read: Reads one that some server has taken already.
+        read_applied: Reads one that this server is asked to take.
+    """
 
     kind: str
     api_version: str
     read: Callable[[Node], CustomResourceDefinition | ApiService]
+    read_applied: Callable[[Node], CustomResourceDefinition | ApiService]
 
     @property
     def list_kind(self) -> str:
@@ -87,8 +93,8 @@ class _Type:
 
 
 _TYPES = (
-    _Type("CustomResourceDefinition", "apiextensions.k8s.io/v1", read_crd),
-    _Type("APIService", "apiregistration.k8s.io/v1", read_api_service),
+    _Type("CustomResourceDefinition", "apiextensions.k8s.io/v1", read_crd, read_applied_crd),
+    _Type("APIService", "apiregistration.k8s.io/v1", read_api_service, read_api_service),
 )
 _UNDERSTOOD = ", ".join(
     (
@@ -135,6 +141,8 @@ class _Text:
 def read_manifest(path: FilePath) -> Declared:
     """Return what a manifest file declares, in its order.
 
+    The schemas of CustomResourceDefinitions are not looked at.
+
     Raises:
         InvalidDocument: The file cannot be read, is no YAML or JSON, or holds anything but
             discovery lists, CustomResourceDefinitions and APIServices; the error says which
@@ -169,7 +177,8 @@ def read_documents(
         file: What errors call it.
         applied: Whether this server is asked to take the objects, and then decides itself on their
             status and on what servers set of the metadata: what the text says of these is not
-            looked at, as by kube-apiserver. Otherwise it counts, and has to be valid.
+            looked at, as by kube-apiserver. Otherwise it counts, and has to be valid. Schemas of
+            CustomResourceDefinitions have to be valid only if they are applied.
         limits: Of a text from strangers.
 
     Raises:
@@ -215,7 +224,7 @@ class _Reader:
 
         Raises:
             InvalidField: Fields are not as they must be, or declare what is declared already;
-                after everything that can be read.
+                after everything that can be read, or when more is wrong than is told.
         """
         wrong: list[InvalidField] = []
         for node, among in _objects(Node(value)):
@@ -223,6 +232,8 @@ class _Reader:
                 yield self._object(node, number, among)
             except InvalidField as error:
                 wrong += (error, *error.others)
+            if len(wrong) > MAX_ERRORS:
+                break
         if wrong:
             raise InvalidField(wrong[0].path, str(wrong[0]), tuple(wrong[1:]))
 
@@ -234,7 +245,9 @@ class _Reader:
             raise _not_understood(node, kind, api_version, among)
         for known in _TYPES:
             if type_ == (known.kind, known.api_version):
-                content = known.read(_as_applied(node) if self._applied else node)
+                content = (
+                    known.read_applied(_as_applied(node)) if self._applied else known.read(node)
+                )
                 where = (*node.path, "metadata", "name")
                 self._claim((known.kind, content.name), content.name, where, number)
                 short: DocumentKind = "apiservice" if isinstance(content, ApiService) else "crd"

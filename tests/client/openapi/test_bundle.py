@@ -88,8 +88,10 @@ def test_different_component_gets_a_name_and_references_follow() -> None:
     assert result.document["components"] == {"schemas": schemas}
     paths = json.loads(json.dumps(result.document))["paths"]
     assert paths["/apis/g/v1"]["get"]["responses"] == response("A_v2")
-    (line,) = result.conflicts
-    assert line.startswith("components.schemas.A of api/v1 keeps its name; different ones are A_v2")
+    (conflict,) = result.conflicts
+    assert str(conflict).startswith("components.schemas.A differs between api/v1 and ")
+    assert conflict.solution.startswith("that of api/v1 keeps its name, that of ")
+    assert "is A_v2" in conflict.solution
 
 
 def test_what_refers_to_different_components_is_different_itself() -> None:
@@ -190,7 +192,7 @@ def test_operation_ids_and_tags_are_unique() -> None:
     renamed = document["paths"]["/apis/g/v1"]["get"]
     assert renamed["operationId"] == "api/v1_v2"
     assert renamed["responses"]["200"]["links"]["self"]["operationId"] == "api/v1_v2"
-    assert "operationId api/v1 is taken" in result.conflicts[0]
+    assert result.conflicts[0].problem.startswith("operationId api/v1 is that of get /api/v1 and ")
 
 
 def test_extensions_of_documents_are_kept_where_they_belong() -> None:
@@ -235,7 +237,7 @@ def test_command_writes_a_file_and_tells_conflicts(
     done = ask(real, *words, str(file))
     assert (done.exit_code, done.stdout) == (0, "")
     assert all(line.startswith("Warning: components.") for line in done.stderr.splitlines())
-    assert "ObjectMeta_v2 of apis/discovery.k8s.io/v1" in done.stderr
+    assert "that of apis/discovery.k8s.io/v1 is io.k8s.apimachinery" in done.stderr
     assert json.loads(file.read_bytes()) == merged(*real_parts(KEYS[:2]))
     assert list(tmp_path.glob(".*")) == []
 
@@ -244,7 +246,10 @@ def test_command_can_refuse_conflicts(real: FakeApiServer, ask: Ask) -> None:
     words = ["cert-manager.io/v1", "discovery.k8s.io/v1", "--on-conflict", "error"]
     done = ask(real, "openapi", "bundle", *words)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: components.")
+    lines = done.stderr.splitlines()
+    between = " differs between apis/cert-manager.io/v1 and apis/discovery.k8s.io/v1"
+    assert lines
+    assert all(line.startswith("error: components.") and line.endswith(between) for line in lines)
 
 
 def test_yaml_says_the_same(real: FakeApiServer, ask: Ask) -> None:
@@ -257,7 +262,25 @@ def test_yaml_says_the_same(real: FakeApiServer, ask: Ask) -> None:
 def test_unknown_group_version_is_an_error(real: FakeApiServer, ask: Ask) -> None:
     done = ask(real, "openapi", "bundle", "apps/v9")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == 'error: the server has no OpenAPI document of "apps/v9"\n'
+    assert done.stderr == (
+        'error: the server has no OpenAPI document of "apps/v9";'
+        " those that it has are listed by 'apidiscovery openapi get'\n"
+    )
+
+
+def test_format_is_not_taken_for_a_file(real: FakeApiServer, ask: Ask) -> None:
+    done = ask(real, "openapi", "bundle", "discovery.k8s.io/v1", "--output", "yaml")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "-o yaml" in done.stderr
+
+
+def test_file_that_cannot_be_written_is_told_by_its_name(
+    real: FakeApiServer, ask: Ask, tmp_path: Path
+) -> None:
+    file = tmp_path / "none" / "a.json"
+    done = ask(real, "openapi", "bundle", "discovery.k8s.io/v1", "--output", str(file))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"error: {file} cannot be written: No such file or directory\n"
 
 
 def test_another_validator_finds_in_a_bundle_what_it_finds_in_its_parts() -> None:

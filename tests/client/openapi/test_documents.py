@@ -220,4 +220,4 @@ def test_server_without_openapi_is_told_of(ask: Ask) -> None:
     with FakeApiServer(discovery()) as server:
         outcome = ask(server, "explain", "pods")
     assert (outcome.exit_code, outcome.stdout) == (1, "")
-    assert "/openapi/v3: 404" in outcome.stderr
+    assert "/openapi/v3: 404: it has no OpenAPI v3 documents, " in outcome.stderr

@@ -8,7 +8,7 @@ import yaml
 from apidiscovery_client.cli import _openapi_common
 from command_line import Outcome, run
 from explained_cluster import digest, openapi_routes, real_documents
-from fake_api_server import FakeApiServer
+from fake_api_server import Answer, FakeApiServer
 
 Ask = Callable[..., Outcome]
 
@@ -63,6 +63,27 @@ def test_protobuf_is_asked_for_and_printed_as_it_came(real: FakeApiServer, ask: 
         .startswith("application/com.github.proto-openapi.spec.v3.v1.0+protobuf,")
     )
     assert ask(real, "openapi", "get", "-o", "protobuf").exit_code == 2
+
+
+PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "output", "done"),
+    [
+        (PROTOBUF, ["-o", "protobuf"], (0, "<html>", "")),
+        ("text/html", ["-o", "protobuf"], (1, "", f"is 'text/html', not '{PROTOBUF}'")),
+        ("text/html", [], (1, "", "is not JSON: Expecting value")),
+    ],
+)  # fmt: skip
+def test_what_is_no_document_is_not_printed(
+    ask: Ask, content_type: str, output: list[str], done: tuple[int, str, str]
+) -> None:
+    routes = openapi_routes({"api/v1": b"{}"})
+    with FakeApiServer({**routes, "/openapi/v3/api/v1": Answer(b"<html>", content_type)}) as server:
+        got = ask(server, "openapi", "get", "v1", *output)
+    assert (got.exit_code, got.stdout) == done[:2]
+    assert done[2] in got.stderr
 
 
 def test_what_is_not_there_is_told(real: FakeApiServer, ask: Ask) -> None:

@@ -11,10 +11,7 @@ from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schem
 from command_line import Outcome
 from explained_cluster import real_documents
 from fake_api_server import FakeApiServer
-from jsonschema import (  # type: ignore[import-untyped] # it has neither types nor stubs here
-    Draft7Validator,
-    FormatChecker,
-)
+from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
 
 Ask = Callable[..., Outcome]
 DRAFT7: Any = Draft7Validator
@@ -41,8 +38,6 @@ def converted(schema: object, *, strict: bool = False) -> Any:  # noqa: ANN401 -
     return cast("dict[str, Any]", made["properties"])["p"]
 
 
-# Patterns are in the syntax of Go: (?i) in the middle is nothing that Python's re takes.
-ANY_PATTERN = FormatChecker([])
 INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 
@@ -82,6 +77,12 @@ INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
         ({"type": "object", "properties": {"nullable": {}, "x-a": {}}},
          {"type": "object", "properties": {"nullable": {}, "x-a": {}}}),
         ({"default": {"nullable": True}}, {"default": {"nullable": True}}),
+        ({"pattern": "^(?:a|b)(?=c)$"}, {"pattern": "^(?:a|b)(?=c)$"}),
+        ({"type": "string", "pattern": "^(?i)(abort|warn)?$"}, {"type": "string"}),
+        ({"pattern": "(?i:a)"}, {}),
+        ({"pattern": "(?P<a>b)"}, {}),
+        ({"pattern": r"\Aa\z"}, {}),
+        ({"pattern": "[[:alpha:]]"}, {}),
     ],
 )  # fmt: skip
 def test_words_of_openapi_become_those_of_json_schema(given: object, wanted: object) -> None:
@@ -126,6 +127,58 @@ def test_objects_of_another_kind_do_not_fit() -> None:
     assert not validator.is_valid({"apiVersion": "v1", "kind": "Thing"})
 
 
+META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+META_REF = {"$ref": f"#/components/schemas/{META}"}
+META_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "required": ["owners", "uid"],
+    "properties": {
+        "created": {"type": "string"},
+        "limit": {"allOf": [{"$ref": "#/components/schemas/io.k8s.Quantity"}]},
+        "owners": {"type": "array", "items": {"$ref": "#/components/schemas/io.k8s.Owner"}},
+        "uid": {"$ref": "#/components/schemas/io.k8s.Quantity"},
+    },
+}
+META_VALUE: dict[str, object] = {"owners": [], "uid": "1"}
+
+
+FITTING: list[dict[str, object]] = [{}, {"created": None}, {"limit": None}, {"owners": [{}]}]
+UNFITTING: list[dict[str, object]] = [
+    {"created": 1}, {"uid": None}, {"owners": None}, {"owners": [None]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("metadata", "fits"),
+    [*((given, True) for given in FITTING), *((given, False) for given in UNFITTING)],
+)
+def test_null_is_as_good_as_absent_in_types_of_kubernetes(
+    metadata: dict[str, object],
+    fits: bool,  # noqa: FBT001 - a column
+    strict: bool,  # noqa: FBT001 - a column
+) -> None:
+    own = {"type": "object", "properties": {"metadata": META_REF, "p": {"type": "string"}}}
+    kubernetes: dict[str, dict[str, object]] = {
+        META: META_SCHEMA,
+        "io.k8s.Quantity": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        "io.k8s.Owner": {"type": "object"},
+    }
+    document = thing(Thing=own, **kubernetes)
+    validator = DRAFT7(json_schema(document, KIND, strict=strict))
+    named = {"apiVersion": "g.example.com/v1", "kind": "Thing"}
+    assert validator.is_valid({**named, "metadata": {**META_VALUE, **metadata}}) == fits
+    assert validator.is_valid({**named, "metadata": None})
+    assert not validator.is_valid({**named, "p": None})  # of a definition, where null is refused
+
+
+@pytest.mark.parametrize(
+    "word", ["deploy.apps", "Deployment.apps", "deployment.apps", "deployments.apps", "deploy"]
+)
+def test_group_may_follow_each_name(real: FakeApiServer, ask: Ask, word: str) -> None:
+    assert json.loads(ask(real, "openapi", "schema", word).stdout)["title"] == "Deployment apps/v1"
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -153,7 +206,7 @@ def test_schemas_of_all_real_kinds_are_valid(strict: bool) -> None:  # noqa: FBT
         document = json.loads(data)
         for kind in kinds(document):
             made_schema = json_schema(document, kind, strict=strict)
-            DRAFT7.check_schema(made_schema, format_checker=ANY_PATTERN)
+            DRAFT7.check_schema(made_schema)
             made += 1
     assert made > 120
 
@@ -161,7 +214,7 @@ def test_schemas_of_all_real_kinds_are_valid(strict: bool) -> None:  # noqa: FBT
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
-    "metadata": {"name": "web", "labels": {"a": "b"}},
+    "metadata": {"name": "web", "labels": {"a": "b"}, "creationTimestamp": None},
     "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}},
@@ -207,7 +260,8 @@ def test_schemas_of_all_kinds_are_written(real: FakeApiServer, ask: Ask, tmp_pat
     ("words", "exit_code", "said"),
     [
         (["foos"], 1, 'the server doesn\'t have a resource type "foos"\n'),
-        (["pods.spec"], 1, 'error: "pods.spec" names a field, want a kind\n'),
+        (["pods.spec"], 1, 'the server doesn\'t have a resource type "pods" in group "spec"\n'),
+        (["deploy", "-o", "/dev/null/a"], 1, "error: /dev/null/a cannot be written: Not a dir"),
         (["pods", "--api-version=v9"], 1, "error: couldn't find resource for \"/v9, "),
         ([], 2, "error: want either a KIND or --all\n"),
         (["pods", "--all"], 2, "error: want either a KIND or --all\n"),

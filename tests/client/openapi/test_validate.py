@@ -264,6 +264,13 @@ def test_command_tells_of_all_that_a_server_serves(ask: Ask) -> None:
     ]
 
 
+def test_what_a_server_serves_is_not_read_as_yaml(ask: Ask) -> None:
+    with FakeApiServer(openapi_routes({"api/v1": b"openapi: 3.0.0\n"})) as server:
+        done = ask(server, "openapi", "validate")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("/openapi/v3/api/v1: $: it is not JSON: ")
+
+
 def test_what_could_not_be_checked_is_exit_code_2(ask: Ask, tmp_path: Path) -> None:
     with FakeApiServer({}) as server:
         assert ask(server, "openapi", "validate").exit_code == 2

@@ -147,8 +147,17 @@ def read(application: Application) -> Sequence[Wanted]:
     if not reader.violations:
         reader.check_expected()
     if reader.violations:
-        raise InvalidFields(*reader.violations[: published.MAX_VIOLATIONS])
+        raise InvalidFields(*_told(reader.violations))
     return tuple(reader.wanted.values())
+
+
+def _told(violations: Sequence[FieldViolation]) -> Sequence[FieldViolation]:
+    """Return as many as are told, the last of which says that there are more, if so."""
+    if len(violations) <= published.MAX_VIOLATIONS:
+        return violations
+    told = published.MAX_VIOLATIONS - 1
+    more = f"have more errors than the {told} that are shown"
+    return (*violations[:told], FieldViolation("manifests", more))
 
 
 def _too_many() -> LimitExceeded:

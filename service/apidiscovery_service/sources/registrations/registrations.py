@@ -5,6 +5,7 @@ finds it.
 """
 
 import asyncio
+import contextlib
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -240,7 +241,8 @@ class Registrations:
         writing = asyncio.create_task(carry_out(self._store, planned, ownership))
         try:
             await asyncio.sleep(0)  # it has begun then
-            self._statuses.rehearse(planned)
+            with contextlib.suppress(DiscoveryError):  # whoever publishes it is told
+                self._statuses.rehearse(planned)
         finally:
             entry = await writing
         return entry

@@ -7,7 +7,6 @@ by the writer's claim; after that it is served as stale until another has asked.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -41,6 +40,7 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.sources.upstreams.threads import ReadingThreads
 from apidiscovery_service.storage import Entry, Guard, Store
 from apidiscovery_service.storage.claims import is_dead
 
@@ -156,7 +156,7 @@ class Upstreams:
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
         # Their own, so that a large answer delays no other work of the process.
-        self._threads = ThreadPoolExecutor(_THREADS, "upstream")
+        self._threads = ReadingThreads(_THREADS, "upstream")
         self._followed: dict[str, _Followed] = {}
         self._specs = {spec.id: spec for spec in specs}
         # Revision since which a claim is held, by the id of the upstream.

@@ -48,7 +48,8 @@ class UpstreamDocuments:
     def recipe(self, source: str, group: str, version: str) -> Recipe | None:
         """Return the document that a source publishes for a group-version, None for none.
 
-        Making it raises DocumentUnavailable, StoreUnavailable or BadRecord.
+        It comes to other bytes only where another document has taken its place meanwhile. Making it
+        raises DocumentUnavailable, StoreUnavailable or BadRecord.
 
         Args:
             source: `upstream:NAME` or `apiservice:NAME`.
@@ -97,6 +98,24 @@ class UpstreamDocuments:
             listener(groups)
 
     async def _document(self, upstream: str, gv: GroupVersion, kept: Kept) -> bytes:
+        """Return a document, or the one that has taken its place where that is not heard of yet.
+
+        Raises:
+            DocumentUnavailable: Neither is in the store.
+            StoreUnavailable: It cannot be read now.
+            BadRecord: It is damaged.
+        """
+        try:
+            return await self._kept_document(upstream, gv, kept)
+        except DocumentUnavailable:
+            entry = await self._store.get(openapi_record.index_key(upstream))
+            published = await self._unsealed(entry) if entry else _NOTHING
+            now = published.documents.get(gv)
+            if now is None or now.hash == kept.hash:
+                raise
+        return await self._kept_document(upstream, gv, now)
+
+    async def _kept_document(self, upstream: str, gv: GroupVersion, kept: Kept) -> bytes:
         packed = bytearray()
         for key in openapi_record.piece_keys(upstream, kept.hash, kept.pieces):
             entry = await self._store.get(key)
@@ -137,13 +156,16 @@ class UpstreamDocuments:
             elif entry.revision > self._revisions.get(_upstream(key), 0):
                 await self._read(entry)
 
-    async def _read(self, entry: Entry) -> None:
+    async def _unsealed(self, entry: Entry) -> Published:
         async def part(name: str) -> bytes | None:
             found = await self._store.get(f"{entry.key}/{name}")
             return found.value if found else None
 
+        return await openapi_record.unseal(entry.value, part)
+
+    async def _read(self, entry: Entry) -> None:
         try:
-            published = await openapi_record.unseal(entry.value, part)
+            published = await self._unsealed(entry)
         except record.BadRecord as error:
             _log.warning("index of documents passed over", key=entry.key, reason=str(error))
             return

@@ -20,8 +20,12 @@ MAX_NODES = 5_000_000
 # Paths and components; a cluster with everything that there is has some thousand.
 MAX_NAMES = 100_000
 
-# One path or schema, in characters. A definition takes 1.5 MiB at most, for so much etcd takes.
-WINDOWS = (64 * 1024, 1024 * 1024, 4 * 1024 * 1024)
+# Different ones; no more than there may be to refer to.
+MAX_REFS = 100_000
+
+# One path or schema, in characters. A definition takes 1.5 MiB at most, for so much etcd takes. It
+# is not much more, for what is read at once holds the interpreter.
+WINDOWS = (64 * 1024, 512 * 1024, 2 * 1024 * 1024)
 
 _VERSION = re.compile(r"3\.\d{1,4}(\.\d{1,4})?([-+].{1,40})?")
 _SHOWN_OF_REF = 100
@@ -75,6 +79,8 @@ class Bounds:
             if depth > MAX_DEPTH:
                 raise UpstreamFailed(Reason.TOO_LARGE, f"values nest more than {MAX_DEPTH} deep")
             layer = [below for above in layer for below in self._below(*above)]
+            if len(self.refs) > MAX_REFS:
+                raise UpstreamFailed(Reason.TOO_LARGE, f"more than {MAX_REFS} references")
             depth += 1
 
     def _below(self, value: object, keys: _Keys) -> Iterator[tuple[object, _Keys]]:

@@ -6,7 +6,7 @@ It goes by what discovery has found, comes after it, and never keeps it waiting.
 import asyncio
 import random
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import structlog
@@ -19,6 +19,7 @@ from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.sources.upstreams.threads import ReadingThreads
 from apidiscovery_service.storage import Fenced, Guard, Store
 
 # Rounds at once in one process. One that only waits takes `openapi_s` for each of three documents,
@@ -39,7 +40,7 @@ class Capacity:
         turns: Taken for a round.
     """
 
-    threads: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "upstream-openapi"))
+    threads: Executor = field(default_factory=lambda: ReadingThreads(1, "upstream-openapi"))
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_ROUNDS_AT_ONCE))
 
     def close(self) -> None:
@@ -87,9 +88,12 @@ class DocumentsPoller:
             known: What is known of the upstream now.
             wanted: The group-versions of a service that have an APIService; None for all.
         """
+        was_well = self._is_well
         self._is_well = any(root.is_current for root in known.roots if not root.core)
         seen = tuple(root.groups for root in known.roots)
-        if seen == self._seen and wanted in (None, self._offered):
+        is_same = seen == self._seen and wanted in (None, self._offered)
+        # Who was away may be back as a newer version.
+        if is_same and (was_well or not self._is_well):
             return
         self._seen = seen
         self._offered = _group_versions(seen) if wanted is None else wanted
@@ -98,6 +102,9 @@ class DocumentsPoller:
     async def work(self, guard: Guard) -> None:
         """Poll until cancelled, or until another has taken over."""
         shelf = Shelf(self._store, self._spec.id, guard)
+        if self._seen:
+            # The claim comes back, perhaps in the middle of a round.
+            self._changed.set()
         try:
             await self._load(shelf)
             rounds = DocumentRounds(self._spec, self._capacity.threads, self._count_bytes, shelf)
@@ -153,14 +160,14 @@ class DocumentsPoller:
         self._count_poll("Success")
         return True
 
-    async def forget(self, guard: Guard) -> None:
-        """Remove all documents: nobody names this upstream."""
-        try:
-            async with asyncio.timeout(_FORGET_S):
-                await Shelf(self._store, self._spec.id, guard).remove()
-        except (DiscoveryError, TimeoutError) as error:
-            name = self._spec.name
-            _log.info("documents of an upstream not removed", upstream=name, reason=str(error))
+
+async def forget(spec: UpstreamSpec, store: Store, guard: Guard) -> None:
+    """Remove all documents of an upstream that nobody names, also of one not asked for them now."""
+    try:
+        async with asyncio.timeout(_FORGET_S):
+            await Shelf(store, spec.id, guard).remove()
+    except (DiscoveryError, TimeoutError) as error:
+        _log.info("documents of an upstream not removed", upstream=spec.name, reason=str(error))
 
 
 def _group_versions(seen: tuple[tuple[Group, ...], ...]) -> frozenset[GroupVersion]:

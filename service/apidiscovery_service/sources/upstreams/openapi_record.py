@@ -50,6 +50,7 @@ class Kept:
         pieces: Into how many values it is cut.
         listed: The hash by which the upstream lists it; any text, empty when it states none.
         etag: As the upstream sent it, where it states no hash.
+        packed_size: Of all pieces, in bytes.
     """
 
     hash: str
@@ -57,6 +58,7 @@ class Kept:
     pieces: int
     listed: str = ""
     etag: str = ""
+    packed_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def seal(upstream: str, published: Published) -> Sealed:
 
 def _document_row(gv: GroupVersion, kept: Kept) -> _Row:
     listed = None if kept.listed == kept.hash else kept.listed
-    return [*gv, kept.hash, kept.size, kept.pieces, listed, kept.etag]
+    return [*gv, kept.hash, kept.size, kept.pieces, listed, kept.etag, kept.packed_size]
 
 
 async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -> Published:
@@ -179,7 +181,7 @@ def _published(packed: bytes) -> Published:
 
 
 def _document(row: _Row) -> tuple[GroupVersion, Kept]:
-    group, version, document_hash, size, pieces, listed, etag = row
+    group, version, document_hash, size, pieces, listed, etag, packed_size = row
     stated = str(document_hash)
     kept = Kept(
         stated,
@@ -187,6 +189,7 @@ def _document(row: _Row) -> tuple[GroupVersion, Kept]:
         int(pieces or 0),
         stated if listed is None else str(listed),
         str(etag),
+        int(packed_size or 0),
     )
     return (str(group), str(version)), kept
 
@@ -204,6 +207,11 @@ class Packed:
     hash: str
     size: int
     pieces: tuple[bytes, ...]
+
+    @property
+    def packed_size(self) -> int:
+        """Of all pieces, in bytes."""
+        return sum(map(len, self.pieces))
 
 
 def pack(document: bytes | bytearray) -> Packed:

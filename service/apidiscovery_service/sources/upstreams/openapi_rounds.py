@@ -40,6 +40,8 @@ from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 
 # What is refused stays refused while its hash does, but not for ever: the fault may be a proxy's.
 _REFUSED_FOR_S = 3600.0
+# An upstream without documents of group-versions may be replaced by one that has them.
+_NEWER_FORM_AFTER_S = 600.0
 # Of an upstream with many documents some are served before the last is there.
 _SAVED_AFTER_DOCUMENTS = 16
 # One that fails does not keep others from being asked for; many do.
@@ -58,6 +60,19 @@ class _Progress:
         default_factory=dict[GroupVersion, UpstreamFailed]
     )
     unsaved: int = 0
+    packed_size: int = 0
+
+    def take(self, documents: Mapping[GroupVersion, Kept]) -> None:
+        """Begin with documents that are there."""
+        self.documents = dict(documents)
+        self.packed_size = sum(kept.packed_size for kept in documents.values())
+
+    def put(self, gv: GroupVersion, kept: Kept) -> None:
+        """Have another document for a group-version."""
+        before = self.documents.get(gv)
+        self.packed_size += kept.packed_size - (before.packed_size if before else 0)
+        self.documents[gv] = kept
+        self.unsaved += kept is not before
 
 
 class DocumentRounds:
@@ -87,6 +102,7 @@ class DocumentRounds:
         self._failed_before: frozenset[GroupVersion] = frozenset()
         self._is_missing = self._is_retrying = False
         self._refused_until = time.monotonic() + _REFUSED_FOR_S
+        self._newer_form_at = time.monotonic() + _NEWER_FORM_AFTER_S
 
     async def round(self, offered: frozenset[GroupVersion]) -> None:
         """Ask for what is new of the group-versions that discovery offers.
@@ -107,22 +123,29 @@ class DocumentRounds:
         known = self._shelf.published
         self._is_retrying = bool(known.refused) and time.monotonic() >= self._refused_until
         is_same = known.offered == _digest_of(offered) and not self._is_retrying
-        if is_same and known.form is Form.NONE:
+        v2_etag = known.etag if is_same and known.form is Form.V2 else ""
+        if is_same and known.form in (Form.NONE, Form.V2) and not self._is_newer_form_due():
+            if known.form is Form.V2:
+                await self._ask_v2(offered, v2_etag)
             return
-        if is_same and known.form is Form.V2:
-            await self._ask_v2(offered, known.etag)
-            return
-        etag = known.etag if is_same else ""
+        etag = known.etag if is_same and known.form is Form.V3 else ""
         answer = await self._get(self._v3, openapi_index.PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._shelf.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
-                await self._ask_v2(offered, "")
+                await self._ask_v2(offered, v2_etag)
             case HTTPStatus.OK:
                 await self._index(answer, offered, is_same=is_same)
             case _:
                 raise answer.wrong("200, 304 or 404")
+
+    def _is_newer_form_due(self) -> bool:
+        now = time.monotonic()
+        is_due = now >= self._newer_form_at
+        if is_due:
+            self._newer_form_at = now + _NEWER_FORM_AFTER_S
+        return is_due
 
     async def _get(self, exchange: Exchange, path: str, etag: str) -> Answer:
         return await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
@@ -161,11 +184,13 @@ class DocumentRounds:
 
     async def _documents(self, index: Index) -> _Progress:
         known, progress = self._shelf.published, _Progress()
-        progress.documents = {
-            gv: kept
-            for gv, kept in known.documents.items()
-            if gv in index.documents or gv in index.odd
-        }
+        progress.take(
+            {
+                gv: kept
+                for gv, kept in known.documents.items()
+                if gv in index.documents or gv in index.odd
+            }
+        )
         order = sorted(index.documents, key=lambda gv: (gv in self._failed_before, gv))
         for gv in order:
             await self._one(gv, index.documents[gv], progress)
@@ -196,17 +221,17 @@ class DocumentRounds:
         if kept is not None and listed.hash and kept.listed == listed.hash:
             return
         try:
-            now = await self._document(listed, kept)
+            others = progress.packed_size - (kept.packed_size if kept else 0)
+            now = await self._document(listed, kept, self._spec.limits.openapi_kept_bytes - others)
         except UpstreamFailed as failure:
             if failure.reason in (Reason.MALFORMED, Reason.TOO_LARGE):
                 progress.refused[gv] = Refused(listed.hash, str(failure))
             else:
                 progress.failures[gv] = failure
             return
-        progress.documents[gv] = now
-        progress.unsaved += now is not kept
+        progress.put(gv, now)
 
-    async def _document(self, listed: Listed, kept: Kept | None) -> Kept:
+    async def _document(self, listed: Listed, kept: Kept | None, room: int) -> Kept:
         etag = kept.etag if kept and not listed.hash else ""
         answer = await self._get(self._v3, listed.path, etag)
         if kept and etag and answer.status == HTTPStatus.NOT_MODIFIED:
@@ -221,6 +246,10 @@ class DocumentRounds:
             return pack(body)
 
         packed = await self._v3.read(answer, read)
+        if packed.packed_size > room:
+            limit = self._spec.limits.openapi_kept_bytes
+            text = f"GET {listed.path}: all documents together exceed {limit} bytes, compressed"
+            raise UpstreamFailed(Reason.TOO_LARGE, text)
         await self._shelf.put(packed)
         if listed.hash not in ("", packed.hash):
             _log.info(
@@ -240,28 +269,32 @@ class DocumentRounds:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._shelf.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
-                await self._nothing(offered)
+                self._doubt(f"{openapi_index.PATH} and {openapi_v2.PATH}")
+                await self._shelf.save(Published(Form.NONE, offered=_digest_of(offered)))
             case HTTPStatus.OK if media_type(answer.content_type)[0] == JSON:
+                if known.form is Form.V3:
+                    self._doubt(openapi_index.PATH)
                 await self._whole(answer, offered)
             case HTTPStatus.OK:
                 raise answer.wrong(JSON)
             case _:
                 raise answer.wrong("200, 304 or 404")
 
-    async def _nothing(self, offered: frozenset[GroupVersion]) -> None:
-        """Take it that nothing is published.
+    def _doubt(self, paths: str) -> None:
+        """Take it that what was published before is gone only when that is said twice.
 
-        What was published before is believed to be gone when that is said twice: a proxy in front
-        of a server that is down answers 404 to everything.
+        A proxy in front of a server that is down answers 404 to everything, and one server of
+        several may be older than the others while they are replaced.
+
+        Raises:
+            UpstreamFailed: It is said for the first time.
         """
-        if self._shelf.published.documents and not self._is_missing:
-            self._is_missing = True
-            paths = f"{openapi_index.PATH} and {openapi_v2.PATH}"
+        is_said_twice = self._is_missing
+        self._is_missing = bool(self._shelf.published.documents) and not is_said_twice
+        if self._is_missing:
             raise UpstreamFailed(
                 Reason.STATUS, f"GET {paths}: got status 404, which nothing else confirms"
             )
-        self._is_missing = False
-        await self._shelf.save(Published(Form.NONE, offered=_digest_of(offered)))
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, within_s = self._shelf.published, self._spec.limits.openapi_s
@@ -296,7 +329,7 @@ def _with_limit(spec: UpstreamSpec, limit: int) -> UpstreamSpec:
 
 
 def _kept(packed: Packed, listed: str, etag: str = "") -> Kept:
-    return Kept(packed.hash, packed.size, len(packed.pieces), listed, etag)
+    return Kept(packed.hash, packed.size, len(packed.pieces), listed, etag, packed.packed_size)
 
 
 def _digest(body: Body) -> str:

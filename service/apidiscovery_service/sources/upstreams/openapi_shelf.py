@@ -1,8 +1,8 @@
 """The OpenAPI documents of one upstream in the store, as whoever polls it writes them."""
 
-import time
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 import structlog
 
@@ -40,8 +40,11 @@ class Shelf:
         self._keys: set[str] = set()
         # Of them, those that the index names.
         self._named: frozenset[str] = frozenset()
-        self._saved_at = time.monotonic()
+        # Of the others, since when no index names them.
+        self._unnamed: dict[str, float] = {}
         self._is_written = False
+        # Whether an attempt to write the index has failed, which it may have been all the same.
+        self._is_in_doubt = False
 
     async def load(self) -> None:
         """Read the index; a damaged one is as good as none.
@@ -63,6 +66,7 @@ class Shelf:
         self._keys = set(self._named)
         if not self.published.is_clean:
             self._keys |= await self._found()
+        self._note_unnamed()
 
     async def _part(self, name: str) -> bytes | None:
         found = await self._store.get(f"{openapi_record.index_key(self._upstream)}/{name}")
@@ -110,12 +114,16 @@ class Shelf:
             return
         sealed = await record.in_thread(partial(openapi_record.seal, self._upstream, published))
         # Whether it is there or not is not known until this returns.
-        self._is_written = False
+        self._is_written, self._is_in_doubt = False, True
         self._parts = await record.write(self._store, sealed, self._guard, self._parts)
-        self._is_written = True
-        self._saved_at = time.monotonic()
+        self._is_written, self._is_in_doubt = True, False
         self.published = published
         self._named = self._keys_of(published)
+        self._note_unnamed()
+
+    def _note_unnamed(self) -> None:
+        now = monotonic()
+        self._unnamed = {key: self._unnamed.get(key, now) for key in self._keys - self._named}
 
     async def sweep(self) -> None:
         """Remove documents that no index has named for some seconds.
@@ -124,12 +132,17 @@ class Shelf:
             Fenced: Somebody else has taken over.
             StoreUnavailable: Perhaps not all are removed.
         """
-        if self.published.is_clean or time.monotonic() < self._saved_at + _SWEPT_AFTER_S:
-            return
-        for key in self._keys - self._named:
+        if self._is_in_doubt:
+            # What the store has may name them.
+            self._unnamed = {}
+            await self.save(self.published)
+        before = monotonic() - _SWEPT_AFTER_S
+        for key in [key for key, since in self._unnamed.items() if since <= before]:
             await self._store.delete(key, guard=self._guard)
             self._keys.discard(key)
-        await self.save(self.published)
+            del self._unnamed[key]
+        if not self.published.is_clean:
+            await self.save(self.published)
 
     async def remove(self) -> None:
         """Remove everything of this upstream.

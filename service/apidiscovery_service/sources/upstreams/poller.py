@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
-from apidiscovery_service.sources.upstreams.openapi_poller import Capacity, DocumentsPoller
+from apidiscovery_service.sources.upstreams.openapi_poller import Capacity, DocumentsPoller, forget
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.storage import Fenced, Guard, Store, StoreUnavailable
@@ -68,7 +68,7 @@ class Poller:
             )
 
     def _count_documents(self, result: str) -> None:
-        self._metrics.polls.labels(self.spec.name, f"OpenAPI{result}").inc()
+        self._metrics.openapi_polls.labels(self.spec.name, result).inc()
 
     def _count_bytes(self, number: int) -> None:
         self._metrics.bytes.labels(self.spec.name).inc(number)
@@ -135,8 +135,7 @@ class Poller:
         self._is_retired = True
 
     async def _forget(self, guard: Guard) -> None:
-        if self._documents:
-            await self._documents.forget(guard)
+        await forget(self.spec, self._store, guard)
         key = record.key_of(self.spec.id)
         try:
             async with asyncio.timeout(_FORGET_S):

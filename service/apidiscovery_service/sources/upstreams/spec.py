@@ -76,6 +76,8 @@ class Limits:
             k8s.io/kube-aggregator pkg/controllers/openapiv3/aggregator/aggregator.go waits 60 s.
         openapi_bytes: Of one document of a group-version, or of the index of them.
         openapi_v2_bytes: Of the document of an old server, which has all group-versions.
+        openapi_kept_bytes: Of all documents together as they are kept, which is compressed; those
+            of a large cluster take 5 MiB.
     """
 
     exchange_s: float = 5.0
@@ -87,6 +89,7 @@ class Limits:
     openapi_s: float = 60.0
     openapi_bytes: int = 32 * 1024 * 1024
     openapi_v2_bytes: int = 64 * 1024 * 1024
+    openapi_kept_bytes: int = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,39 @@
+"""What Kubernetes wants of the schemas of a CustomResourceDefinition that is applied.
+
+Fields are called as they stand in the document, `spec.versions[0].schema.openAPIV3Schema`, always:
+kube-apiserver says `spec.validation.openAPIV3Schema` where all versions have the same schema, which
+nobody finds in what was applied. Words and what follows in the path are its own. What it finds by
+evaluating a schema is not looked for: regular expressions and CEL rules that do not compile, and
+defaults that are not valid.
+
+Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go:
+validateCustomResourceDefinitionVersion (rules) and pkg/apis/apiextensions/v1/conversion.go:
+Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec (the path).
+"""
+
+from itertools import islice
+
+from apidiscovery_service.openapi import structural
+from apidiscovery_service.sources.fields import Fields, json_value
+
+# Of a definition, with what else is wrong with it; more than anybody is told.
+MAX_FOUND = 200
+
+
+def check(version: Fields, *, status: bool) -> None:
+    """Note in the findings of a version what is wrong with its schema.
+
+    A schema may be as deep and as large as `openapi.crd_limits` says; what is wrong with one that
+    is more is only that. Nothing is looked at any more once enough is found.
+
+    Args:
+        version: Of which the schema is.
+        status: Whether it has the status subresource, which allows less at the root of the schema.
+    """
+    schema = version.object("schema")
+    node = schema.node("openAPIV3Schema") if schema else None
+    if node is None:
+        return
+    found = structural.violations(json_value(node.value, node.path), node.path, status=status)
+    for path, message in islice(found, max(MAX_FOUND - version.findings.count, 0)):
+        version.findings.add(path, message)

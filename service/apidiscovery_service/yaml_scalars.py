@@ -1,0 +1,134 @@
+"""What both versions of go-yaml see in a scalar, and how they escape characters.
+
+Source: resolve.go, emitterc.go and yamlprivateh.go of gopkg.in/yaml.v2 and go.yaml.in/yaml/v3
+(v3.0.4), which agree in all that is here.
+"""
+
+import math
+import re
+
+# The line breaks that are printable (is_break and is_printable): others are only in double quotes.
+BREAKS = "\n\u2028\u2029"
+ANY_BREAK = re.compile("[\r\n\x85\u2028\u2029]")  # is_break
+
+# For a class of characters: is_printable; surrogates are let through for whoever encodes to refuse.
+PRINTABLE = "\n\\x20-\\x7e\\xa0-\ufefe\uff00-\ufffd"
+
+# What a string without quotes may not begin with or hold: yaml_emitter_analyze_scalar.
+NOT_PLAIN = re.compile(
+    r"""
+      \A (?: --- | \.\.\. | [#,\[\]{}&*!|>'"%@`\ ] | [?-](?:\ |\Z) )
+    | : (?:\ |\Z)
+    | \ (?: \# | \Z)
+    | [\u2028\u2029]
+    """,
+    re.VERBOSE,
+)
+
+_ANY = re.compile(".", re.DOTALL)
+_ESCAPED = re.compile(f'[^{PRINTABLE}]|["\\\\{BREAKS}]')
+_NAMED_ESCAPES = {  # yaml_emitter_write_double_quoted_scalar
+    "\0": "\\0",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    "\x1b": "\\e",
+    '"': '\\"',
+    "\\": "\\\\",
+    "\x85": "\\N",
+    "\xa0": "\\_",
+    "\u2028": "\\L",
+    "\u2029": "\\P",
+}
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    code = ord(char)
+    if char in _NAMED_ESCAPES:
+        return _NAMED_ESCAPES[char]
+    if code <= 0xFF:  # noqa: PLR2004 - two, four or eight digits
+        return f"\\x{code:02X}"
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # noqa: PLR2004
+
+
+def escaped(text: str) -> str:
+    """Return a string as it stands between double quotes, in one line."""
+    # is_bom looks at the start of the string, whatever position it is asked about.
+    return (_ANY if text.startswith("\ufeff") else _ESCAPED).sub(_escape, text)
+
+
+# What both take for something else than a string, beside numbers and dates: resolve.go, init.
+# `<<` is in that table too, but nothing that begins with `<` is looked up there.
+WORDS = frozenset(
+    {
+        *("true", "True", "TRUE", "false", "False", "FALSE"),
+        *("", "~", "null", "Null", "NULL"),
+        *(".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF"),
+        *("+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF"),
+    },
+)
+
+# The next three: once the underscores are taken out. Decimals are among the floats, as are
+# octals that begin with a bare 0.
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_PREFIXED_INT = re.compile(r"([-+]?)0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_SIGN_AFTER_0B = re.compile(r"0b([-+])[01]+")  # strconv.ParseInt(plain[2:], 2, 64)
+_LARGEST = {"": 2**64 - 1, "+": 2**63 - 1, "-": 2**63}  # by sign: ParseInt or ParseUint
+
+# strconv.ParseFloat gets what begins with a dot, and has underscores only between digits.
+_DOTTED_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
+
+# resolve.go, allowedTimestampFormats as time.Parse takes them: one digit will do for two, several
+# spaces for one, a comma for the dot, an offset of up to 24:60.
+_TIMESTAMP = re.compile(
+    r"""
+    (?P<year>[0-9]{4}) - (?P<month>[0-9]{1,2}) - (?P<day>[0-9]{1,2})
+    (?:
+        (?: (?P<zoned>[Tt]) | \ + )
+        (?: [01]?[0-9] | 2[0-3] ) : [0-5]?[0-9] : [0-5]?[0-9] (?: [.,][0-9]+ )?
+        (?(zoned) (?: Z | [-+] (?: [01][0-9] | 2[0-4] ) : (?: [0-5][0-9] | 60 ) ) )
+    )?
+    """,
+    re.VERBOSE,
+)
+
+
+def is_number_or_date(text: str) -> bool:
+    """Tell whether a string without quotes would be read as a number or a date; it is not empty."""
+    if text[0] not in "+-.0123456789":
+        return False
+    if text[0] == ".":
+        return _is_finite(_DOTTED_FLOAT.fullmatch(text))
+    plain = text.replace("_", "")
+    return (
+        _is_date(_TIMESTAMP.fullmatch(text))
+        or _is_finite(_FLOAT.fullmatch(plain))
+        or fits_64_bits(_PREFIXED_INT.fullmatch(plain) or _SIGN_AFTER_0B.fullmatch(plain))
+    )
+
+
+def _is_finite(number: re.Match[str] | None) -> bool:
+    return number is not None and math.isfinite(float(number[0]))
+
+
+def fits_64_bits(number: re.Match[str] | None) -> bool:
+    """Tell whether a match is a whole number that both read; its first group is the sign."""
+    if number is None:
+        return False
+    sign = number[1]
+    unsigned = number[0].replace(sign, "", 1)
+    return int(unsigned, base=0) <= _LARGEST[sign]
+
+
+def _is_date(timestamp: re.Match[str] | None) -> bool:
+    if timestamp is None:
+        return False
+    year, month, day = (int(timestamp[name]) for name in ("year", "month", "day"))
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    days = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return 1 <= month <= len(days) and 1 <= day <= days[month - 1]

@@ -1,0 +1,239 @@
+"""OpenAPI of a real server: what is told is described at once, and by every replica."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
+from apidiscovery.service.v1 import registry_pb2
+from crd_manifests import edited, simple
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    error_details_pb2,
+    status_pb2,
+)
+from openapi_process import (
+    DEADLINE_S,
+    INDEX,
+    PROTOBUF,
+    apply,
+    canonical,
+    crontabs,
+    describing,
+    digest,
+    document,
+    index,
+    is_not_found,
+    publication,
+    publish,
+    registry,
+    withdraw,
+)
+from programs import kubectl
+from raw_http import AGG, get
+from server import Serve, Server, eventually, serving
+
+GENERATED = "x-apidiscovery-generated"
+# Until what one process has written is served by another.
+SHARED_S = 1.0
+
+CRONTAB = "apis/stable.example.com/v1"
+NONE = ("--catalog", "none")
+
+
+@pytest.fixture(scope="module", name="server")
+def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server that knows nothing at first; each test has groups of its own."""
+    folder = tmp_path_factory.mktemp("openapi")
+    with serving(folder, *NONE, "--store", "memory") as server:
+        yield server
+
+
+# Published.
+
+
+def test_a_published_document_is_served_as_kubernetes_writes_it(server: Server) -> None:
+    wanted = describing("shop.example.com")
+    key = publish(server, "shop.example.com", wanted)
+    answer = document(server, key)
+    assert (answer.status, answer.body) == (200, canonical(wanted))
+    assert answer.etag == f'"{digest(canonical(wanted))}"'
+    assert index(server)[key] == digest(canonical(wanted))
+    binary = document(server, key, PROTOBUF)
+    assert (binary.content_type, binary.etag) == ([PROTOBUF], answer.etag)
+    (schema,) = v3_pb2.Document.FromString(binary.body).components.schemas.additional_properties
+    assert (schema.name, schema.value.schema.description) == ("com.example.Thing", "A thing.")
+
+
+def test_kubectl_explains_what_is_published(server: Server, tmp_path: Path) -> None:
+    group = "told.example.com"
+    publish(server, group, describing(group, "What nobody else tells."))
+    flags = ("--server", server.url, "explain", "--api-version", f"{group}/v1")
+    whole = kubectl(tmp_path, *flags, "things")
+    assert (whole.exit_code, whole.stderr) == (0, "")
+    assert whole.stdout.startswith(f"GROUP:      {group}\nKIND:       Thing\nVERSION:    v1\n")
+    assert "What nobody else tells." in whole.stdout
+    field = kubectl(tmp_path, *flags, "things.size")
+    assert "FIELD: size <integer>" in field.stdout
+    assert "How large <it> is." in field.stdout
+
+
+def test_a_document_that_is_wrong_is_refused_with_its_place_and_nothing_is_taken(
+    server: Server,
+) -> None:
+    group = "wrong.example.com"
+    wrong = describing(group)
+    wrong["components"]["schemas"]["com.example.Thing"]["properties"]["size"]["type"] = "number!"
+    with registry(server) as stub, pytest.raises(grpc.RpcError) as caught:
+        stub.Publish(publication(group, wrong), timeout=DEADLINE_S)
+    error = cast("grpc.Call", caught.value)
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    place = "$.components.schemas['com.example.Thing'].properties.size.type"
+    (violation,) = violations(error)
+    assert violation.field == 'groups.groups[0].openapi_v3["v1"]'
+    assert violation.description.startswith(f"{place}: ")
+    assert place in error.details()
+    assert is_not_found(server, f"apis/{group}/v1")
+    assert group not in get(server.http_port, "/apis").body.decode()
+
+
+def violations(error: grpc.Call) -> list[error_details_pb2.BadRequest.FieldViolation]:
+    trailing = dict(error.trailing_metadata() or ())
+    status = status_pb2.Status.FromString(cast("bytes", trailing["grpc-status-details-bin"]))
+    details = error_details_pb2.BadRequest()
+    assert status.details[0].Unpack(details)
+    return list(details.field_violations)
+
+
+def test_what_is_published_again_without_its_document_has_a_generated_one(server: Server) -> None:
+    group = "plain.example.com"
+    key = publish(server, group, describing(group))
+    carried = index(server)[key]
+    publish(server, group)
+    made = document(server, key).json()
+    assert GENERATED in made
+    assert f"/apis/{group}/v1/things" in cast("dict[str, object]", made["paths"])
+    moved = get(server.http_port, f"{INDEX}/{key}?hash={carried}")
+    assert moved.status == 301
+    assert moved.values("location") == [f"{INDEX}/{key}?hash={index(server)[key]}"]
+    publish(server, group, describing(group))
+    assert index(server)[key] == carried
+    withdraw(server, registry_pb2.REGISTRATION_KIND_GROUPS, "plain")
+    assert is_not_found(server, key)
+
+
+def test_a_document_outlives_kill_9(serve: Serve, tmp_path: Path) -> None:
+    store = ("--store", f"sqlite:{tmp_path / 'store.sqlite'}")
+    first = serve(*NONE, *store)
+    key = publish(first, "kept.example.com", describing("kept.example.com"))
+    apply(first, crontabs("kept.example.org"))
+    before = index(first), document(first, key).body
+    first.process.kill()
+    first.process.wait()
+    again = serve(*NONE, *store)
+    assert (index(again), document(again, key).body) == before
+    assert before[0].keys() >= {key, "apis/kept.example.org/v1"}
+
+
+def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
+    group = "silent.example.com"
+    request = publication(group, describing(group))
+    request.owner = "silent"
+    request.lease.duration.FromTimedelta(timedelta(seconds=1))
+    request.lease.removal_after.FromTimedelta(timedelta(seconds=60))
+    with registry(server) as stub:
+        stub.Publish(request, timeout=DEADLINE_S)
+    key = f"apis/{group}/v1"
+    before = index(server)[key]
+
+    def freshness() -> str:
+        items = cast("list[Any]", get(server.http_port, "/apis", AGG).json()["items"])
+        (item,) = [item for item in items if item["metadata"]["name"] == group]
+        return str(item["versions"][0]["freshness"])
+
+    assert freshness() == "Current"
+    eventually(lambda: freshness() == "Stale", 4, "the owner is missed")
+    answer = document(server, key)
+    assert (answer.body, index(server)[key]) == (canonical(describing(group)), before)
+
+
+# Defined.
+
+
+def test_a_definition_has_its_document_as_soon_as_it_is_applied(server: Server) -> None:
+    group = "cron.example.org"
+    key = f"apis/{group}/v1"
+    assert is_not_found(server, key)
+    apply(server, crontabs(group, "first"))
+    before = index(server)
+    first = document(server, key)
+    assert (first.status, first.etag) == (200, f'"{digest(first.body)}"')
+    assert b'"description":"first"' in first.body
+    apply(server, crontabs(group, "second"))
+    after = index(server)
+    assert [name for name in after if after[name] != before.get(name)] == [key]
+    assert before.keys() == after.keys()
+    moved = get(server.http_port, f"{INDEX}/{key}?hash={before[key]}")
+    assert (moved.status, moved.body) == (301, b"")
+    assert moved.values("location") == [f"{INDEX}/{key}?hash={after[key]}"]
+    assert b'"description":"second"' in document(server, key).body
+    withdraw(server, registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION, f"crontabs.{group}")
+    assert is_not_found(server, key)
+    assert is_not_found(server, f"apis/{group}/v1beta1")
+
+
+def test_a_definition_whose_names_are_taken_has_no_document(server: Server) -> None:
+    group = "taken.example.org"
+    second = edited(simple("cogs", group, kind="Gear"), "spec.versions[0].name", "v2")
+    apply(server, simple("gears", group, kind="Gear"))
+    apply(server, second)
+    assert index(server)[f"apis/{group}/v1"]
+    assert is_not_found(server, f"apis/{group}/v2")
+    # Once the names are free it is established, and described.
+    withdraw(server, registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION, f"gears.{group}")
+    assert is_not_found(server, f"apis/{group}/v1")
+    assert f"/apis/{group}/v2/namespaces/{{namespace}}/cogs" in (
+        cast("dict[str, object]", document(server, f"apis/{group}/v2").json()["paths"])
+    )
+
+
+# Replicas.
+
+
+def test_servers_of_one_store_state_the_same(serve: Serve, tmp_path: Path) -> None:
+    store = ("--store", f"sqlite:{tmp_path / 'store.sqlite'}")
+    one, other = (serve(*NONE, *store) for _ in range(2))
+    key = publish(one, "shop.example.com", describing("shop.example.com"))
+    apply(other, crontabs("stable.example.com"))
+    eventually(lambda: CRONTAB in index(one), SHARED_S, "what the other wrote is described")
+    eventually(lambda: key in index(other), SHARED_S, "what the one wrote is described")
+    answers = [get(server.http_port, INDEX) for server in (one, other)]
+    assert answers[0].body == answers[1].body
+    assert answers[0].etag == answers[1].etag
+    assert document(one, key).body == document(other, key).body
+
+
+def test_servers_of_the_same_manifests_state_the_same_in_whatever_order_they_stand(
+    serve: Serve, tmp_path: Path
+) -> None:
+    definitions = [
+        crontabs("stable.example.com"),
+        simple("gears", "stable.example.com", kind="Gear"),
+        simple("wheels", "a.example", kind="Wheel"),
+    ]
+    servers: list[Server] = []
+    for name, order in (("one", definitions), ("other", definitions[::-1])):
+        folder = tmp_path / name
+        folder.mkdir()
+        for number, definition in enumerate(order):
+            (folder / f"{number}.json").write_text(json.dumps(definition))
+        servers.append(serve(*NONE, "--store", "memory", "--manifests", str(folder)))
+    bodies = [get(server.http_port, INDEX).body for server in servers]
+    assert bodies[0] == bodies[1]
+    assert index(servers[0]).keys() >= {CRONTAB, f"{CRONTAB}beta1", "apis/a.example/v1"}
+    assert (
+        f"{CRONTAB}/namespaces/{{namespace}}/gears" in document(servers[1], CRONTAB).body.decode()
+    )

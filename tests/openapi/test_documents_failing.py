@@ -1,0 +1,236 @@
+"""Documents that cannot be made, or not now: what is in their place, and who waits for it."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from apidiscovery_service.openapi import documents as documents_module
+from apidiscovery_service.openapi import making
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.making import DocumentUnavailable
+from apidiscovery_service.openapi.recipe import Recipe
+from openapi_recipes import FakeRecipes, documents_of, recipes_of, sha512
+
+
+async def test_a_document_that_cannot_be_made_is_replaced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
+    recipes.failing["apis/a.example/v1"] = InvalidOpenAPI(("spec", 0), "wanted more")
+    documents = documents_of(recipes, kept_bytes=0)
+    index = await documents.index()
+    instead = b'{"why":"$.spec[0]: wanted more"}'
+    assert index.entries["apis/a.example/v1"] == sha512(instead)
+    assert index.notes == {"apis/a.example/v1": "cannot be made: $.spec[0]: wanted more"}
+    for _ in range(2):
+        body = await documents.body("apis/a.example/v1")
+        assert body is not None
+        assert (body.data, body.hash) == (instead, sha512(instead))
+    assert recipes.makes["apis/a.example/v1"] == 1
+    assert documents.warnings() == ["apis/a.example/v1: cannot be made: $.spec[0]: wanted more"]
+    assert capsys.readouterr().out.count("wanted more") == 1
+
+
+async def test_a_document_that_could_not_be_had_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "apis/a.example/v1"
+    recipes = recipes_of(key)
+    recipes.failing[key] = OSError("the secret place is not there")
+    documents = documents_of(recipes)
+    monkeypatch.setattr(making, "_RETRY_S", 0.0)
+    instead = sha512(b'{"why":"the document could not be had"}')
+    while recipes.makes[key] < 3:
+        await asyncio.sleep(0)
+        assert (await documents.index()).entries == {key: instead}
+        assert await documents.hash_of(key) == instead
+        assert documents.warnings() == [f"{key}: cannot be made: the document could not be had"]
+    assert capsys.readouterr().out.count("an OpenAPI document could not be had") == 1
+    recipes.failing.clear()
+    for _ in range(1000):
+        await asyncio.sleep(0)
+        if await documents.hash_of(key) != instead:
+            break
+    assert await documents.hash_of(key) == sha512(b'{"of":"apis/a.example/v1"}')
+    assert documents.warnings() == []
+
+
+async def test_a_document_that_is_known_is_not_replaced_while_it_cannot_be_had() -> None:
+    key = "apis/a.example/v1"
+    recipes = recipes_of(key)
+    known = recipes.stated[key] = sha512(recipes.texts["a.example"][key])
+    recipes.failing[key] = OSError("the store is away")
+    documents = documents_of(recipes)
+    for _ in range(2):
+        assert (await documents.index()).entries == {key: known}
+        with pytest.raises(DocumentUnavailable, match="could not be had"):
+            await documents.body(key)
+    recipes.failing.clear()
+    body = await documents.body(key)
+    assert body is not None
+    assert body.hash == known
+
+
+async def test_a_failure_is_not_tried_again_at_once() -> None:
+    key = "apis/a.example/v1"
+    recipes = recipes_of(key)
+    recipes.failing[key] = OSError("not there")
+    documents = documents_of(recipes)
+    await documents.index()
+    recipes.failing.clear()
+    await documents.index()
+    await documents.body(key)
+    assert recipes.makes[key] == 1
+
+
+async def test_without_a_document_in_its_place_it_is_unavailable() -> None:
+    recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
+    recipes.fallbacks = False
+    recipes.failing["apis/a.example/v1"] = InvalidOpenAPI((), "is bad")
+    documents = documents_of(recipes)
+    for _ in range(2):
+        assert list((await documents.index()).entries) == ["apis/b.example/v1"]
+        with pytest.raises(DocumentUnavailable, match=r"apis/a.example/v1 .* is bad"):
+            await documents.hash_of("apis/a.example/v1")
+        with pytest.raises(DocumentUnavailable):
+            await documents.body("apis/a.example/v1")
+    assert recipes.makes["apis/a.example/v1"] == 1
+    recipes.texts["a.example"]["apis/a.example/v1"] = b"{}"
+    recipes.failing.clear()
+    documents.changed(["a.example"])
+    assert await documents.hash_of("apis/a.example/v1") == sha512(b"{}")
+
+
+async def test_equal_failures_are_one_warning() -> None:
+    recipes = recipes_of(*(f"apis/g{number}.example/v1" for number in range(5)))
+    recipes.failing = {key: InvalidOpenAPI((), "is bad") for key in recipes.texts["g0.example"]}
+    for number in range(1, 5):
+        recipes.failing[f"apis/g{number}.example/v1"] = InvalidOpenAPI((), "is worse")
+    documents = documents_of(recipes)
+    await documents.index()
+    names = "apis/g1.example/v1, apis/g2.example/v1, apis/g3.example/v1 and 1 more"
+    assert documents.warnings() == [
+        "apis/g0.example/v1: cannot be made: $: is bad",
+        f"{names}: cannot be made: $: is worse",
+    ]
+
+
+async def test_a_note_is_no_warning() -> None:
+    recipes = recipes_of("apis/a.example/v1")
+    recipes.notes = {"apis/a.example/v1": "from discovery"}
+    documents = documents_of(recipes)
+    assert (await documents.index()).notes == recipes.notes
+    assert documents.warnings() == []
+
+
+async def test_a_document_in_the_place_of_another_is_the_one_that_is_stated() -> None:
+    key = "apis/a.example/v1"
+    recipes = recipes_of(key)
+    recipes.failing[key] = InvalidOpenAPI((), "is bad")
+    documents = documents_of(recipes)
+    before = await documents.hash_of(key)
+    recipes.discovery = '"new":1,'
+    documents.changed(["a.example"])
+    body = await documents.body(key)
+    assert body is not None
+    assert body.data == b'{"new":1,"why":"$: is bad"}'
+    assert await documents.hash_of(key) == body.hash != before
+    assert (await documents.index()).entries == {key: body.hash}
+
+
+async def test_what_never_comes_has_another_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"apis/g{number}.example/v1" for number in range(100)]
+    recipes = recipes_of(*keys)
+    recipes.hanging = set(keys[:50])
+    monkeypatch.setattr(making, "_TURN_S", 0.001)
+    monkeypatch.setattr(making, "_PATIENCE_S", 0.01)
+    documents = documents_of(recipes)
+    async with asyncio.timeout(20):
+        index = await documents.index()
+    late = {key for key in keys if index.notes.get(key)}
+    assert late == recipes.hanging
+    assert {index.entries[key] for key in late} == {
+        sha512(b'{"why":"the document was not there in time"}')
+    }
+    assert recipes.at_once <= 16
+
+
+async def test_what_does_not_come_keeps_nobody_waiting_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [f"apis/g{number}.example/v1" for number in range(30)]
+    recipes = recipes_of(*keys)
+    monkeypatch.setattr(making, "_TURN_S", 0.001)
+    monkeypatch.setattr(documents_module, "_STALLED_S", 0.05)
+    documents = documents_of(recipes)
+    before = await documents.index()
+    for number, key in enumerate(keys):
+        recipes.texts[f"g{number}.example"][key] = b"{}"
+    recipes.hanging = set(keys[:20])
+    documents.changed(f"g{number}.example" for number in range(30))
+    async with asyncio.timeout(20):
+        await asyncio.gather(*map(documents.body, keys[20:]))
+        first, second = await documents.index(), await documents.index()
+        third = await documents.index()
+    assert first.entries.keys() == second.entries.keys() == set(keys)
+    assert {key for key in keys if third.entries[key] == before.entries[key]} == recipes.hanging
+    made = recipes.makes.copy()
+    recipes.released.set()
+    for _ in range(1000):
+        await asyncio.sleep(0)
+        if set((await documents.index()).entries.values()) == {sha512(b"{}")}:
+            break
+    assert set((await documents.index()).entries.values()) == {sha512(b"{}")}
+    assert recipes.makes == made
+
+
+async def test_a_new_try_changes_nothing_until_it_comes_to_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "apis/a.example/v1"
+    recipes = recipes_of(key)
+    recipes.failing[key] = OSError("not there")
+    documents = documents_of(recipes)
+    monkeypatch.setattr(making, "_RETRY_S", 0.0)
+    before = await documents.index()
+    recipes.hanging.add(key)
+    async with asyncio.timeout(4):
+        assert await documents.index() is before
+        await recipes.until_begun(key, 2)
+        assert await documents.index() is before
+        assert await documents.hash_of(key) == before.entries[key]
+        body = await documents.body(key)
+    assert body is not None
+    assert body.hash == before.entries[key]
+    recipes.released.set()
+
+
+async def test_a_document_that_was_there_stays_listed_while_it_cannot_be_had() -> None:
+    key = "apis/a.example/v1"
+    recipes = recipes_of(key)
+    recipes.fallbacks = False
+    documents = documents_of(recipes)
+    before = await documents.index()
+    recipes.texts["a.example"][key] = b"{}"
+    recipes.failing[key] = OSError("not there")
+    documents.changed(["a.example"])
+    assert (await documents.index()).entries == before.entries
+    with pytest.raises(DocumentUnavailable):
+        await documents.body(key)
+
+
+async def test_a_group_that_could_not_be_looked_at_is_looked_at_again() -> None:
+    class Broken(FakeRecipes):
+        broken = True
+
+        def of_group(self, group: str) -> Mapping[str, Recipe]:
+            if self.broken:
+                raise OSError(group)
+            return super().of_group(group)
+
+    recipes = Broken({"a.example": {"apis/a.example/v1": b"{}"}})
+    documents = documents_of(recipes)
+    with pytest.raises(OSError, match=r"a\.example"):
+        await documents.index()
+    recipes.broken = False
+    assert list((await documents.index()).entries) == ["apis/a.example/v1"]

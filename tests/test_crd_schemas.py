@@ -1,0 +1,455 @@
+"""Schemas of CustomResourceDefinitions that are applied: what is refused, in Kubernetes' words.
+
+Most of the wrong ones are those of k8s.io/apiextensions-apiserver
+pkg/apis/apiextensions/validation/validation_test.go (v1.34).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from apidiscovery_service.errors import InvalidDocument
+from apidiscovery_service.sources.crd import read_applied_crd, read_crd
+from apidiscovery_service.sources.crd_schema_validation import MAX_FOUND
+from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
+from apidiscovery_service.sources.fields import json_value
+from apidiscovery_service.sources.manifest_file import MAX_ERRORS, read_documents, read_manifest
+from crd_goldens import manifests
+from crd_manifests import CRONTABS, edited, simple, told
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOTHING: dict[str, Any] = {}
+PLACE = "spec.versions[0].schema.openAPIV3Schema"
+STRING = {"type": "string"}
+PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
+EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True}
+TYPES = '"array", "boolean", "integer", "number", "object", "string"'
+METADATA = (
+    "must not specify anything other than name and generateName, but metadata is implicitly"
+    " specified"
+)
+NO_PROPERTIES = (
+    "must not be empty if x-kubernetes-embedded-resource is true without"
+    " x-kubernetes-preserve-unknown-fields"
+)
+KEY_WITHOUT_DEFAULT = (
+    "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required"
+    " property"
+)
+UNIQUE = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+
+
+def document(schema: object) -> dict[str, Any]:
+    return edited(simple("things"), PLACE, schema)
+
+
+def with_schema(crd: dict[str, Any], version: int, schema: object) -> dict[str, Any]:
+    """Return a copy in which one version has another schema."""
+    return edited(crd, f"spec.versions[{version}].schema", {"openAPIV3Schema": schema})
+
+
+def taken(content: dict[str, Any]) -> bool:
+    return read_applied_crd(Node(content)) == read_crd(Node(content))
+
+
+def of(**properties: object) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def map_list(keys: list[str], **items: object) -> dict[str, Any]:
+    kind = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
+    return of(a={"type": "array", "items": {"type": "object", **items}, **kind})
+
+
+def refused(content: object, place: str = PLACE) -> list[str]:
+    """Return what is said of an applied document that is not taken, without the usual place."""
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(json.dumps(content), "sent", applied=True)
+    errors = [caught.value, *caught.value.others]
+    return [
+        f"{error.field.removeprefix(place).removeprefix('.')}: {error.args[0]}" for error in errors
+    ]
+
+
+WRONG: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["type: Required value: must not be empty at the root"]),
+    (
+        {"type": "array", "items": STRING},
+        ['type: Invalid value: "array": must be object at the root'],
+    ),
+    (
+        of(spec={}, status={}) | {"items": {}},
+        [
+            "items.type: Required value: must not be empty for specified array items",
+            "properties[spec].type: Required value: must not be empty for specified object fields",
+            (
+                "properties[status].type: Required value:"
+                " must not be empty for specified object fields"
+            ),
+        ],
+    ),
+    (
+        {"properties": {"a": {"default": 42.0}}},
+        [
+            "properties[a].type: Required value: must not be empty for specified object fields",
+            "type: Required value: must not be empty at the root",
+        ],
+    ),
+    (
+        of(foo={"type": "bogus"}),
+        [f'properties[foo].type: Unsupported value: "bogus": supported values: {TYPES}'],
+    ),
+    (
+        of(foo={"type": "object", "properties": {"bar": STRING}, "additionalProperties": False}),
+        [
+            ("properties[foo].additionalProperties: Forbidden:"
+            " additionalProperties and properties are mutual exclusive")
+        ],
+    ),
+    (
+        {"type": "object", "additionalProperties": STRING},
+        ["additionalProperties: Forbidden: must not be used at the root"],
+    ),
+    (
+        of(a={"type": "array"}),
+        ["properties[a].items: Required value: must be specified"],
+    ),
+    (
+        of(a={"type": "array", "items": [STRING]}),
+        ["properties[a].items: Forbidden: items must be a schema object and not an array"],
+    ),
+    (
+        of(a={"type": "array", "items": STRING, "uniqueItems": True}),
+        [f"properties[a].uniqueItems: Forbidden: {UNIQUE}"],
+    ),
+    (
+        of(a=STRING | {"$ref": "#/definitions/a"}),
+        ["properties[a].$ref: Forbidden: $ref is not supported"],
+    ),
+    (
+        of(a=STRING | {"definitions": {"b": STRING}}),
+        ["properties[a].definitions: Forbidden: definitions is not supported"],
+    ),
+    (
+        {"type": "object", "nullable": True},
+        ["nullable: Forbidden: nullable cannot be true at the root"],
+    ),
+    (
+        {"type": "object", "x-kubernetes-preserve-unknown-fields": False},
+        ["x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined"],
+    ),
+    (
+        of(nil=EMBEDDED, empty=EMBEDDED | {"properties": NOTHING}) | PRESERVE,
+        [
+            f"properties[empty].properties: Required value: {NO_PROPERTIES}",
+            f"properties[nil].properties: Required value: {NO_PROPERTIES}",
+        ],
+    ),
+    (
+        of(a=EMBEDDED | PRESERVE | {"additionalProperties": STRING}),
+        [
+            ("properties[a].additionalProperties: Forbidden:"
+            " must not be used if x-kubernetes-embedded-resource is set")
+        ],
+    ),
+    (
+        of(embedded=EMBEDDED | {"properties": {"metadata": EMBEDDED | PRESERVE}}),
+        [
+            ("properties[embedded].properties[metadata].x-kubernetes-embedded-resource: Forbidden:"
+            " must not be used inside of resource meta")
+        ],
+    ),
+    (
+        of(a=EMBEDDED | PRESERVE | {"properties": {"apiVersion": {"type": "integer"}}}),
+        [
+            ('properties[a].properties[apiVersion].type: Invalid value: "integer":'
+            " must be string")
+        ],
+    ),
+    (
+        of(a=PRESERVE | {"x-kubernetes-int-or-string": True}),
+        [
+            ("properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: true:"
+            " must be false if x-kubernetes-int-or-string is true")
+        ],
+    ),
+    (
+        of(a={"type": "number", **{w: [{"default": 4}] for w in ("allOf", "anyOf", "oneOf")}}),
+        [
+            f"properties[a].{word}[0].default: Forbidden: must be undefined to be structural"
+            for word in ("allOf", "anyOf", "oneOf")
+        ],
+    ),
+    (
+        of(a=STRING | {"not": {"type": "number"}}),
+        ["properties[a].not.type: Forbidden: must be empty to be structural"],
+    ),
+    (
+        of() | {"anyOf": [{"properties": {"spec": {"minLength": 1}}}]},
+        [
+            ("properties[spec]: Required value:"
+            f" because it is defined in {PLACE}.anyOf[0].properties[spec]")
+        ],
+    ),
+    (
+        of(metadata={"type": "object", "properties": {"labels": {"type": "object"}}}),
+        [f"properties[metadata]: Forbidden: {METADATA}"],
+    ),
+    (
+        of(metadata={"type": "object", "default": {"name": "foo"}}),
+        ["properties[metadata].default: Forbidden: must not be set in top-level metadata"],
+    ),
+    (
+        of(a={"type": "array", "items": STRING, "x-kubernetes-list-type": "invalid"}),
+        [
+            ('properties[a].x-kubernetes-list-type: Unsupported value: "invalid":'
+            ' supported values: "atomic", "set", "map"')
+        ],
+    ),
+    (
+        of(a={"type": "array", "items": STRING, "x-kubernetes-list-map-keys": ["key"]}),
+        [
+            ("properties[a].x-kubernetes-list-type: Required value:"
+            " must be map if x-kubernetes-list-map-keys is non-empty")
+        ],
+    ),
+    (
+        of(a={"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}),
+        [
+            ("properties[a].x-kubernetes-list-map-keys: Required value:"
+            " must not be empty if x-kubernetes-list-type is map")
+        ],
+    ),
+    (
+        map_list(["a", "z"], properties={"a": STRING}, required=["a"]),
+        [
+            ('properties[a].x-kubernetes-list-map-keys: Invalid value: ["a","z"]:'
+            " entries must all be names of item properties")
+        ],
+    ),
+    (
+        map_list(["key", "key"], properties={"key": STRING}, required=["key"]),
+        [
+            ('properties[a].x-kubernetes-list-map-keys: Invalid value: ["key","key"]:'
+            " must not contain duplicate entries")
+        ],
+    ),
+    (
+        map_list(["key"], properties={"key": STRING}),
+        [f"properties[a].items.properties[key].default: Required value: {KEY_WITHOUT_DEFAULT}"],
+    ),
+    (
+        of(a=STRING | {"x-kubernetes-map-type": "atomic"}),
+        [
+            ('properties[a].type: Invalid value: "string":'
+            " must be object if x-kubernetes-map-type is specified")
+        ],
+    ),
+    (
+        of(a=STRING | {"x-kubernetes-validations": [{"rule": " "}]}),
+        [
+            ("properties[a].x-kubernetes-validations[0].rule: Required value:"
+            " rule is not specified")
+        ],
+    ),
+    (
+        of(a={"type": "string", "maxLength": "3"}),
+        ['properties[a].maxLength: Invalid value: "3": must be an integer of 64 bits'],
+    ),
+    (
+        of(a=STRING | {"discription": "d"}),
+        [f'properties[a].discription: unknown field "{PLACE}.properties[a].discription"'],
+    ),
+    (
+        {"type": "object", "properties": {"spec.replicas": {}, "items": {}}},
+        [
+            "properties[items].type: Required value: must not be empty for specified object fields",
+            (
+                "properties[spec.replicas].type: Required value:"
+                " must not be empty for specified object fields"
+            ),
+        ],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "expected"), WRONG, ids=[lines[0] for _, lines in WRONG])
+def test_a_wrong_schema_is_refused_as_kubernetes_does(
+    schema: dict[str, Any], expected: list[str]
+) -> None:
+    assert refused(document(schema)) == expected
+
+
+@pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
+def test_real_definitions_are_taken(crd: dict[str, Any]) -> None:
+    assert taken(crd)
+
+
+@pytest.mark.parametrize(("schema", "_expected"), WRONG, ids=[lines[0] for _, lines in WRONG])
+def test_of_what_is_not_applied_no_schema_is_looked_at(
+    schema: dict[str, Any], _expected: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "crd.json"
+    path.write_text(json.dumps(document(schema)))
+    (crd,) = read_manifest(path).crds
+    assert crd.name == "things.a.example"
+
+
+def test_an_error_has_the_line_of_its_field_or_of_the_closest_that_is_there() -> None:
+    schema = of(spec={"type": "object", "properties": {"replicas": {"description": "d"}}})
+    schema["properties"]["status"] = {"type": "text"}
+    content = "# c\n---\n" + yaml.safe_dump(document(schema), sort_keys=False)
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "crd.yaml", applied=True)
+    lines = content.splitlines()
+    found = [caught.value, *caught.value.others]
+    assert [(error.field, lines[error.line - 1].strip()) for error in found] == [
+        (f"{PLACE}.properties[spec].properties[replicas].type", "replicas:"),
+        (f"{PLACE}.properties[status].type", "type: text"),
+    ]
+    assert str(caught.value).startswith(
+        f"crd.yaml:{found[0].line}, document 1, {found[0].field}: Required value: must not be empty"
+    )
+
+
+def test_each_version_of_each_document_is_looked_at() -> None:
+    first = with_schema(CRONTABS, 0, of(a={}))
+    two = with_schema(first, 2, of(b={}))
+    items = [simple("things"), two]
+    detail = "Required value: must not be empty for specified object fields"
+    assert refused({"apiVersion": "v1", "kind": "List", "items": items}) == [
+        f"items[1].{PLACE}.properties[a].type: {detail}",
+        f"items[1].{PLACE.replace('[0]', '[2]')}.properties[b].type: {detail}",
+    ]
+
+
+def test_the_status_subresource_allows_less_at_the_root_of_its_version() -> None:
+    limited = {"type": "object", "minProperties": 1}
+    assert taken(document(limited))
+    (line,) = refused(with_schema(CRONTABS, 0, limited))
+    assert line.startswith(': Invalid value: ["minProperties"]: only [Description Type Format')
+    assert line.endswith("at the root of the schema if the status subresource is enabled")
+    assert taken(with_schema(CRONTABS, 1, limited))
+
+
+def test_what_else_is_wrong_is_told_with_it() -> None:
+    wrong = edited(document(of(a={})), "spec.scope", "x")
+    wrong = edited(wrong, "spec.names.shortNames", ["-"])
+    assert [line.partition(": ")[0] for line in refused(wrong, "-")] == [
+        "spec.scope",
+        f"{PLACE}.properties[a].type",
+        "spec.names.shortNames[0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (None, "Required value: schemas are required"),
+        ([], "want an object, got a list"),
+        ("text", "want an object, got a string"),
+    ],
+)
+def test_what_is_no_schema_at_all_has_one_error(schema: object, message: str) -> None:
+    assert refused(document(schema)) == [f": {message}"]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = dict(STRING)
+    for _ in range(levels):
+        schema = of(a=schema)
+    return schema
+
+
+class TestLimits:
+    def test_of_depth(self) -> None:
+        assert taken(document(nested(75)))
+        assert refused(document(nested(76))) == [": is nested more than 150 levels deep"]
+
+    def test_of_the_depth_of_what_is_kept_at_all(self) -> None:
+        assert refused(document(nested(300))) == [": is nested more than 254 levels deep"]
+
+    def test_of_size(self) -> None:
+        schema = of(a={"type": "integer", "enum": list(range(200_000))})
+        assert refused(document(schema)) == [": has more than 200000 values"]
+
+    def test_of_what_is_told(self) -> None:
+        lines = refused(document(of(**{f"f{n}": NOTHING for n in range(1000)})))
+        assert len(lines) == MAX_ERRORS + 1
+        assert lines[-1] == f": has more errors than the {MAX_ERRORS} that are shown"
+
+    def test_of_what_is_found_in_many_versions(self) -> None:
+        (version,) = simple("things")["spec"]["versions"]
+        schema = {"openAPIV3Schema": of(**{f"f{n}": NOTHING for n in range(50)})}
+        versions = [version | {"name": f"v{n}", "schema": schema} for n in range(100)]
+        with pytest.raises(InvalidField) as caught:
+            read_applied_crd(Node(edited(simple("things"), "spec.versions", versions)))
+        assert len(told(caught.value)) == MAX_FOUND + 1
+        assert told(caught.value)[-1].endswith("exactly one version marked as storage version")
+
+    def test_of_what_is_found_in_many_documents(self) -> None:
+        lines = refused(
+            {"apiVersion": "v1", "kind": "List", "items": [document(of(a={}))] * 3 * MAX_ERRORS}
+        )
+        assert len(lines) == MAX_ERRORS + 1
+
+
+def test_names_that_yaml_reads_as_numbers_are_names() -> None:
+    schema = {"type": "object", "properties": {2: STRING, True: {}, "b": STRING, 2.5: STRING}}
+    content = yaml.safe_dump(document(schema), sort_keys=False)
+    with pytest.raises(InvalidDocument) as caught:
+        read_documents(content, "sent", applied=True)
+    assert caught.value.others == ()
+    assert caught.value.field == f"{PLACE}.properties[true].type"
+    assert content.splitlines()[caught.value.line - 1].strip() == "true: {}"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({1: {True: [{None: 1.5}]}}, {"1": {"true": [{"null": 1.5}]}}),
+        ([{"a": None}], [{"a": None}]),
+    ],
+)
+def test_values_of_yaml_as_json_has_them(value: object, expected: object) -> None:
+    assert json_value(value, ()) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (("spec", "versions", 0, "schema", "openAPIV3Schema"), PLACE),
+        (("openAPIV3Schema", "properties", "a.b", "type"), "openAPIV3Schema.properties[a.b].type"),
+        (
+            ("openAPIV3Schema", "properties", "properties", "allOf", 1, "items"),
+            "openAPIV3Schema.properties[properties].allOf[1].items",
+        ),
+        (("metadata", "annotations", "a.b/c"), "metadata.annotations[a.b/c]"),
+        (("items", 0, "spec"), "items[0].spec"),
+        ((), ""),
+    ],
+)
+def test_paths_into_schemas_have_names_in_brackets(path: tuple[str | int, ...], text: str) -> None:
+    assert path_text(path) == text
+
+
+SCHEMA_WORDS = ["type", "properties", "items", "anyOf", "not", "default", "required", "x-own"]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(SCHEMA_WORDS) | st.text(max_size=3), inner, max_size=4)
+    ),
+)
+
+
+@given(VALUES)
+def test_whatever_stands_there_is_taken_or_told(schema: object) -> None:
+    content = document(schema)
+    try:
+        read_documents(json.dumps(content), "sent", applied=True)
+    except InvalidDocument as error:
+        assert error.field.startswith("spec.versions[0].schema")  # noqa: PT017 - it need not be raised
