@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import orjson
-from apidiscovery_service.openapi.crd_document import Definition, crd_document
-from apidiscovery_service.openapi.protobuf_v3 import encode_v3
+from apidiscovery_service.openapi.crd.document import Definition, crd_document
+from apidiscovery_service.openapi.protobuf.v3 import encode_v3
 from apidiscovery_service.sources.manifest_file import read_documents
 from crds import crd, group_name
 from load import Sample, Target, interleaved, missing

@@ -26,7 +26,7 @@ from apidiscovery_service.model import (
 )
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.openapi.validation import validate
+from apidiscovery_service.openapi.validation.documents import validate
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes

@@ -7,7 +7,7 @@ from typing import Any, cast
 import orjson
 import pytest
 from apidiscovery_service import go_json
-from apidiscovery_service.openapi import key_order
+from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.catalog_openapi import catalog_keys, catalog_recipe
 from openapi_checks import dangling, errors, without_empty_defaults

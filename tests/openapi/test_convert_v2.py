@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from apidiscovery_service import go_json
-from apidiscovery_service.openapi.convert_v2 import convert
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.v2.convert import convert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_documents import (

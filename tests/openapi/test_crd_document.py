@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 import pytest
-from apidiscovery_service.openapi import crd_document as module
-from apidiscovery_service.openapi.crd_document import Definition, crd_document
+from apidiscovery_service.openapi.crd import document as module
+from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from crd_goldens import definition, definitions, document, group_versions, hashes
 from crd_manifests import CRONTABS, edited, simple

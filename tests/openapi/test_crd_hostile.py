@@ -5,9 +5,9 @@ import time
 from typing import Any
 
 import pytest
-from apidiscovery_service.openapi import crd_fields, crd_limits, structural
-from apidiscovery_service.openapi.crd_document import crd_document
-from apidiscovery_service.openapi.crd_limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
+from apidiscovery_service.openapi.crd import limits, schema_fields, structural
+from apidiscovery_service.openapi.crd.document import crd_document
+from apidiscovery_service.openapi.crd.limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from crd_goldens import definition
 from crd_manifests import simple
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 PATH = ("spec", "versions", 0, "schema", "openAPIV3Schema")
-NAMES = sorted({*crd_fields.TYPES, "type", "properties", "items", "default", "anyOf", "allOf"})
+NAMES = sorted({*schema_fields.TYPES, "type", "properties", "items", "default", "anyOf", "allOf"})
 ANYTHING = st.recursive(
     st.none()
     | st.booleans()
@@ -24,7 +24,7 @@ ANYTHING = st.recursive(
     | st.sampled_from(NAMES),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(sorted(crd_fields.FIELD_NAMES)), inner, max_size=4)
+        | st.dictionaries(st.sampled_from(sorted(schema_fields.FIELD_NAMES)), inner, max_size=4)
     ),
     max_leaves=20,
 )
@@ -86,7 +86,7 @@ class TestDepth:
 
 class TestNumberOfValues:
     def test_too_many_are_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(crd_limits, "MAX_VALUES", 100)
+        monkeypatch.setattr(limits, "MAX_VALUES", 100)
         schema = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(100)}}
         with pytest.raises(InvalidOpenAPI, match="more than 100 values") as caught:
             made(schema)
@@ -147,7 +147,7 @@ class TestWrongTypes:
         assert len(found) == len(set(found))
         assert all(path[: len(PATH)] == PATH for path, _ in found)
 
-    @pytest.mark.parametrize("name", sorted(crd_fields.FIELD_NAMES - {"default", "example"}))
+    @pytest.mark.parametrize("name", sorted(schema_fields.FIELD_NAMES - {"default", "example"}))
     def test_no_field_takes_both_a_number_and_a_text(self, name: str) -> None:
         found = [
             path

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from apidiscovery_service.openapi.crd_document import crd_document
+from apidiscovery_service.openapi.crd.document import crd_document
 from crd_goldens import definition, definitions, group_versions, manifests
 from crd_manifests import simple
 from hypothesis import given, settings

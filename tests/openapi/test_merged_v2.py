@@ -8,10 +8,10 @@ from typing import Any, cast
 import orjson
 import pytest
 from apidiscovery_service import go_json
-from apidiscovery_service.openapi.convert_v2 import convert
-from apidiscovery_service.openapi.downgrade_v3 import downgrade
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.merged_v2 import Merged, merged
+from apidiscovery_service.openapi.v2.convert import convert
+from apidiscovery_service.openapi.v2.downgrade import downgrade
+from apidiscovery_service.openapi.v2.merged import Merged, merged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_documents import (

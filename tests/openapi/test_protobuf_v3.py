@@ -10,8 +10,8 @@ import yaml
 from apidiscovery.openapi.v3 import openapi_pb2
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.protobuf_v3 import decode_v3, encode_v3
-from apidiscovery_service.openapi.wire_fields import varint
+from apidiscovery_service.openapi.protobuf.fields import varint
+from apidiscovery_service.openapi.protobuf.v3 import decode_v3, encode_v3
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
 from hypothesis import strategies as st

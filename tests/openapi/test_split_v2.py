@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 from apidiscovery_service import go_json
-from apidiscovery_service.openapi import split_v2
-from apidiscovery_service.openapi.convert_v2 import convert
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.split_v2 import document_key, split
+from apidiscovery_service.openapi.v2 import split as split_module
+from apidiscovery_service.openapi.v2.convert import convert
+from apidiscovery_service.openapi.v2.split import document_key, split
 from openapi_documents import (
     PAIRS,
     Json,
@@ -122,7 +122,7 @@ def test_many_definitions_in_a_chain_and_a_circle_are_no_trouble() -> None:
 
 
 def test_what_every_document_would_repeat_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split_v2, "MAX_SPLIT_BYTES", 1_000_000)
+    monkeypatch.setattr(split_module, "MAX_SPLIT_BYTES", 1_000_000)
     paths = {f"/apis/g{i}/v1/": path_to("A") for i in range(100)}
     source = v2(paths=paths, definitions={"A": {"description": "x" * 20_000}})
 

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 import pytest
-from apidiscovery_service.openapi import crd_fields
-from apidiscovery_service.openapi.structural import field_path, is_structural, violations
+from apidiscovery_service.openapi.crd import schema_fields
+from apidiscovery_service.openapi.crd.structural import field_path, is_structural, violations
 from crd_goldens import manifests
 
 ROOT = ("spec", "versions", 0, "schema", "openAPIV3Schema")
@@ -180,7 +180,7 @@ NOT_STRUCTURAL: list[tuple[dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("schema", "expected"), NOT_STRUCTURAL)
 def test_what_is_not_structural_is_told(schema: dict[str, Any], expected: list[str]) -> None:
     assert told(schema) == [line.replace("@", field_path(ROOT)) for line in expected]
-    assert not is_structural(crd_fields.read(schema))
+    assert not is_structural(schema_fields.read(schema))
 
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf", "not"])
@@ -209,7 +209,7 @@ def test_conditions_describe_nothing(word: str, name: str, value: object, wanted
     assert f"{place}.items.{name}: Forbidden: must be {wanted} to be structural" in told(
         with_field(schema)
     )
-    assert not is_structural(crd_fields.read(with_field(schema)))
+    assert not is_structural(schema_fields.read(with_field(schema)))
 
 
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
@@ -248,12 +248,12 @@ INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 )
 def test_structural_schemas_are_accepted(schema: dict[str, Any]) -> None:
     assert told(schema) == []
-    assert is_structural(crd_fields.read(schema))
+    assert is_structural(schema_fields.read(schema))
 
 
 def test_int_or_string_alternatives_count_in_their_own_order_only() -> None:
     schema = {"x-kubernetes-int-or-string": True, "anyOf": INT_OR_STRING[::-1]}
-    assert not is_structural(crd_fields.read(with_field(schema)))
+    assert not is_structural(schema_fields.read(with_field(schema)))
 
 
 def map_list(**fields: object) -> dict[str, Any]:
@@ -464,7 +464,7 @@ RULES = [
 def test_rules_beside_structure(schema: dict[str, Any], expected: str) -> None:
     """They hinder creation, not publishing."""
     assert told(schema) == [expected]
-    assert is_structural(crd_fields.read(schema))
+    assert is_structural(schema_fields.read(schema))
 
 
 def test_type_null_is_told_with_the_alternative() -> None:
@@ -541,7 +541,7 @@ class TestUnknownFields:
         ]
 
     def test_do_not_hinder_publishing(self) -> None:
-        assert is_structural(crd_fields.read(with_field({"type": "string", "x-own": 1})))
+        assert is_structural(schema_fields.read(with_field({"type": "string", "x-own": 1})))
 
 
 class TestWrongTypes:

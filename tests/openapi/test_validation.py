@@ -11,7 +11,7 @@ import pytest
 from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path, json_path
-from apidiscovery_service.openapi.validation import (
+from apidiscovery_service.openapi.validation.documents import (
     DEFAULT_LIMITS,
     InvalidDocuments,
     Limits,

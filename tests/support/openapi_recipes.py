@@ -13,8 +13,8 @@ from typing import Self
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.documents import Documents, Encoders, Limits
 from apidiscovery_service.openapi.known import group_of
-from apidiscovery_service.openapi.merged_v2 import Merged
 from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.openapi.v2.merged import Merged
 
 
 @dataclass

@@ -13,16 +13,19 @@ from typing import Literal, TypeAlias
 
 from apidiscovery_service.compression import Coding
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi import merged_v2, protobuf_v2, protobuf_v3, server_paths
+from apidiscovery_service.openapi import server_paths
 from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
-from apidiscovery_service.openapi.merged_v2 import Merged
 from apidiscovery_service.openapi.merging import Merging, within
 from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.protobuf import v2 as protobuf_v2
+from apidiscovery_service.openapi.protobuf import v3 as protobuf_v3
 from apidiscovery_service.openapi.recipe import Recipes
+from apidiscovery_service.openapi.v2 import merged
+from apidiscovery_service.openapi.v2.merged import Merged
 
 _SLICE_S = 0.002
 # So many are made at once or waited for; those that only wait do not hold up the others.
@@ -46,9 +49,7 @@ class Encoders:
 
     v3: Callable[[bytes], bytes] = protobuf_v3.encode_v3
     v2: Callable[[bytes], bytes] = protobuf_v2.encode_v2
-    merged: Callable[[Iterable[tuple[str, bytes]], Mapping[str, JSONValue]], Merged] = (
-        merged_v2.merged
-    )
+    merged: Callable[[Iterable[tuple[str, bytes]], Mapping[str, JSONValue]], Merged] = merged.merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apidiscovery_service.model import CORE_GROUP, GroupVersionKind, Resource, Scope, Version
-from apidiscovery_service.openapi import crd_json, meta_components, server_paths
+from apidiscovery_service.openapi import json_text, meta_components, server_paths
 from apidiscovery_service.openapi.generated_schemas import Schemas, UniqueNames, gvk
 from apidiscovery_service.openapi.operation_ids import camel, description, operation_id, tag
 
@@ -128,7 +128,7 @@ class _Document:
         """Return the document."""
         listing = server_paths.schemas()
         names = (server_paths.RESOURCE_LIST, f"{meta_components.META}APIResource")
-        return crd_json.dumps(
+        return json_text.dumps(
             {
                 "openapi": "3.0.0",
                 "info": server_paths.INFO,

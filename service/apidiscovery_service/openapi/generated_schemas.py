@@ -7,8 +7,8 @@ from typing import Final, cast
 import orjson
 
 from apidiscovery_service.model import GroupVersionKind
-from apidiscovery_service.openapi import crd_json, meta_components
-from apidiscovery_service.openapi.crd_json import Fragment
+from apidiscovery_service.openapi import json_text, meta_components
+from apidiscovery_service.openapi.json_text import Fragment
 
 # What holds nothing back: discovery does not tell the fields.
 OPEN: Final[Mapping[str, object]] = {
@@ -84,7 +84,7 @@ def _meta() -> Mapping[str, Fragment]:
     """Return the schemas of Kubernetes' own types that operations and objects refer to."""
     found = meta_components.components(scale=True)
     return {
-        name: Fragment(crd_json.dumps(_without_empty_defaults(orjson.loads(text))))
+        name: Fragment(json_text.dumps(_without_empty_defaults(orjson.loads(text))))
         for name, text in found.items()
     }
 

@@ -12,8 +12,8 @@ from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compr
 from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
 from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, sha512
-from apidiscovery_service.openapi.merged_v2 import Merged
 from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.v2.merged import Merged
 
 # What it goes by where others go by their path.
 MERGED_KEY: Final = "/openapi/v2"

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import orjson
 
-from apidiscovery_service.openapi import crd_json
-from apidiscovery_service.openapi.crd_json import Fragment
+from apidiscovery_service.openapi import json_text
+from apidiscovery_service.openapi.json_text import Fragment
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 AUTOSCALING = "io.k8s.api.autoscaling.v1."
@@ -40,7 +40,7 @@ def components(*, scale: bool) -> Mapping[str, bytes]:
     schemas = _schemas()
     roots = (*_ROOTS, SCALE) if scale else _ROOTS
     names = sorted(_reached(schemas, roots))
-    return MappingProxyType({name: crd_json.dumps(schemas[name]) for name in names})
+    return MappingProxyType({name: json_text.dumps(schemas[name]) for name in names})
 
 
 @cache
@@ -58,7 +58,7 @@ def type_meta() -> Mapping[str, Fragment]:
     """Return the schemas of the fields `apiVersion` and `kind` of an object."""
     fields = _schemas()[STATUS]["properties"]
     return MappingProxyType(
-        {name: Fragment(crd_json.dumps(fields[name])) for name in ("apiVersion", "kind")}
+        {name: Fragment(json_text.dumps(fields[name])) for name in ("apiVersion", "kind")}
     )
 
 
@@ -114,11 +114,11 @@ def _described(description: str, model: str) -> Fragment:
 
     Source: kube-openapi pkg/builder3/util/util.go:WrapRefs.
     """
-    return Fragment(crd_json.dumps({"description": description, "allOf": [reference(model)]}))
+    return Fragment(json_text.dumps({"description": description, "allOf": [reference(model)]}))
 
 
 def _text(description: str) -> Fragment:
-    return Fragment(crd_json.dumps({"description": description, "type": "string"}))
+    return Fragment(json_text.dumps({"description": description, "type": "string"}))
 
 
 @cache
@@ -145,11 +145,11 @@ def _reached(schemas: Mapping[str, object], roots: tuple[str, ...]) -> set[str]:
 
 def _references(value: object) -> Iterator[str]:
     """Yield the names that references in a value lead to."""
-    if crd_json.is_object(value):
+    if json_text.is_object(value):
         if isinstance(target := value.get("$ref"), str):
             yield target.removeprefix(_REFERENCE)
         for member in value.values():
             yield from _references(member)
-    elif crd_json.is_array(value):
+    elif json_text.is_array(value):
         for item in value:
             yield from _references(item)

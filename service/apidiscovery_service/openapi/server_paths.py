@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from apidiscovery_service.openapi import crd_json
+from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.meta_components import META, reference
 from apidiscovery_service.openapi.operation_ids import camel
 
@@ -73,11 +73,11 @@ def resource_list(tag: str, operation_id: str) -> dict[str, object]:
 
 
 @cache
-def schemas() -> Mapping[str, crd_json.Fragment]:
+def schemas() -> Mapping[str, json_text.Fragment]:
     """Return the schemas of what the server says of itself, by name."""
     text = files("apidiscovery_service.openapi") / "data" / "server_components.json"
     found = cast("dict[str, Any]", orjson.loads(text.read_bytes()))
-    return {name: crd_json.Fragment(crd_json.dumps(found[name])) for name in found}
+    return {name: json_text.Fragment(json_text.dumps(found[name])) for name in found}
 
 
 def _get(
@@ -96,7 +96,7 @@ def _get(
 
 
 def _document(path: str, get: dict[str, object], names: tuple[str, ...]) -> bytes:
-    return crd_json.dumps(
+    return json_text.dumps(
         {
             "openapi": "3.0.0",
             "info": INFO,

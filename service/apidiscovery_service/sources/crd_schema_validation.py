@@ -13,7 +13,7 @@ Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitio
 
 from itertools import islice
 
-from apidiscovery_service.openapi import structural
+from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.fields import Fields, json_value
 
 # Of a definition, with what else is wrong with it; more than anybody is told.

@@ -17,7 +17,7 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.openapi.structural import field_path
+from apidiscovery_service.openapi.crd.structural import field_path
 
 API_VERSIONS = ("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1")
 KIND = "APIGroupDiscoveryList"

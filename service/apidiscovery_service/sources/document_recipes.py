@@ -15,7 +15,7 @@ import zstandard
 
 from apidiscovery_service.model import CORE_GROUP, Group, Version
 from apidiscovery_service.openapi import server_paths
-from apidiscovery_service.openapi.crd_document import Definition, crd_document
+from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.generated import generated_document
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.registry import Registry

@@ -2,7 +2,7 @@
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.split_v2 import split
+from apidiscovery_service.openapi.v2.split import split
 from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.openapi_check import WINDOWS, Bounds

@@ -1,0 +1,1 @@
+"""OpenAPI v3 documents of CustomResourceDefinitions, as apiextensions-apiserver makes them."""

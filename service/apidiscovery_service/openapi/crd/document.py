@@ -1,0 +1,236 @@
+"""The OpenAPI v3 document of a group-version that CustomResourceDefinitions make up.
+
+It is Kubernetes' own, byte for byte: pkg/controller/openapiv3/controller.go and
+pkg/controller/openapi/builder of apiextensions-apiserver.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from apidiscovery_service.openapi import json_text, meta_components
+from apidiscovery_service.openapi.crd import kind_schemas, resource_paths
+from apidiscovery_service.openapi.crd.resource_paths import Resource
+from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
+
+# Of what comes out. The largest real one has 2 MB; escapes and embedded objects can make it ten
+# times what went in.
+MAX_DOCUMENT_BYTES = 32 * 2**20
+
+_HEAD = b'{"openapi":"3.0.0","info":{"title":"Kubernetes CRD Swagger","version":"v0.1.0"},"paths":{'
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A CustomResourceDefinition and the names under which it is served.
+
+    Attributes:
+        document: The whole object as JSON.
+        plural: Accepted plural name.
+        singular: Accepted singular name.
+        kind: Accepted kind.
+        list_kind: Accepted kind of lists.
+    """
+
+    document: bytes
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A definition in the version in question.
+
+    Attributes:
+        name: Of the definition, for messages.
+        resource: What its paths depend on.
+        list_kind: Kind of its lists.
+        schema: What it has as schema, None when it has none.
+        path: Where the schema is.
+        selectable: `x-kubernetes-selectable-fields`, or nothing.
+    """
+
+    name: str
+    resource: Resource
+    list_kind: str
+    schema: object
+    path: Path
+    selectable: Mapping[str, Any]
+
+
+def crd_document(group: str, version: str, definitions: Sequence[Definition]) -> bytes:
+    """Return a group-version's document as canonical JSON.
+
+    It depends on the definitions, not on their order. Those that do not serve the version are left
+    out.
+
+    Args:
+        group: Such as `stable.example.com`.
+        version: Such as `v1`.
+        definitions: All of the group that are established.
+
+    Raises:
+        InvalidOpenAPI: None serves the version; two want the same schema name or path; one is
+            nested too deeply or too large; one is not a CustomResourceDefinition.
+    """
+    served = [
+        one
+        for definition in definitions
+        if (one := _served(group, version, definition)) is not None
+    ]
+    if not served:
+        raise InvalidOpenAPI((), f"no definition serves {group}/{version}")
+    served.sort(key=lambda one: (one.name, one.resource.plural))
+    limit = _Limit()
+    paths = _merged(served, "paths", lambda one: resource_paths.paths(one.resource), limit)
+    schemas = _merged(served, "schemas", _schemas, limit)
+    scale = any("scale" in one.resource.subresources for one in served)
+    schemas.update(meta_components.components(scale=scale))
+    return b"".join(
+        (_HEAD, _members(paths), b'},"components":{"schemas":{', _members(schemas), b"}}}")
+    )
+
+
+def _served(group: str, version: str, definition: Definition) -> _Served | None:
+    """Return a definition in a version, None when it does not serve it."""
+    spec = _spec(definition)
+    found = _version(spec, version)
+    if found is None:
+        return None
+    index, fields = found
+    subresources = _object(fields.get("subresources"))
+    model = _model_name(group, version, definition.kind)
+    resource = Resource(
+        group=group,
+        version=version,
+        plural=definition.plural,
+        kind=definition.kind,
+        model=model,
+        list_model=_model_name(group, version, definition.list_kind),
+        namespaced=spec.get("scope") == "Namespaced",
+        subresources=tuple(
+            name for name in ("status", "scale") if subresources.get(name) is not None
+        ),
+    )
+    return _Served(
+        name=f"{definition.plural}.{group}",
+        resource=resource,
+        list_kind=definition.list_kind,
+        schema=_object(fields.get("schema")).get("openAPIV3Schema"),
+        path=("spec", "versions", index, "schema", "openAPIV3Schema"),
+        selectable=_selectable(fields),
+    )
+
+
+def _spec(definition: Definition) -> dict[str, Any]:
+    try:
+        document = orjson.loads(definition.document)
+    except ValueError as error:
+        raise InvalidOpenAPI((), f"{definition.plural}: is not JSON: {error}") from error
+    return _object(_object(document).get("spec"))
+
+
+def _version(spec: Mapping[str, Any], version: str) -> tuple[int, dict[str, Any]] | None:
+    """Return the fields of a version that is served, and where they are."""
+    for index, one in enumerate(_list(spec.get("versions"))):
+        fields = _object(one)
+        if fields.get("name") == version and fields.get("served") is True:
+            return index, fields
+    return None
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if json_text.is_object(value) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if json_text.is_array(value) else []
+
+
+def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the extension that names the fields one may select by.
+
+    Source: pkg/controller/openapi/builder/builder.go:buildSelectableFields.
+    """
+    paths = [_object(one).get("jsonPath") for one in _list(fields.get("selectableFields"))]
+    named = [{"fieldPath": path.removeprefix(".")} for path in paths if isinstance(path, str)]
+    return {"x-kubernetes-selectable-fields": named} if named else {}
+
+
+def _model_name(group: str, version: str, kind: str) -> str:
+    """Return the name of a kind's schema: `com.example.stable.v1.CronTab`."""
+    return ".".join((*reversed(group.split(".")), version, kind))
+
+
+def _schemas(one: _Served) -> Iterator[tuple[str, bytes]]:
+    resource, selectable = one.resource, one.selectable
+    gvk = "x-kubernetes-group-version-kind"
+    extensions = {gvk: [_gvk(resource, resource.kind)], **selectable}
+    yield resource.model, _kind_schema(one, extensions)
+    extensions = {gvk: [_gvk(resource, one.list_kind)], **selectable}
+    yield (
+        resource.list_model,
+        kind_schemas.list_schema(
+            resource.model, resource.kind, one.list_kind, resource.plural, extensions
+        ),
+    )
+
+
+def _kind_schema(one: _Served, extensions: Mapping[str, Any]) -> bytes:
+    try:
+        return kind_schemas.kind_schema(one.schema, extensions, one.path)
+    except InvalidOpenAPI as error:
+        raise InvalidOpenAPI(error.path, f"{one.name}: {error.message}") from error
+
+
+def _gvk(resource: Resource, kind: str) -> dict[str, str]:
+    return {"group": resource.group, "kind": kind, "version": resource.version}
+
+
+class _Limit:
+    """How many bytes a document may still get."""
+
+    def __init__(self) -> None:
+        self._left = MAX_DOCUMENT_BYTES
+
+    def count(self, data: bytes, name: str) -> None:
+        """Count what goes into the document.
+
+        Raises:
+            InvalidOpenAPI: It is too large with that.
+        """
+        self._left -= len(data)
+        if self._left < 0:
+            raise InvalidOpenAPI((), f"{name} makes it larger than {MAX_DOCUMENT_BYTES} bytes")
+
+
+def _merged(
+    served: Iterable[_Served],
+    part: str,
+    make: Callable[[_Served], Iterable[tuple[str, bytes]]],
+    limit: _Limit,
+) -> dict[str, bytes]:
+    """Return what all definitions bring to a part of the document.
+
+    Raises:
+        InvalidOpenAPI: Two bring something of the same name, or it is too large.
+    """
+    merged: dict[str, bytes] = {}
+    owners = dict.fromkeys(meta_components.components(scale=True), "Kubernetes")
+    for one in served:
+        for name, data in make(one):
+            if name in owners:
+                raise InvalidOpenAPI((part, name), f"both {owners[name]} and {one.name} define it")
+            limit.count(data, one.name)
+            owners[name] = one.name
+            merged[name] = data
+    return merged
+
+
+def _members(several: Mapping[str, bytes]) -> bytes:
+    """Return the members of a JSON object, sorted, without its braces."""
+    return b",".join(json_text.dumps(name) + b":" + several[name] for name in sorted(several))

@@ -1,0 +1,369 @@
+"""Reading a schema of a CustomResourceDefinition as Kubernetes does: what it does not know is gone.
+
+What comes back has fields of the right type only, none at its zero value, in the order in which
+Kubernetes publishes them, so that it can be written as it is.
+
+Source: apiextensions-apiserver pkg/apis/apiextensions/v1/types_jsonschema.go:JSONSchemaProps and
+marshal.go (reading); kube-openapi pkg/validation/spec/schema.go:Schema.MarshalJSONTo (order, and
+what is left out).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from apidiscovery_service.openapi import json_text
+from apidiscovery_service.openapi.crd.errors import Problem, forbidden, invalid, unsupported
+from apidiscovery_service.openapi.crd.limits import MAX_PROBLEMS, check_limits
+from apidiscovery_service.openapi.errors import Path
+
+Schema: TypeAlias = dict[str, Any]
+_Read: TypeAlias = Callable[["Reading", Schema, str, Any, Path], None]
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(slots=True)
+class Reading:
+    """A schema as it was read, and what was found on the way.
+
+    Attributes:
+        schema: What is known of it. It is nobody else's: the holder may change it.
+        malformed: Values of the wrong type; Kubernetes refuses to decode them.
+        types: Types that there are not.
+        unstructural: Fields that keep it from being a structural schema.
+        unsupported: Fields that Kubernetes accepts in no schema, though they say nothing.
+        unknown: Places, and the names of the fields there that Kubernetes does not know, and drops.
+        int_or_string: The schemas within that have `x-kubernetes-int-or-string`.
+        embedded: The schemas within that have `x-kubernetes-embedded-resource`.
+        conditions: How many logical conditions the schema that is being read is within.
+    """
+
+    schema: Schema = field(default_factory=dict[str, Any])
+    malformed: list[Problem] = field(default_factory=list[Problem])
+    types: list[Problem] = field(default_factory=list[Problem])
+    unstructural: list[Problem] = field(default_factory=list[Problem])
+    unsupported: list[Problem] = field(default_factory=list[Problem])
+    unknown: list[tuple[Path, list[str]]] = field(default_factory=list[tuple[Path, list[str]]])
+    int_or_string: list[Schema] = field(default_factory=list[Schema])
+    embedded: list[Schema] = field(default_factory=list[Schema])
+    conditions: int = 0
+
+    def wrong_type(self, path: Path, value: object, wanted: str) -> None:
+        note(self.malformed, path, invalid(_scalar(value), f"must be {wanted}"))
+
+
+def note(problems: list[Problem], path: Path, message: str) -> None:
+    """Add a problem, unless there are enough of them already."""
+    if len(problems) < MAX_PROBLEMS:
+        problems.append((path, message))
+
+
+def read(raw: object, path: Path = ()) -> Reading:
+    """Return a schema as it was read.
+
+    Args:
+        raw: The schema as JSON values.
+        path: Where it is; what is found names its place from there.
+
+    Raises:
+        InvalidOpenAPI: It is nested too deeply or has too many values.
+    """
+    check_limits(raw, path)
+    reading = Reading()
+    reading.schema = _schema(reading, raw, path)
+    return reading
+
+
+def ordered(schema: Schema) -> Schema:
+    """Return a schema, some fields of which were added later, with its fields in order."""
+    return {name: schema[name] for name in sorted(schema, key=_ORDER.__getitem__)}
+
+
+def _schema(reading: Reading, raw: object, path: Path) -> Schema:
+    schema: Schema = {}
+    if not json_text.is_object(raw):
+        if raw is not None:
+            reading.wrong_type(path, raw, "an object")
+        return schema
+    if len(raw) == 1 and raw.get("type") in TYPES:  # every other schema of real definitions
+        return dict(raw)
+    known = raw.keys() & FIELD_NAMES
+    if len(known) != len(raw):
+        reading.unknown.append((path, [name for name in raw if name not in known]))
+    for name, read_field in _plan(frozenset(known)):
+        value = raw[name]
+        if value is not None:
+            read_field(reading, schema, name, value, path)
+    return schema
+
+
+def _text(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if type(value) is not str:
+        reading.wrong_type((*path, name), value, "a string")
+    elif value:
+        schema[name] = value
+
+
+def _present_text(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    """Read a text that is not the same when it is empty as when it is not there."""
+    if type(value) is not str:
+        reading.wrong_type((*path, name), value, "a string")
+    else:
+        schema[name] = value
+
+
+def _type(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    _text(reading, schema, name, value, path)
+    if (found := schema.get(name)) is not None and found not in TYPES:
+        note(reading.types, (*path, name), unsupported(found, TYPES))
+
+
+def _flag(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if value is True:
+        schema[name] = True
+    elif value is not False:
+        reading.wrong_type((*path, name), value, "a boolean")
+
+
+def _preserve(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    _flag(reading, schema, name, value, path)
+    if value is False:
+        note(reading.unstructural, (*path, name), invalid(value, "must be true or undefined"))
+
+
+def _int_or_string(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    _flag(reading, schema, name, value, path)
+    if value is True:
+        reading.int_or_string.append(schema)
+
+
+def _embedded(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    _flag(reading, schema, name, value, path)
+    if value is True:
+        reading.embedded.append(schema)
+
+
+def _integer(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if type(value) is int and INT64_MIN <= value <= INT64_MAX:
+        schema[name] = value
+    else:
+        reading.wrong_type((*path, name), value, "an integer of 64 bits")
+
+
+def _number(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        schema[name] = json_text.number(value)
+    else:
+        reading.wrong_type((*path, name), value, "a number")
+
+
+def _texts(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    items = _list(reading, name, value, path)
+    for index, item in enumerate(items):
+        if type(item) is not str:
+            reading.wrong_type((*path, name, index), item, "a string")
+    if items:
+        schema[name] = items
+
+
+def _list(reading: Reading, name: str, value: object, path: Path) -> list[Any]:
+    if json_text.is_array(value):
+        return value
+    reading.wrong_type((*path, name), value, "an array")
+    return []
+
+
+def _default(_reading: Reading, schema: Schema, name: str, value: object, _path: Path) -> None:
+    schema[name] = json_text.arbitrary(value)
+
+
+def _example(_reading: Reading, schema: Schema, name: str, value: object, _path: Path) -> None:
+    if value not in ("", {}, []):
+        schema[name] = json_text.arbitrary(value)
+
+
+def _enum(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if items := _list(reading, name, value, path):
+        schema[name] = [json_text.arbitrary(item) for item in items]
+
+
+def _nested(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    schema[name] = _schema(reading, value, (*path, name))
+
+
+def _not(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    reading.conditions += 1
+    _nested(reading, schema, name, value, path)
+    reading.conditions -= 1
+
+
+def _several(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    reading.conditions += 1
+    if items := _list(reading, name, value, path):
+        schema[name] = [
+            _schema(reading, item, (*path, name, index)) for index, item in enumerate(items)
+        ]
+    reading.conditions -= 1
+
+
+def _items(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if type(value) is not list:
+        _nested(reading, schema, name, value, path)
+    elif value:
+        text = "items must be a schema object and not an array"
+        note(reading.unstructural, (*path, name), forbidden(text))
+
+
+def _properties(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if not json_text.is_object(value):
+        reading.wrong_type((*path, name), value, "an object")
+    elif value:
+        schema[name] = {
+            key: _schema(reading, value[key], (*path, name, key)) for key in sorted(value)
+        }
+
+
+def _additional(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if type(value) is bool:
+        # Kubernetes does not keep `false` in conditions: schema/convert.go:newNestedValueValidation
+        if value or not reading.conditions:
+            schema[name] = value
+    elif json_text.is_object(value):
+        _nested(reading, schema, name, value, path)
+    else:
+        reading.wrong_type((*path, name), value, "a boolean or a schema")
+
+
+def _object(
+    reading: Reading, value: object, path: Path, fields: Mapping[str, _Read]
+) -> dict[str, Any]:
+    """Return an object that is no schema, with its fields in the order given."""
+    found: dict[str, Any] = {}
+    if not json_text.is_object(value):
+        reading.wrong_type(path, value, "an object")
+        return found
+    if not value.keys() <= fields.keys():
+        reading.unknown.append((path, [name for name in value if name not in fields]))
+    for name, read_field in fields.items():
+        if (member := value.get(name)) is not None:
+            read_field(reading, found, name, member, path)
+    return found
+
+
+def _docs(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    schema[name] = _object(reading, value, (*path, name), {"description": _text, "url": _text})
+
+
+def _validations(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if items := _list(reading, name, value, path):
+        schema[name] = [
+            {"rule": ""} | _object(reading, item, (*path, name, index), _RULE)
+            for index, item in enumerate(items)
+        ]
+
+
+def _present_flag(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+    if type(value) is bool:
+        schema[name] = value
+    else:
+        reading.wrong_type((*path, name), value, "a boolean")
+
+
+def _unsupported(reading: Reading, _schema: Schema, name: str, value: object, path: Path) -> None:
+    """Note a field of JSON Schema that definitions may not have.
+
+    An empty one says nothing, so it does not hinder publishing; of additionalItems even that does.
+    """
+    message = forbidden(f"{name} is not supported")
+    if value not in ("", {}) or name == "additionalItems":
+        note(reading.unstructural, (*path, name), message)
+    elif name not in _EMPTY_ALLOWED:
+        note(reading.unsupported, (*path, name), message)
+
+
+_EMPTY_ALLOWED = frozenset({"id", "$schema", "patternProperties", "definitions"})
+
+# pkg/apis/apiextensions/v1/types_jsonschema.go:ValidationRule
+_RULE: dict[str, _Read] = {
+    "rule": _text,
+    "message": _text,
+    "messageExpression": _text,
+    "reason": _text,
+    "fieldPath": _text,
+    "optionalOldSelf": _present_flag,
+}
+
+# In the order of kube-openapi's structs; extensions by name at the end.
+_FIELDS: dict[str, _Read] = {
+    "id": _unsupported,
+    "description": _text,
+    "type": _type,
+    "nullable": _flag,
+    "format": _text,
+    "title": _text,
+    "default": _default,
+    "maximum": _number,
+    "exclusiveMaximum": _flag,
+    "minimum": _number,
+    "exclusiveMinimum": _flag,
+    "maxLength": _integer,
+    "minLength": _integer,
+    "pattern": _text,
+    "maxItems": _integer,
+    "minItems": _integer,
+    "uniqueItems": _flag,
+    "multipleOf": _number,
+    "enum": _enum,
+    "maxProperties": _integer,
+    "minProperties": _integer,
+    "required": _texts,
+    "items": _items,
+    "allOf": _several,
+    "oneOf": _several,
+    "anyOf": _several,
+    "not": _not,
+    "properties": _properties,
+    "additionalProperties": _additional,
+    "patternProperties": _unsupported,
+    "dependencies": _unsupported,
+    "additionalItems": _unsupported,
+    "definitions": _unsupported,
+    "externalDocs": _docs,
+    "example": _example,
+    "$schema": _unsupported,
+    "$ref": _unsupported,
+    "x-kubernetes-embedded-resource": _embedded,
+    "x-kubernetes-int-or-string": _int_or_string,
+    "x-kubernetes-list-map-keys": _texts,
+    "x-kubernetes-list-type": _present_text,
+    "x-kubernetes-map-type": _present_text,
+    "x-kubernetes-preserve-unknown-fields": _preserve,
+    "x-kubernetes-validations": _validations,
+}
+# What a schema may have, known to Kubernetes.
+FIELD_NAMES = _FIELDS.keys()
+_ADDED = ("x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields")
+_EXTENSIONS = sorted([*_ADDED, *(name for name in _FIELDS if name.startswith("x-"))])
+_ORDER = {
+    name: rank
+    for rank, name in enumerate(
+        [*(name for name in _FIELDS if not name.startswith("x-")), *_EXTENSIONS]
+    )
+}
+
+
+@lru_cache(maxsize=1024)
+def _plan(known: frozenset[str]) -> tuple[tuple[str, _Read], ...]:
+    """Return how to read each of the fields, in the order of publishing."""
+    return tuple((name, _FIELDS[name]) for name in sorted(known, key=_ORDER.__getitem__))
+
+
+def _scalar(value: object) -> object:
+    """Return a value to be shown: of an object or array that it is one, for they are large."""
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else value

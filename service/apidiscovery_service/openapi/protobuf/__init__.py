@@ -1,0 +1,1 @@
+"""Documents as the protobuf of gnostic, and back."""

@@ -1,0 +1,74 @@
+"""In which order the fields of an OpenAPI object are written.
+
+It is the order of the Go structs (kube-openapi `pkg/spec3` and `pkg/validation/spec`), with what
+these do not name after them, by name. Maps are written by name.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.v2.places import Object
+
+
+class KeyOrder(dict[str, str]):
+    """A text for each name of a field, by which the names sort."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__({name: chr(place) for place, name in enumerate(names)})
+
+    def __missing__(self, name: str) -> str:
+        """Return a text behind those of all that have a place; there are fewer than 126."""
+        return "~" + name
+
+    def names(self, fields: Mapping[str, JSONValue]) -> list[str]:
+        """Return the names of fields in order."""
+        return sorted(fields, key=self.__getitem__)
+
+    def arranged(self, fields: Mapping[str, JSONValue]) -> Object:
+        """Return the fields in order."""
+        return {name: fields[name] for name in self.names(fields)}
+
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
+
+SCHEMA: Final = KeyOrder(
+    *("id", "description", "type", "nullable", "format", "title", "default"),
+    *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength"),
+    *("pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "enum", "maxProperties"),
+    *("minProperties", "required", "items", "allOf", "oneOf", "anyOf", "not", "properties"),
+    *("additionalProperties", "patternProperties", "dependencies", "additionalItems"),
+    *("definitions", "discriminator", "readOnly", "externalDocs", "example", "$schema", "$ref"),
+)
+INFO: Final = KeyOrder(
+    *("description", "title", "termsOfService", "contact", "license", "version"),
+)
+PATH_ITEM: Final = KeyOrder("$ref", "summary", "description", *METHODS, "parameters")
+RESPONSES: Final = KeyOrder("default")
+
+V3_DOCUMENT: Final = KeyOrder(
+    *("openapi", "info", "paths", "servers", "components", "security", "tags", "externalDocs"),
+)
+V3_OPERATION: Final = KeyOrder(
+    *("tags", "summary", "description", "externalDocs", "operationId", "parameters"),
+    *("requestBody", "responses", "deprecated", "security"),
+)
+V3_PARAMETER: Final = KeyOrder(
+    *("$ref", "name", "in", "description", "required", "allowEmptyValue", "style", "explode"),
+    "schema",
+)
+V3_SECURITY_SCHEME: Final = KeyOrder("type", "description", "name", "in", "scheme", "flows")
+
+V2_OPERATION: Final = KeyOrder(
+    *("description", "consumes", "produces", "tags", "summary", "externalDocs", "operationId"),
+    *("deprecated", "security", "parameters", "responses"),
+)
+V2_PARAMETER: Final = KeyOrder(
+    *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength"),
+    *("pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "enum", "type", "format"),
+    *("items", "collectionFormat", "default", "description", "name", "in", "required", "schema"),
+    *("allowEmptyValue", "$ref"),
+)
+V2_SECURITY_SCHEME: Final = KeyOrder(
+    *("description", "type", "name", "in", "flow", "authorizationUrl", "tokenUrl", "scopes"),
+)

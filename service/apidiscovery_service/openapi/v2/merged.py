@@ -1,0 +1,328 @@
+"""The v2 document of everything that is served, made of v3 documents.
+
+Kubernetes merges so (kube-openapi `aggregator.go: mergeSpecs`): a definition that several documents
+have is there once; one that is another thing under the same name gets the next free of `NAME_v2`,
+`NAME_v3`, … and what refers to it is told. Two definitions are the same here when also all that
+they lead to is the same; Kubernetes compares their own text alone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from io import BytesIO
+from typing import Final, NamedTuple
+
+import orjson
+import zstandard
+
+from apidiscovery_service import go_json
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.v2 import key_order
+from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Component, Downgrade, Entry
+from apidiscovery_service.openapi.v2.downgrade_schema import KINDS
+from apidiscovery_service.openapi.v2.places import (
+    Object,
+    Place,
+    as_list,
+    as_object,
+    as_text,
+)
+from apidiscovery_service.openapi.v2.references import UNRESOLVED, components
+
+_MAX_NOTES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A merged document.
+
+    Attributes:
+        document: It as canonical JSON.
+        notes: What is not in it and why, a line each: documents that are no OpenAPI, and paths that
+            an earlier document has with something else.
+    """
+
+    document: bytes
+    notes: list[str]
+
+
+def merged(documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue]) -> Merged:
+    """Return the v2 document of all that v3 documents say.
+
+    Of a path that two of them have, the first is kept. One document is held at a time, and what
+    the result is made of is compressed until it is written. What a document says as a whole is not
+    in the result, but for security, which stands on each of its operations.
+
+    Args:
+        documents: Documents as JSON by key, such as `apis/apps/v1`, in the order of their keys.
+        info: The `info` of the result.
+
+    Raises:
+        ValueError: The documents come in another order.
+    """
+    merge = _Merge()
+    last = ""
+    for key, text in documents:
+        if key < last:
+            raise ValueError(f"the document of {key!r} comes after that of {last!r}")
+        last = key
+        try:
+            merge.add(key, _parsed(text))
+        except InvalidOpenAPI as error:
+            merge.note(f"{key}: left out of the v2 document: {error}")
+    return Merged(merge.document(info), merge.notes())
+
+
+def _parsed(text: bytes) -> Object:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidOpenAPI((), f"is not JSON: {error}") from None
+    return as_object(value, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A component as v2 has it.
+
+    Attributes:
+        packed: It as JSON, compressed.
+        digest: Of that without its kinds, in which equal definitions may differ.
+        kinds: Its `x-kubernetes-group-version-kind`, by the text that kube-openapi sorts them by.
+        referred: The components that it refers to, by names of v3.
+        is_whole: Whether nothing that it refers to was missing.
+    """
+
+    packed: bytes
+    digest: bytes
+    kinds: dict[str, JSONValue]
+    referred: frozenset[Entry]
+    is_whole: bool
+
+
+class _Path(NamedTuple):
+    """A path item: its JSON, compressed; the digest of that; the document that it is from."""
+
+    packed: bytes
+    digest: bytes
+    owner: str
+
+
+class _Pack:
+    """Compresses texts that all look alike: what is kept of thousands is a tenth of it."""
+
+    def __init__(self) -> None:
+        self.compress = zstandard.ZstdCompressor(level=1).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+class _Names:
+    """Names of a section of the result, by what they were called and what they lead to."""
+
+    def __init__(self) -> None:
+        self._finals: dict[tuple[str, bytes], str] = {}
+        self._taken: set[str] = set()
+        # The number to go on from: every document may have something else under one name.
+        self._numbers: dict[str, int] = {}
+
+    def final(self, name: str, digest: bytes, avoid: Iterable[str]) -> str:
+        """Return the name of something; no new one is among those to avoid."""
+        known = self._finals.get((name, digest))
+        if known is not None:
+            return known
+        number, free = self._numbers.get(name, 1), name
+        while free in self._taken or (free != name and free in avoid):
+            number += 1
+            free = f"{name}_v{number}"
+        self._numbers[name] = number
+        self._taken.add(free)
+        self._finals[name, digest] = free
+        return free
+
+
+class _Merge:
+    """What has been merged so far, as compressed JSON text by section and name."""
+
+    def __init__(self) -> None:
+        self._pack = _Pack()
+        self._paths: dict[str, _Path] = {}
+        self._parts: dict[Entry, _Part] = {}
+        self._kinds: dict[Entry, dict[str, JSONValue]] = {}
+        self._names = {section: _Names() for section in SECTIONS.values()}
+        # Nearly all definitions of a document stand in others too; by digest of the v3 text.
+        self._known: dict[bytes, _Part] = {}
+        self._notes: list[str] = []
+        self._left_out = 0
+
+    def note(self, line: str) -> None:
+        if len(self._notes) < _MAX_NOTES:
+            self._notes.append(line)
+        else:
+            self._left_out += 1
+
+    def notes(self) -> list[str]:
+        more = [f"and {self._left_out} more"] if self._left_out else []
+        return self._notes + more
+
+    def add(self, key: str, document: Object) -> None:
+        """Add a document; nothing of it when it is not OpenAPI v3.
+
+        Raises:
+            InvalidOpenAPI: It is not.
+        """
+        source = Downgrade(document)
+        parts = self._parts_of(source)
+        paths = source.paths()
+        finals = self._finals(source, parts)
+        again: dict[Entry, Component] = {}
+        if any(final != source.names[section][name] for (section, name), final in finals.items()):
+            source = Downgrade(document, finals)
+            paths = source.paths()
+            again = source.components(self._missing(finals))
+        for entry, part in parts.items():
+            made = self._part(entry, again[entry]) if entry in again else part
+            self._add_part((SECTIONS[entry[0]], finals[entry]), made)
+        for path, item in paths.items():
+            self._add_path(key, path, go_json.dumps(item))
+
+    def _missing(self, finals: Mapping[Entry, str]) -> list[Entry]:
+        return [
+            entry
+            for entry, final in finals.items()
+            if (SECTIONS[entry[0]], final) not in self._parts
+        ]
+
+    def _parts_of(self, source: Downgrade) -> dict[Entry, _Part]:
+        """Return the components of a document under their own names."""
+        parts: dict[Entry, _Part] = {}
+        fresh: list[Entry] = []
+        digests: dict[Entry, bytes] = {}
+        for section in SECTIONS:
+            for name, value in source.section(section).items():
+                entry = (section, name)
+                digests[entry] = sha256(orjson.dumps(value)).digest()
+                known = self._known.get(digests[entry]) if section == "schemas" else None
+                if known is not None and all(source.has(to) for to in known.referred):
+                    parts[entry] = known
+                else:
+                    fresh.append(entry)
+        for entry, component in source.components(fresh).items():
+            part = parts[entry] = self._part(entry, component)
+            if part.is_whole:
+                self._known[digests[entry]] = part
+        return parts
+
+    def _finals(self, source: Downgrade, parts: Mapping[Entry, _Part]) -> dict[Entry, str]:
+        """Return the names of a document's components in the result."""
+        digests = _closed_digests(parts)
+        avoid: dict[str, set[str]] = {section: set() for section in self._names}
+        for section, name in parts:
+            avoid[SECTIONS[section]].add(source.names[section][name])
+        return {
+            (section, name): self._names[SECTIONS[section]].final(
+                source.names[section][name], digests[section, name], avoid[SECTIONS[section]]
+            )
+            for section, name in sorted(parts)
+        }
+
+    def _add_part(self, entry: Entry, part: _Part) -> None:
+        present = self._parts.setdefault(entry, part)
+        if present.kinds != part.kinds:
+            kinds = self._kinds.setdefault(entry, dict(present.kinds))
+            for name, kind in part.kinds.items():
+                kinds.setdefault(name, kind)
+
+    def _add_path(self, key: str, path: str, text: bytes) -> None:
+        digest = sha256(text).digest()
+        present = self._paths.get(path)
+        if present is None:
+            self._paths[path] = _Path(self._pack.compress(text), digest, key)
+        elif present.digest != digest:
+            self.note(
+                f"{key}: {path} is left out of the v2 document: {present.owner} has another one"
+            )
+
+    def _part(self, entry: Entry, component: Component) -> _Part:
+        value = component.value
+        plain = {name: field for name, field in value.items() if name != KINDS}
+        digest = sha256(orjson.dumps(plain)).digest()
+        section, name = entry
+        at: Place = ((((None, "components"), section), name), KINDS)
+        kinds = _by_kind(as_list(value.get(KINDS, []), at), at)
+        text = go_json.dumps(value)
+        is_whole = UNRESOLVED.encode() not in text
+        return _Part(self._pack.compress(text), digest, kinds, component.referred, is_whole)
+
+    def document(self, info: Mapping[str, JSONValue]) -> bytes:
+        """Return the result; what it is made of is gone afterwards."""
+        out = BytesIO()
+        out.write(b'{"swagger":"2.0","info":')
+        out.write(go_json.dumps(key_order.INFO.arranged(info)))
+        out.write(b',"paths":')
+        paths = {path: item.packed for path, item in self._paths.items()}
+        self._paths.clear()
+        _write_object(out, paths, lambda path: self._pack.decompress(paths.pop(path)))
+        names: dict[str, list[str]] = {section: [] for section in self._names}
+        for section, name in self._parts:
+            names[section].append(name)
+        for section, members in names.items():
+            if members:
+                out.write(b"," + go_json.dumps(section) + b":")
+                _write_object(out, members, partial(self._take, section))
+        out.write(b"}")
+        return out.getvalue()
+
+    def _take(self, section: str, name: str) -> bytes:
+        """Return the JSON of a part, which is not kept any more."""
+        entry = (section, name)
+        text = self._pack.decompress(self._parts.pop(entry).packed)
+        if entry not in self._kinds:
+            return text
+        kinds = self._kinds[entry]
+        value = as_object(orjson.loads(text), None)
+        return go_json.dumps(
+            key_order.SCHEMA.arranged(value | {KINDS: [kinds[name] for name in sorted(kinds)]})
+        )
+
+
+def _by_kind(kinds: list[JSONValue], place: Place) -> dict[str, JSONValue]:
+    """Return kinds by group, version and name in one text."""
+    result: dict[str, JSONValue] = {}
+    for index, value in enumerate(kinds):
+        at: Place = (place, index)
+        kind = as_object(value, at)
+        group, version, name = (
+            as_text(kind.get(field, ""), (at, field)) for field in ("group", "version", "kind")
+        )
+        result[f"{group}/{version}.{name}"] = kind
+    return result
+
+
+def _closed_digests(parts: Mapping[Entry, _Part]) -> dict[Entry, bytes]:
+    """Return digests that are equal when parts are equal with all that they lead to.
+
+    Parts that lead to each other have the digest of all of them together, so it takes one pass.
+    """
+    edges = {entry: part.referred for entry, part in parts.items()}
+    result: dict[Entry, bytes] = {}
+    for members in components(edges):
+        own = sorted((entry, parts[entry].digest) for entry in members)
+        inside = set(members)
+        leads = {to for entry in members for to in edges[entry] if to in parts} - inside
+        outside = sorted((entry, result[entry]) for entry in leads)
+        together = sha256(repr((own, outside)).encode()).digest()
+        for entry in members:
+            result[entry] = sha256(repr(entry).encode() + together).digest()
+    return result
+
+
+def _write_object(out: BytesIO, names: Iterable[str], text_of: Callable[[str], bytes]) -> None:
+    """Write an object whose members are JSON text, by name."""
+    before = b"{"
+    for name in sorted(names):
+        out.write(before + go_json.dumps(name) + b":")
+        out.write(text_of(name))
+        before = b","
+    out.write(b"}" if before == b"," else b"{}")

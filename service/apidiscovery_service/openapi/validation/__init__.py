@@ -1,0 +1,1 @@
+"""Whether a document from a stranger is sound OpenAPI 3.0."""
