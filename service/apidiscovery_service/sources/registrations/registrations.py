@@ -205,7 +205,9 @@ class Registrations:
         written: list[Written] = []
         try:
             for each in plans:
-                one, ownership = await self._carry_out(each, ownership, lease, requester)
+                one, ownership = await self._carry_out(
+                    each, ownership, lease, requester, is_last=each is plans[-1]
+                )
                 written.append(one)
             if await self._see(written):
                 self._statuses.settled(written)
@@ -214,7 +216,13 @@ class Registrations:
         return written
 
     async def _carry_out(
-        self, planned: Plan, ownership: Ownership, lease: OwnerLease | None, requester: Requester
+        self,
+        planned: Plan,
+        ownership: Ownership,
+        lease: OwnerLease | None,
+        requester: Requester,
+        *,
+        is_last: bool,
     ) -> tuple[Written, Ownership]:
         """Write what was planned, planning again for as long as others come between."""
         while True:
@@ -225,7 +233,7 @@ class Registrations:
                 return _written(planned, None), ownership
             self._statuses.about_to(planned)
             try:
-                entry = await self._written_down(planned, ownership)
+                entry = await self._written_down(planned, ownership, is_last=is_last)
             except Conflict:
                 planned = await self._plan(planned.wanted, ownership, requester)
             except Fenced:
@@ -234,9 +242,14 @@ class Registrations:
             else:
                 return _written(planned, entry), ownership
 
-    async def _written_down(self, planned: Plan, ownership: Ownership) -> Entry | None:
-        """Carry out a plan; what it will look like is worked out while the store writes."""
-        if planned.declared is None:
+    async def _written_down(
+        self, planned: Plan, ownership: Ownership, *, is_last: bool
+    ) -> Entry | None:
+        """Carry out a plan; what it will look like is worked out while the store writes.
+
+        Of several only for the last: those before are likely to be published together.
+        """
+        if planned.declared is None or not is_last:
             return await carry_out(self._store, planned, ownership)
         writing = asyncio.create_task(carry_out(self._store, planned, ownership))
         try:
