@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from apidiscovery_service.errors import InvalidContribution
+from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.model import Freshness
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.discovery_list import Node
@@ -46,6 +48,11 @@ def served(registry: Registry) -> dict[str, list[str]]:
         for g in registry.snapshot.named.groups
         for v in g.group.versions
     }
+
+
+def accepted_names(declarations: Declarations, name: str) -> JSONValue:
+    status = declarations.statuses(name.partition(".")[2])[name]
+    return crd_names.status_value(status)["acceptedNames"]
 
 
 def test_one_update_is_one_snapshot(declarations: Declarations, registry: Registry) -> None:
@@ -107,7 +114,7 @@ def test_what_stays_of_a_group_gets_the_names_that_are_set_free(
         }
     )
     assert served(registry) == {"a.example/v1": ["cats"]}
-    assert declarations.crd_status("dogs.a.example")["acceptedNames"] == {
+    assert accepted_names(declarations, "dogs.a.example") == {
         "plural": "dogs",
         "singular": "dog",
         "kind": "Dog",
@@ -115,10 +122,10 @@ def test_what_stays_of_a_group_gets_the_names_that_are_set_free(
     }
     declarations.update({}, ["manifests:a"])
     assert served(registry) == {"a.example/v1": ["dogs"]}
-    assert list(declarations.group_statuses("a.example")) == ["dogs.a.example"]
-    assert declarations.group_statuses("none.example") == {}
+    assert list(declarations.statuses("a.example")) == ["dogs.a.example"]
+    assert declarations.statuses("none.example") == {}
     with pytest.raises(KeyError):
-        declarations.crd_status("cats.a.example")
+        accepted_names(declarations, "cats.a.example")
 
 
 def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry: Registry) -> None:

@@ -173,7 +173,7 @@ async def _agree(*replicas: Replica) -> None:
         first, *others = [
             (
                 replica.registry.snapshot.named.etag,
-                replica.declarations.group_statuses("example.com"),
+                dict(replica.declarations.statuses("example.com")),
             )
             for replica in replicas
         ]

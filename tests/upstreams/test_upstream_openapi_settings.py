@@ -7,7 +7,11 @@ from apidiscovery_service.app.command import serve
 from apidiscovery_service.app.flags import Flags, settings_of
 from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_settings import configured_upstreams
-from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
+from apidiscovery_service.app.upstream_specs import (
+    service_settings,
+    upstream_spec,
+    upstream_specs,
+)
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 
@@ -31,8 +35,7 @@ def _settings(gates: str) -> Settings:
 @pytest.mark.parametrize(("gates", "asked"), [("", True), ("OpenAPIV3=false", False)])
 def test_nobody_is_asked_for_what_is_switched_off(gates: str, asked: bool) -> None:  # noqa: FBT001
     settings = _settings(gates)
-    specs = [upstream_spec(upstream) for upstream in settings.upstreams]
-    assert [spec.openapi for spec in specs] == [asked, asked]
+    assert [spec.openapi for spec in upstream_specs(settings)] == [asked, asked]
     assert service_settings(settings).openapi is asked
 
 

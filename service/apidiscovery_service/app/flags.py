@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Generic, Literal, TypedDict, TypeVar, cast
 
@@ -17,7 +16,7 @@ from apidiscovery_service.app.upstream_settings import (
     flagged_upstreams,
 )
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.feature_gates import OPENAPI_V3, FeatureGates
+from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.storage.etcd_connection import EtcdOptions
 from apidiscovery_service.storage.urls import StoreUrl, default_store_url
 
@@ -111,13 +110,12 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
                 f"{count} upstreams are called {name}; want a name of its own for each"
             )
     other_sources = flags["manifests"] or upstreams
-    openapi = flags["feature_gates"][OPENAPI_V3]
     return Settings(
         http=None if flags["http"] == "off" else flags["http"],
         grpc=None if flags["grpc"] == "off" else flags["grpc"],
         catalog=flags["catalog"] or ("none" if other_sources else "kubernetes"),
         manifests=flags["manifests"],
-        upstreams=tuple(replace(upstream, openapi=openapi) for upstream in upstreams),
+        upstreams=tuple(upstreams),
         services=configured_services(structured.get("services", {})),
         proxy_client_cert_file=flags["proxy_client_cert_file"],
         proxy_client_key_file=flags["proxy_client_key_file"],

@@ -20,7 +20,7 @@ import uvloop
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener
 from apidiscovery_service.app.secure_serving import SecureServing
 from apidiscovery_service.app.settings import Settings
-from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
+from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.feature_gates import OPENAPI_V3
@@ -124,7 +124,7 @@ async def _serve(settings: Settings) -> None:
     # All that the settings name is looked at before anything is made.
     metrics = Metrics()
     security = SecureServing(settings.security, metrics)
-    specs = [upstream_spec(upstream) for upstream in settings.upstreams]
+    specs = upstream_specs(settings)
     services = service_settings(settings)
     store = await open_store(settings.store, settings.etcd)
     try:

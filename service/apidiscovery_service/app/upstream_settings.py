@@ -23,7 +23,6 @@ class UpstreamSettings:
         context: The context of the kubeconfig; empty for the current one.
         options: Everything else, as it stands in the file.
         place: What goes before a key of it in an error.
-        openapi: Whether OpenAPI documents are asked for at all, whatever the options say.
     """
 
     name: str
@@ -32,7 +31,6 @@ class UpstreamSettings:
     context: str = ""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     place: str = ""
-    openapi: bool = True
 
 
 def flagged_upstreams(

@@ -46,20 +46,34 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST_S = 24 * 3600.0
 
 
-def upstream_spec(settings: UpstreamSettings) -> UpstreamSpec:
+def upstream_specs(settings: Settings) -> list[UpstreamSpec]:
+    """Return the upstreams of the settings as they are to be polled.
+
+    Raises:
+        InvalidConfiguration: As `upstream_spec`.
+    """
+    openapi = settings.gates[OPENAPI_V3]
+    return [upstream_spec(upstream, openapi=openapi) for upstream in settings.upstreams]
+
+
+def upstream_spec(settings: UpstreamSettings, *, openapi: bool = True) -> UpstreamSpec:
     """Return an upstream as it is to be polled.
+
+    Args:
+        settings: The upstream.
+        openapi: Whether OpenAPI documents are asked for at all, whatever its options say.
 
     Raises:
         InvalidConfiguration: A key is unknown or wrong, or a file that it names cannot be used; the
             message begins with the flag, or with the path of the key.
     """
     try:
-        return _spec(settings)
+        return _spec(settings, openapi=openapi)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{settings.place}{error}") from None
 
 
-def _spec(settings: UpstreamSettings) -> UpstreamSpec:
+def _spec(settings: UpstreamSettings, *, openapi: bool) -> UpstreamSpec:
     fields = Fields(settings.options)
     known = (*_SPEC_KEYS, *(ENDPOINT_KEYS if settings.url else ()))
     fields.only(known)
@@ -79,7 +93,7 @@ def _spec(settings: UpstreamSettings) -> UpstreamSpec:
             poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),
             openapi_s=_duration_s(fields, "openapi-interval", Timing().openapi_s),
         ),
-        openapi=_openapi(fields) and settings.openapi,
+        openapi=openapi and _openapi(fields),
     )
 
 

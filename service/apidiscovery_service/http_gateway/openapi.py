@@ -6,7 +6,7 @@ pkg/handler/handler.go for v2. Where they answer an error with an empty 200, a S
 
 import asyncio
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Protocol
 
@@ -187,7 +187,7 @@ class OpenAPIAnswers:
             return _not_acceptable(MERGED)
         body = await self._documents.merged_v2(offered.form, _coding_of(request, coding))
         headers = [_NOT_CACHED, _VARY, (b"content-type", offered.content_type.encode())]
-        return self._answer(request, MERGED, body, headers, offered.content_type)
+        return self._answer(request, MERGED, body, headers)
 
     def _answer(
         self, request: Request, endpoint: str, body: Body, headers: Headers, path: str = ""
@@ -261,9 +261,9 @@ def _caching(*, immutable: bool) -> Headers:
     if not immutable:
         return [_NOT_CACHED]
     now = datetime.now(UTC)
-    leap = (now.month, now.day) == (2, 29)
-    expires = now.replace(year=now.year + 1, month=3, day=1) if leap else None
-    expires = expires or now.replace(year=now.year + 1)
+    if (now.month, now.day) == (2, 29):  # time.AddDate makes the first of March of it
+        now += timedelta(days=1)
+    expires = now.replace(year=now.year + 1)
     return [_IMMUTABLE, (b"expires", expires.strftime("%a, %d %b %Y %H:%M:%S UTC").encode())]
 
 

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Generic, TypeAlias, TypeVar
 
 from apidiscovery_service.errors import InvalidContribution
-from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.registry import Registry
@@ -180,22 +179,9 @@ class Declarations:
         """The CustomResourceDefinitions in force, by name."""
         return MappingProxyType(self._in_force)
 
-    def crd_status(self, name: str) -> dict[str, JSONValue]:
-        """Return the status of a CustomResourceDefinition in force, as Kubernetes' JSON has it.
-
-        Raises:
-            KeyError: There is none of that name.
-        """
-        return crd_names.status_value(self._statuses[name.partition(".")[2]][name])
-
     def statuses(self, group: str) -> Mapping[str, CrdStatus]:
         """Return the status of each CustomResourceDefinition in force of a group, by name."""
         return MappingProxyType(self._statuses.get(group, {}))
-
-    def group_statuses(self, group: str) -> dict[str, dict[str, JSONValue]]:
-        """Return the same as Kubernetes' JSON has it, sorted by name."""
-        statuses = self._statuses.get(group, {})
-        return {name: crd_names.status_value(statuses[name]) for name in sorted(statuses)}
 
     @property
     def api_services(self) -> Mapping[str, ApiService]:

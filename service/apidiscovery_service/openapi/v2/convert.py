@@ -26,6 +26,7 @@ from apidiscovery_service.openapi.v2.places import (
     check_depth,
     extensions,
     invalid,
+    paths_of,
 )
 from apidiscovery_service.openapi.v2.references import (
     MAX_HOPS,
@@ -194,15 +195,7 @@ class _Conversion:
     def _paths(self) -> Object:
         at: Place = (None, "paths")
         source = self._section("paths")
-        result: Object = {}
-        for path in sorted(source):
-            if path.startswith("/"):
-                result[path] = self._path_item(source[path], (at, path))
-            elif path.startswith("x-"):
-                result[path] = source[path]
-            else:
-                raise invalid((at, path), "a path must begin with a slash")
-        return result
+        return paths_of(source, at, self._path_item)
 
     def _path_item(self, value: JSONValue, at: Place) -> Object:
         source = as_object(value, at)

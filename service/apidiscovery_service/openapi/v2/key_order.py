@@ -46,9 +46,6 @@ INFO: Final = KeyOrder(
 PATH_ITEM: Final = KeyOrder("$ref", "summary", "description", *METHODS, "parameters")
 RESPONSES: Final = KeyOrder("default")
 
-V3_DOCUMENT: Final = KeyOrder(
-    *("openapi", "info", "paths", "servers", "components", "security", "tags", "externalDocs"),
-)
 V3_OPERATION: Final = KeyOrder(
     *("tags", "summary", "description", "externalDocs", "operationId", "parameters"),
     *("requestBody", "responses", "deprecated", "security"),

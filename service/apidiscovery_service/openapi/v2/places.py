@@ -1,6 +1,6 @@
 """Where a value stands in a document that is read, and what it must be there."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, cast
 
 from apidiscovery_service.go_json import JSONValue
@@ -34,6 +34,23 @@ def path_to(at: Place) -> Path:
         at, step = at
         steps.append(step)
     return tuple(reversed(steps))
+
+
+def paths_of(source: Object, at: Place, convert: Callable[[JSONValue, Place], JSONValue]) -> Object:
+    """Return `paths` with each of them converted, sorted; extensions as they are.
+
+    Raises:
+        InvalidOpenAPI: One is neither.
+    """
+    result: Object = {}
+    for path in sorted(source):
+        if path.startswith("/"):
+            result[path] = convert(source[path], (at, path))
+        elif path.startswith("x-"):
+            result[path] = source[path]
+        else:
+            raise invalid((at, path), "a path must begin with a slash")
+    return result
 
 
 def invalid(at: Place, message: str) -> InvalidOpenAPI:
