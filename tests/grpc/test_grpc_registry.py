@@ -15,7 +15,7 @@ from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.storage import (
     Entry,
-    Guard,
+    Guards,
     Lease,
     StoreRefused,
     StoreUnavailable,
@@ -411,7 +411,7 @@ class UnreachableStore(MemoryStore):
         *,
         expected: int | None = None,
         lease: Lease | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
     ) -> Entry:
         del value, expected, lease, guard
         raise StoreUnavailable(f"{key} cannot be written")

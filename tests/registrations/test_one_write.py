@@ -27,7 +27,7 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
 )
 from apidiscovery_service.sources.registrations.table import Table
-from apidiscovery_service.storage import Entry, Guard, Lease, StoreUnavailable
+from apidiscovery_service.storage import Entry, Guards, Lease, StoreUnavailable
 from apidiscovery_service.storage.memory import MemoryStore
 from registration_setup import ANYBODY, apply, conditions, content, crd, stored, with_metadata
 from registry_server import Replica, following
@@ -54,7 +54,7 @@ class ObservedStore(MemoryStore):
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         self.asked.append("put")

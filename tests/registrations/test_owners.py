@@ -29,7 +29,7 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
     Requester,
 )
-from apidiscovery_service.storage import Entry, Fenced, Guard, Lease, StoreRefused
+from apidiscovery_service.storage import Entry, Fenced, Guard, Guards, Lease, StoreRefused
 from apidiscovery_service.storage.memory import MemoryStore
 from registry_server import Replica, expiring, following
 
@@ -362,7 +362,7 @@ class RefusingOnce(MemoryStore):
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         if guard is not None and key == owner_key("me") and not self.refused:

@@ -16,6 +16,7 @@ from apidiscovery_service.storage import (
     Entry,
     Fenced,
     Guard,
+    Guards,
     Lease,
     Listing,
     Store,
@@ -165,16 +166,14 @@ class Cable:
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         await self.cross()
         own = lease.lease if isinstance(lease, CabledLease) else lease
         return await self._store.put(key, value, expected=expected, guard=guard, lease=own)
 
-    async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guard | None = None
-    ) -> bool:
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
         await self.cross()
         return await self._store.delete(key, expected=expected, guard=guard)
 

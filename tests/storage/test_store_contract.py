@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 from apidiscovery_service.storage import (
+    ABSENT,
     MAX_VALUE_BYTES,
     Batch,
     Change,
@@ -172,6 +173,39 @@ async def test_a_guard_does_not_hold_when_its_key_is_gone(store: Store) -> None:
     with pytest.raises(Fenced):
         await store.put("a", b"2", guard=Guard("claim", 1))
     assert await store.get("a") is None
+
+
+async def test_a_guard_may_want_that_nothing_stands_there(store: Store) -> None:
+    gone = Guard("claim", ABSENT)
+    entry = await store.put("a", b"1", guard=gone)
+    await store.put("claim", b"me")
+    with pytest.raises(Fenced, match="claim is there since") as fenced:
+        await store.put("a", b"2", guard=gone)
+    assert fenced.value.guard == gone
+    with pytest.raises(Fenced):
+        await store.delete("a", guard=gone)
+    assert await store.get("a") == entry
+    await store.delete("claim")
+    assert await store.delete("a", guard=gone)
+
+
+async def test_of_several_guards_each_must_hold(store: Store) -> None:
+    claim = await store.put("claim", b"me")
+    held, gone = Guard("claim", claim.created), Guard("other", ABSENT)
+    entry = await store.put("a", b"1", guard=(held, gone))
+    for broken in (
+        (held, Guard("claim", ABSENT)),
+        (Guard("other", 1), gone),
+        (gone, Guard("x", 7)),
+    ):
+        with pytest.raises(Fenced):
+            await store.put("a", b"2", guard=broken)
+        with pytest.raises(Fenced):
+            await store.delete("a", guard=broken)
+    assert await store.get("a") == entry
+    with pytest.raises(Conflict):
+        await store.delete("a", expected=entry.revision + 1, guard=(held, gone))
+    assert await store.delete("a", expected=entry.revision, guard=(held, gone))
 
 
 async def test_whoever_is_fenced_hears_of_no_conflict(store: Store) -> None:

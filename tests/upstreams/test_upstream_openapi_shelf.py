@@ -14,7 +14,15 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
 )
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.record import BadRecord
-from apidiscovery_service.storage import Entry, Fenced, Guard, Lease, Store, StoreUnavailable
+from apidiscovery_service.storage import (
+    Entry,
+    Fenced,
+    Guard,
+    Guards,
+    Lease,
+    Store,
+    StoreUnavailable,
+)
 from apidiscovery_service.storage.memory import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,7 +149,7 @@ class _Unsure(MemoryStore):
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         written = await super().put(key, value, expected=expected, guard=guard, lease=lease)

@@ -9,7 +9,7 @@ Implementations: `memory`, `sqlite`, `etcd`; `urls.open_store` chooses by URL.
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from apidiscovery_service.errors import DiscoveryError
 
@@ -43,7 +43,15 @@ class Conflict(DiscoveryError):
 
 
 class Fenced(DiscoveryError):
-    """The guard of a write no longer holds: somebody else has taken over."""
+    """A guard of a write, or its lease, no longer holds: somebody else has taken over.
+
+    Attributes:
+        guard: The first that does not hold; None when it was the lease.
+    """
+
+    def __init__(self, message: str, guard: "Guard | None" = None) -> None:
+        super().__init__(message)
+        self.guard = guard
 
 
 class Compacted(DiscoveryError):
@@ -104,10 +112,27 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition for a write: this key still stands there since this revision (fencing)."""
+    """A condition for a write: this key still stands there since this revision (fencing).
+
+    Attributes:
+        created: ABSENT for a key under which nothing may stand.
+    """
 
     key: str
     created: int
+
+
+ABSENT = 0
+
+# What must hold besides, all of it, at the moment of the write.
+Guards: TypeAlias = Guard | tuple[Guard, ...] | None
+
+
+def guards_of(guard: Guards) -> tuple[Guard, ...]:
+    """Return the conditions, one by one."""
+    if guard is None:
+        return ()
+    return guard if isinstance(guard, tuple) else (guard,)
 
 
 class Lease(Protocol):
@@ -154,7 +179,7 @@ class Store(Protocol):
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         """Write; durable once this returns.
@@ -170,19 +195,17 @@ class Store(Protocol):
             lease: Of this store; the key is removed when it ends.
 
         Raises:
-            Fenced: The guard does not hold, or the lease has ended; nothing is written.
+            Fenced: A guard does not hold, or the lease has ended; nothing is written.
             Conflict: Another revision than expected stands there; nothing is written.
             ValueError: The value is too large, or the lease of another store.
         """
         ...
 
-    async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guard | None = None
-    ) -> bool:
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
         """Remove a key; False when nothing stands there (then only `expected` 0 or None passes).
 
         Raises:
-            Fenced: The guard does not hold.
+            Fenced: A guard does not hold.
             Conflict: Another revision than expected stands there.
         """
         ...

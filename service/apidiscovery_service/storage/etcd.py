@@ -13,17 +13,19 @@ import grpc.aio
 import structlog
 
 from apidiscovery_service.storage import (
+    ABSENT,
     Batch,
     Change,
     Compacted,
     Conflict,
     Entry,
     Fenced,
-    Guard,
+    Guards,
     Lease,
     Listing,
     StoreRefused,
     StoreUnavailable,
+    guards_of,
 )
 from apidiscovery_service.storage.etcd_connection import (
     Endpoint,
@@ -34,7 +36,7 @@ from apidiscovery_service.storage.etcd_connection import (
     is_stale_token,
     told,
 )
-from apidiscovery_service.storage.keys import check_size, prefix_end
+from apidiscovery_service.storage.keys import check_guard, check_size, prefix_end
 
 # Keys of one answer of a listing.
 _PAGE = 500
@@ -85,7 +87,7 @@ class EtcdStore:
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         check_size(key, value)
@@ -105,9 +107,7 @@ class EtcdStore:
         written = answer.responses[1].response_range.kvs[0]
         return Entry(key, value, written.mod_revision, written.create_revision)
 
-    async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guard | None = None
-    ) -> bool:
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
         request = self._rpc.DeleteRangeRequest(key=self._key(key))
         operations = [self._rpc.RequestOp(request_delete_range=request)]
         answer = await self._transaction(key, operations, expected, guard)
@@ -149,7 +149,7 @@ class EtcdStore:
         )
 
     async def _transaction(
-        self, key: str, operations: Sequence[object], expected: int | None, guard: Guard | None
+        self, key: str, operations: Sequence[object], expected: int | None, guard: Guards
     ) -> Any:  # noqa: ANN401 - a message without types
         """Do what is wanted if all conditions hold.
 
@@ -157,7 +157,7 @@ class EtcdStore:
             Fenced: The guard does not hold.
             Conflict: Another revision than expected stands there.
         """
-        looks = [self._key(key)] if guard is None else [self._key(key), self._key(guard.key)]
+        looks = [self._key(name) for name in (key, *(held.key for held in guards_of(guard)))]
         request = self._rpc.TxnRequest(
             compare=self._conditions(key, expected, guard),
             success=operations,
@@ -173,14 +173,15 @@ class EtcdStore:
             raise _refusal(key, guard, [found.response_range.kvs for found in answer.responses])
         return answer
 
-    def _conditions(self, key: str, expected: int | None, guard: Guard | None) -> Iterable[object]:
+    def _conditions(self, key: str, expected: int | None, guard: Guards) -> Iterable[object]:
         compare = self._rpc.Compare
-        if guard is not None:
+        for condition in guards_of(guard):
+            # etcd says of a key that is not there that it was created at 0, which is ABSENT.
             yield compare(
                 result=compare.EQUAL,
                 target=compare.CREATE,
-                key=self._key(guard.key),
-                create_revision=guard.created,
+                key=self._key(condition.key),
+                create_revision=condition.created,
             )
         if expected is not None:
             yield compare(
@@ -219,13 +220,14 @@ class EtcdStore:
         return tuple(changes.values())
 
 
-def _refusal(key: str, guard: Guard | None, found: Sequence[Any]) -> Fenced | Conflict:
-    """Return which condition did not hold, the guard first."""
-    if guard is not None:
-        holders = found[1]
-        if not holders or holders[0].create_revision != guard.created:
-            return Fenced(f"{key}: {guard.key} is no longer held since {guard.created}")
-    standing = found[0]
+def _refusal(key: str, guard: Guards, found: Sequence[Any]) -> Fenced | Conflict:
+    """Return which condition did not hold, guards first."""
+    standing, *holders = found
+    for condition, there in zip(guards_of(guard), holders, strict=True):
+        try:
+            check_guard(key, condition, there[0].create_revision if there else ABSENT)
+        except Fenced as fenced:
+            return fenced
     return Conflict(key, standing[0].mod_revision if standing else 0)
 
 

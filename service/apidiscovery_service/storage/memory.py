@@ -9,15 +9,14 @@ from apidiscovery_service.storage import (
     Batch,
     Change,
     Compacted,
-    Conflict,
     Entry,
     Fenced,
-    Guard,
+    Guards,
     Lease,
     Listing,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.keys import check_size
+from apidiscovery_service.storage.keys import check_conditions, check_size
 from apidiscovery_service.storage.wakeup import Wakeup
 
 
@@ -51,7 +50,7 @@ class MemoryStore:
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         check_size(key, value)
@@ -68,9 +67,7 @@ class MemoryStore:
             self._leased[key] = held
         return entry
 
-    async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guard | None = None
-    ) -> bool:
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
         self._check(key, expected, guard)
         return self._remove(key)
 
@@ -101,16 +98,9 @@ class MemoryStore:
         if self._closed:
             raise StoreUnavailable("the store is closed")
 
-    def _check(self, key: str, expected: int | None, guard: Guard | None) -> None:
+    def _check(self, key: str, expected: int | None, guard: Guards) -> None:
         self._check_open()
-        if guard is not None:
-            holder = self._entries.get(guard.key)
-            if holder is None or holder.created != guard.created:
-                raise Fenced(f"{key}: {guard.key} is no longer held since {guard.created}")
-        before = self._entries.get(key)
-        found = before.revision if before else 0
-        if expected is not None and expected != found:
-            raise Conflict(key, found)
+        check_conditions(key, expected, guard, self._entries.get)
 
     def _own(self, lease: Lease | None) -> "_MemoryLease | None":
         if lease is None or (isinstance(lease, _MemoryLease) and lease.store is self):

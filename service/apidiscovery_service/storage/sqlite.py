@@ -16,7 +16,7 @@ from apidiscovery_service.storage import (
     Batch,
     Change,
     Entry,
-    Guard,
+    Guards,
     Lease,
     Listing,
     StoreUnavailable,
@@ -116,7 +116,7 @@ class SqliteStore:
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         check_size(key, value)
@@ -126,9 +126,7 @@ class SqliteStore:
         self._wakeup.ring()
         return entry
 
-    async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guard | None = None
-    ) -> bool:
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
         return await self._write(lambda: self._file.delete(key, expected, guard))
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:

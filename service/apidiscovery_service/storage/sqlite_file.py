@@ -19,15 +19,14 @@ from apidiscovery_service.storage import (
     Batch,
     Change,
     Compacted,
-    Conflict,
     Entry,
     Fenced,
-    Guard,
+    Guards,
     Listing,
     StoreRefused,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.keys import prefix_end
+from apidiscovery_service.storage.keys import check_conditions, prefix_end
 
 # Says whose file it is, in its header: "APID".
 APPLICATION_ID = 0x41504944
@@ -121,11 +120,11 @@ class SqliteFile:
         key: str,
         value: bytes,
         expected: int | None,
-        guard: Guard | None,
+        guard: Guards,
         lease: int | None,
     ) -> Entry:
         with self._writing():
-            before = self._checked(key, expected, guard)
+            before = check_conditions(key, expected, guard, self._entry)
             if lease is not None and not self._is_alive(lease):
                 raise Fenced(f"{key}: the lease has ended")
             revision = self._record(key)
@@ -138,9 +137,9 @@ class SqliteFile:
             )
             return entry
 
-    def delete(self, key: str, expected: int | None, guard: Guard | None) -> bool:
+    def delete(self, key: str, expected: int | None, guard: Guards) -> bool:
         with self._writing():
-            if self._checked(key, expected, guard) is None:
+            if check_conditions(key, expected, guard, self._entry) is None:
                 return False
             self._remove(key)
             return True
@@ -196,17 +195,6 @@ class SqliteFile:
         self._connection.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT_BYTES}")
         with self._writing():
             pass  # so that a file that cannot be written is refused now
-
-    def _checked(self, key: str, expected: int | None, guard: Guard | None) -> Entry | None:
-        if guard is not None:
-            holder = self._entry(guard.key)
-            if holder is None or holder.created != guard.created:
-                raise Fenced(f"{key}: {guard.key} is no longer held since {guard.created}")
-        before = self._entry(key)
-        found = before.revision if before else 0
-        if expected is not None and expected != found:
-            raise Conflict(key, found)
-        return before
 
     def _entry(self, key: str) -> Entry | None:
         row = self._connection.execute(

@@ -10,7 +10,7 @@ from apidiscovery_service.sources.registrations.objects import timestamp
 from apidiscovery_service.storage import (
     Batch,
     Entry,
-    Guard,
+    Guards,
     Lease,
     Listing,
     Store,
@@ -94,7 +94,7 @@ class ObservedStore:
         value: bytes,
         *,
         expected: int | None = None,
-        guard: Guard | None = None,
+        guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
         """As of a store."""
@@ -102,7 +102,7 @@ class ObservedStore:
             return await self._store.put(key, value, expected=expected, guard=guard, lease=lease)
 
     async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guard | None = None
+        self, key: str, *, expected: int | None = None, guard: Guards = None
     ) -> bool:
         """As of a store."""
         with self._trouble.asking():
