@@ -12,6 +12,7 @@ AGGREGATED_DISCOVERY = "AggregatedDiscoveryEndpoint"
 OPENAPI_V3 = "OpenAPIV3"
 REMOVE_BETA_TYPE = "AggregatedDiscoveryRemoveBetaType"
 RESPONSE_COMPRESSION = "APIResponseCompression"
+STORAGE_VERSION_API = "StorageVersionAPI"
 STORAGE_VERSION_HASH = "StorageVersionHash"
 
 _DEFAULTS = {
@@ -20,6 +21,8 @@ _DEFAULTS = {
     REMOVE_BETA_TYPE: False,
     OPENAPI_V3: True,
     RESPONSE_COMPRESSION: True,
+    # Alpha since 1.20, and off there too.
+    STORAGE_VERSION_API: False,
     STORAGE_VERSION_HASH: True,
 }
 

@@ -122,11 +122,13 @@ class Registry:
                 candidates[contribution.source] = (contribution, versions)
         return self._publish(touched)
 
-    def rehearse(self, contribution: Contribution) -> None:
+    def rehearse(self, contribution: Contribution) -> Snapshot:
         """Work ahead for a contribution that is likely to be published next.
 
-        What is served stays as it is. The hash of a large document takes longer than all the rest:
-        it is made while the disk is waited for.
+        What is served stays as it is.
+
+        Returns:
+            What is served then. Its ETags, which take longer than all the rest, are not made yet.
 
         Raises:
             InvalidContribution: As `publish`.
@@ -143,6 +145,7 @@ class Registry:
                 gone += [before] if before else []
         snapshot = self._snapshot.changed(fresh, gone)
         self._rehearsal = _Rehearsal(self._snapshot, fresh, gone, snapshot)
+        return snapshot
 
     def _forget(
         self, source: str, successor: Contribution | None, groups: dict[str, dict[str, Offer]]
@@ -183,7 +186,9 @@ class Registry:
                 fresh.append(after)
                 self._published[name] = after
         if fresh or gone:
-            self._snapshot = self._changed(fresh, gone)
+            snapshot = self._changed(fresh, gone)
+            snapshot.etags()  # now, for whoever reads it must not wait
+            self._snapshot = snapshot
             self._rehearsal = None
             for listener in tuple(self._listeners):
                 listener(self._snapshot)

@@ -33,17 +33,11 @@ class Document:
 
     Attributes:
         runs: The groups in document order, cut into runs.
-        etag: Upper-case hex SHA-512, unquoted, of the v2 JSON without kind and apiVersion, as
-            k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go:calculateETag makes it.
-            The same for every representation.
     """
 
     def __init__(self, made: Sequence[Run] = (), previous: "Document | None" = None) -> None:
         self.runs = tuple(made)
-        self._states = self._hash_states(previous)
-        digest = self._states[-1].copy()
-        digest.update(_TAIL)
-        self.etag = digest.hexdigest().upper()
+        self._previous = previous
 
     @classmethod
     def of(cls, groups: Iterable[PublishedGroup]) -> "Document":
@@ -56,13 +50,27 @@ class Document:
         """Return the document without some of its groups and with others; itself if that is all."""
         return Document(runs.changed(self.runs, fresh, gone), self) if fresh or gone else self
 
-    def _hash_states(self, previous: "Document | None") -> list[_HashState]:
-        """Return the state of the hash before the first run and after each.
+    @cached_property
+    def etag(self) -> str:
+        """Upper-case hex SHA-512, unquoted, of the v2 JSON without kind and apiVersion.
 
-        What is the same as in `previous`, from the first run on, is not hashed again: SHA-512 can
-        only go forward, and takes longer than all the rest of a publication.
+        As k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go:calculateETag makes it; the
+        same for every representation. It is made when it is asked for, which leaves the interpreter
+        to other threads.
+        """
+        digest = self._states[-1].copy()
+        digest.update(_TAIL)
+        return digest.hexdigest().upper()
+
+    @cached_property
+    def _states(self) -> list[_HashState]:
+        """The state of the hash before the first run and after each.
+
+        What is the same as in the document before, from the first run on, is not hashed again:
+        SHA-512 can only go forward, and takes longer than all the rest of a publication.
         """
         states: list[_HashState] = [hashlib.sha512(_HEAD)]
+        previous, self._previous = self._previous, None
         if previous is not None:
             same = sum(1 for _ in takewhile(bool, map(is_, self.runs, previous.runs)))
             states = previous._states[: same + 1]  # noqa: SLF001 - of this class
@@ -121,6 +129,10 @@ class Snapshot:
         return Snapshot(
             self.core.changed(fresh_core, gone_core), self.named.changed(fresh_named, gone_named)
         )
+
+    def etags(self) -> tuple[str, str]:
+        """Return the ETags of both documents, made by the first call."""
+        return self.core.etag, self.named.etag
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.named.size} groups, /apis {self.named.etag[:12]}>"

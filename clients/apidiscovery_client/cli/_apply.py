@@ -7,7 +7,8 @@ import click
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_client._registry import CallRefused, RegistryClient
+from apidiscovery_client._grpc_calls import CallRefused
+from apidiscovery_client._registry import RegistryClient
 from apidiscovery_client.cli._connection import Timeout
 from apidiscovery_client.cli._grpc import (
     piecewise,

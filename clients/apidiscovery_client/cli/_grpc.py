@@ -19,13 +19,15 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import grpc
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._grpc_calls import CallRefused, FieldProblem, GrpcClient, GrpcServer
 from apidiscovery_client._http import DEFAULT_TIMEOUT_S
-from apidiscovery_client._registry import CallRefused, FieldProblem, GrpcServer, RegistryClient
+from apidiscovery_client._registry import RegistryClient
 from apidiscovery_client._table import printable
 from apidiscovery_client.cli._connection import Timeout
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ClientT = TypeVar("ClientT", bound=GrpcClient)
 
 FAILED = 1
 
@@ -156,27 +158,37 @@ class _Flags:
 
 
 def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Callable[..., None]:
+    """Add the connection options to a command about registrations, as `with_client` does."""
+    return with_client(RegistryClient)(command)
+
+
+def with_client(
+    connect: Callable[[GrpcServer], ClientT],
+) -> Callable[[Callable[Concatenate[ClientT, P], bool]], Callable[..., None]]:
     """Add the connection options to a command, which gets a client and returns if all went well.
 
     Errors of a call are told as kubectl tells those of a server, and the exit code is 1 then.
     """
 
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        flags = {name: kwargs.pop(name) for name in _Flags.__dataclass_fields__}
-        server = _server(_Flags(**flags))  # type: ignore[arg-type] # click has converted them
-        with RegistryClient(server) as client:
-            try:
-                went_well = command(client, *args, **kwargs)
-            except CallRefused as refused:
-                tell_refusal(refused)
-                went_well = False
-        if not went_well:
-            click.get_current_context().exit(FAILED)
+    def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            flags = {name: kwargs.pop(name) for name in _Flags.__dataclass_fields__}
+            server = _server(_Flags(**flags))  # type: ignore[arg-type] # click has converted them
+            with connect(server) as client:
+                try:
+                    went_well = command(client, *args, **kwargs)
+                except CallRefused as refused:
+                    tell_refusal(refused)
+                    went_well = False
+            if not went_well:
+                click.get_current_context().exit(FAILED)
 
-    for option in reversed(_OPTIONS):
-        option(run)
-    return run
+        for option in reversed(_OPTIONS):
+            option(run)
+        return run
+
+    return add
 
 
 def _server(flags: _Flags) -> GrpcServer:

@@ -60,6 +60,10 @@ _OWN = {
         "apidiscovery_client.cli._protos:protos",
         "Print the folder that holds the .proto files.",
     ),
+    "storage-versions": _Command(
+        "apidiscovery_client.cli._storage_versions:storage_versions",
+        "Show which API server writes which version, and wait until all agree.",
+    ),
     "withdraw": _Command(
         "apidiscovery_client.cli._withdraw:withdraw",
         "Remove registrations.",

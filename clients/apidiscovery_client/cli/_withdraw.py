@@ -6,7 +6,8 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import registry_pb2
 
-from apidiscovery_client._registry import CallRefused, RegistryClient
+from apidiscovery_client._grpc_calls import CallRefused
+from apidiscovery_client._registry import RegistryClient
 from apidiscovery_client.cli._grpc import (
     piecewise,
     refusal_lines,

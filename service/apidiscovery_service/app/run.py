@@ -17,18 +17,21 @@ from typing import Any, NamedTuple, cast
 import structlog
 import uvloop
 
+from apidiscovery_service.app.collecting import collect_sparingly
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener
 from apidiscovery_service.app.secure_serving import SecureServing
 from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.feature_gates import OPENAPI_V3
+from apidiscovery_service.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
 from apidiscovery_service.grpc_api.openapi import OpenAPIService
 from apidiscovery_service.grpc_api.registry_service import RegistryService
+from apidiscovery_service.grpc_api.storage_versions import StorageVersionService
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, Site
+from apidiscovery_service.http_gateway.objects.answers import ObjectAnswers
 from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
@@ -40,6 +43,7 @@ from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests import Manifests
 from apidiscovery_service.sources.registrations import Registrations
+from apidiscovery_service.sources.storage_version_api import storage_version_api
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
@@ -47,6 +51,7 @@ from apidiscovery_service.storage import Store, StoreUnavailable
 from apidiscovery_service.storage.claims import Claims
 from apidiscovery_service.storage.holders import own_holder
 from apidiscovery_service.storage.urls import open_store
+from apidiscovery_service.storage_versions.state import StorageVersions
 
 # How long requests may go on after SIGTERM; the longest honest one takes a fraction of a second.
 DRAIN_S = 5.0
@@ -56,11 +61,6 @@ _STORE_RETRY_S = 0.5
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _LARGE_BYTES = 4 * 1024 * 1024
-
-# Objects made before a collection of the youngest, and collections before one of the next age.
-# What is there is there to stay: Python's 700, 10, 10 went through thousands of definitions while
-# somebody waited, up to 190 ms at a time.
-_COLLECT_AFTER = (10_000, 20, 50)
 
 # After so long a thread that makes documents lets the event loop go on; Python's own 5 ms are half
 # of what callers may be kept waiting.
@@ -163,6 +163,7 @@ class _Process:
         self._registrations = Registrations(store, declarations)
         self._claims = Claims(store, own_holder())
         self._claims.register("owners", self._registrations.expire_owners)
+        self._storage_versions, self._objects = self._make_storage_versions(store)
         self._upstreams = Upstreams(
             store,
             self._registry,
@@ -187,6 +188,16 @@ class _Process:
         recipes.on_change(documents.changed)
         return documents
 
+    def _make_storage_versions(
+        self, store: Store
+    ) -> tuple[StorageVersions | None, ObjectAnswers | None]:
+        """Return what is known of storage versions, and what answers for them over HTTP."""
+        if not self._settings.gates[STORAGE_VERSION_API]:
+            return None, None
+        state = StorageVersions(store)
+        state.claim(self._claims)
+        return state, ObjectAnswers(state.collection, state.lease_collection)
+
     def _make_checks(self) -> Checks:
         checks = Checks(self._metrics.observe_check)
         checks.add("ping", lambda: None)
@@ -210,6 +221,8 @@ class _Process:
         )
         for part in parts:
             checks.add_warnings(part.warnings)
+        if self._storage_versions is not None:
+            checks.add_warnings(self._storage_versions.warnings)
         return checks
 
     async def serve(self) -> None:
@@ -260,12 +273,14 @@ class _Process:
 
     def _followers(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """Return what keeps the sources up to date, each until it is cancelled."""
-        return (
+        followers = (
             self._manifests.watch,
             self._registrations.follow,
             self._upstreams.follow,
             self._claims.run,
         )
+        state = self._storage_versions
+        return (*followers, state.follow) if state is not None else followers
 
     async def _load(self) -> bool:
         """Read the local sources; False if told to stop before the end."""
@@ -287,10 +302,15 @@ class _Process:
                 self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
             await _once_available(self._registrations.load)
             await _once_available(self._upstreams.load)
+            if self._storage_versions is not None:
+                await _once_available(self._storage_versions.load)
+                self._registry.publish(storage_version_api())
 
     async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
         """Stop both servers side by side."""
         self._stopping.set()
+        if self._objects is not None:
+            self._objects.stop()
         stops = [server.stop(DRAIN_S) for server in (http, grpc) if server is not None]
         await asyncio.gather(*stops)
 
@@ -304,6 +324,7 @@ class _Process:
             self._settings.gates,
             version=software_version(),
             openapi=OpenAPIAnswers(self._documents),
+            objects=self._objects,
         )
         gateway = Gateway(self._encoding, site, lambda: self._ready, self._security.access)
         listener = HttpListener(address, gateway, self._security.tls)
@@ -337,7 +358,19 @@ class _Process:
             ready=lambda: self._ready,
         )
         interceptors = self._security.interceptors(self._metrics)
-        server = GrpcServer(discovery, interceptors, [registry, openapi])
+        storage_versions = StorageVersionService(
+            self._storage_versions,
+            self._registry,
+            self._metrics,
+            self._security.call_access,
+            ready=lambda: self._ready,
+        )
+        server = GrpcServer(
+            discovery,
+            interceptors,
+            (registry, openapi, storage_versions),
+            (storage_versions.end_streams,),
+        )
         return GrpcListener(address, server, self._security.tls)
 
     def _statuses(self) -> list[SourceStatus]:
@@ -373,9 +406,7 @@ def _no_collections() -> Generator[None]:
         yield
     finally:
         gc.enable()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
+    collect_sparingly()
     with contextlib.suppress(OSError, AttributeError):  # glibc has it
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -10,8 +10,8 @@ import orjson
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.v2 import discovery_pb2
 
-from apidiscovery_service import go_json, go_yaml
-from apidiscovery_service.encoding import deflate, wire
+from apidiscovery_service import go_json, go_yaml, wire
+from apidiscovery_service.encoding import deflate
 from apidiscovery_service.encoding.meta import list_meta, object_meta
 from apidiscovery_service.media_type import (
     AGGREGATED_GROUP,
@@ -34,8 +34,8 @@ def encode(document: Document, representation: Representation) -> bytes:
     api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
     if representation.serializer is JSON:
         if representation.pretty:
-            return _pretty_json(document, api_version)
-        return b"".join(_json_parts(document, api_version))
+            return _pretty_json(document, representation)
+        return b"".join(json_parts(document, representation))
     if representation.serializer is YAML:
         return _yaml(document, api_version)
     return wire.envelope(api_version, AGGREGATED_KIND, list_message(document))
@@ -46,7 +46,7 @@ def encode_gzip(document: Document, representation: Representation) -> bytes:
 
     The result is some per cent larger than if it were compressed whole.
     """
-    head, *middle, tail = _json_parts(document, f"{AGGREGATED_GROUP}/{representation.aggregated}")
+    head, *middle, tail = json_parts(document, representation)
     blocks = [deflate.block(head)]
     blocks += [_run_block(run, comma) for run, comma in _with_commas(document)]
     blocks.append(deflate.last_block(tail))
@@ -75,20 +75,21 @@ def _run_block(run: Run, comma: bytes) -> bytes:
     return block
 
 
-def _json_parts(document: Document, api_version: str) -> list[bytes]:
+def json_parts(document: Document, representation: Representation) -> tuple[bytes, ...]:
     """Return compact JSON with its line feed: the head, runs and commas between them, the tail."""
+    api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
     head = f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{api_version}","metadata":{{}},"items":['
     parts = [head.encode()]
     for run, comma in _with_commas(document):
-        parts += (comma, run.json)
-    parts.append(b"]}\n")
-    return parts
+        parts += (comma, run.json) if comma else (run.json,)
+    return (*parts, b"]}\n")
 
 
-def _pretty_json(document: Document, api_version: str) -> bytes:
+def _pretty_json(document: Document, representation: Representation) -> bytes:
     """Return indented JSON; made group by group, since a whole document of objects is large."""
     if not document.groups:
-        return go_json.indent(b"".join(_json_parts(document, api_version)))
+        return go_json.indent(b"".join(json_parts(document, representation)))
+    api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
     head = (
         f'{{\n  "kind": "{AGGREGATED_KIND}",\n  "apiVersion": "{api_version}",\n'
         '  "metadata": {},\n  "items": [\n    '

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from apidiscovery.meta.v1 import discovery_pb2, status_pb2
 from google.protobuf.message import Message
 
-from apidiscovery_service import go_json, go_yaml
-from apidiscovery_service.encoding import wire
+from apidiscovery_service import go_json, go_yaml, wire
 from apidiscovery_service.encoding.meta import list_meta
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.media_type import JSON, YAML, Representation

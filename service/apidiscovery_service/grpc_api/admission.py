@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, openapi_pb2, registry_pb2
+from apidiscovery.service.v1 import discovery_pb2, openapi_pb2, registry_pb2, storage_version_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
@@ -40,6 +40,9 @@ from apidiscovery_service.metrics import Metrics
 _DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
 _OPENAPI = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
 _REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
+_STORAGE_VERSIONS = storage_version_pb2.DESCRIPTOR.services_by_name[
+    "StorageVersionService"
+].full_name
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 # By service, and where that is not enough by method.
@@ -50,6 +53,10 @@ _NEEDED = {
     f"/{reflection.SERVICE_NAME}": Role.READER,
     f"/{_REGISTRY}": Role.PUBLISHER,
     f"/{_REGISTRY}/List": Role.READER,
+    f"/{_STORAGE_VERSIONS}": Role.READER,
+    f"/{_STORAGE_VERSIONS}/Heartbeat": Role.PUBLISHER,
+    f"/{_STORAGE_VERSIONS}/Depart": Role.PUBLISHER,
+    f"/{_STORAGE_VERSIONS}/Report": Role.PUBLISHER,
 }
 
 _FRONT = f"ipv4:{FRONT_HOST}"

@@ -14,7 +14,8 @@ from typing import TypeAlias
 from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.message import Message
 
-from apidiscovery_service.encoding import EncodedSnapshot, aggregated, wire
+from apidiscovery_service import wire
+from apidiscovery_service.encoding import EncodedSnapshot, aggregated
 from apidiscovery_service.grpc_api.requests import Selection
 from apidiscovery_service.runs import PublishedGroup, Run
 from apidiscovery_service.snapshot import Document

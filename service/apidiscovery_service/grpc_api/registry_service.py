@@ -26,14 +26,19 @@ from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, c
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.source_status import SourceStatus
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
+from apidiscovery_service.sources.registrations.record import AT_ONCE_BYTES, InvalidRecord, Kind
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
     LimitExceeded,
     NoSuchOwner,
     RevisionMismatch,
 )
-from apidiscovery_service.sources.registrations.requests import Outcome, Registered, Requester
+from apidiscovery_service.sources.registrations.requests import (
+    Outcome,
+    Registered,
+    Requester,
+    Written,
+)
 from apidiscovery_service.storage import StoreRefused, StoreUnavailable
 
 SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
@@ -191,7 +196,9 @@ class RegistryService:
             requester = self._publisher(context)
             application = messages.application_of(request)
             written = await self._registrations.apply(application, requester)
-            return registry_pb2.ApplyResponse(documents=map(messages.applied_message, written))
+            answer = partial(_applied, written)
+            size = sum(len(manifest.content) for manifest in application.manifests)
+            return answer() if size <= AT_ONCE_BYTES else await asyncio.to_thread(answer)
 
     async def renew(
         self, request: registry_pb2.RenewRequest, context: _Context
@@ -233,6 +240,10 @@ class RegistryService:
                 yield
             except DiscoveryError as error:
                 await _refuse(context, error)
+
+
+def _applied(written: Iterable[Written]) -> registry_pb2.ApplyResponse:
+    return registry_pb2.ApplyResponse(documents=map(messages.applied_message, written))
 
 
 def _listed(

@@ -1,7 +1,7 @@
 """The gRPC server: our services, standard health and reflection on one address."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import grpc
@@ -56,6 +56,8 @@ class GrpcServer:
         discovery: Its watches are ended when the server stops.
         interceptors: Stand around every call.
         services: What is served beside it.
+        ending: Called when the server stops, to end the streams of these services; returns when
+            they have ended, or soon.
     """
 
     def __init__(
@@ -63,8 +65,10 @@ class GrpcServer:
         discovery: DiscoveryService,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
         services: Sequence[Service] = (),
+        ending: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._discovery = discovery
+        self._ending = ending
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
         self._names = (SERVICE, *(service.name for service in services))
@@ -104,7 +108,7 @@ class GrpcServer:
         # Before the connections are told to go away, which some clients take for the end at once.
         loop = asyncio.get_running_loop()
         end = loop.time() + grace_s
-        await self._discovery.stop_watches()
+        await asyncio.gather(self._discovery.stop_watches(), *(each() for each in self._ending))
         await self._server.stop(max(0.0, end - loop.time()))
 
     async def _set(self, status: int) -> None:

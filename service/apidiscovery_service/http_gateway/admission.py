@@ -34,13 +34,15 @@ class Refused(Exception):
         code: 401, 403 or 429.
         message: What the caller is told.
         wait_s: After how many seconds it may come again.
+        user: Who is forbidden something.
     """
 
-    def __init__(self, code: int, message: str, wait_s: float = 0.0) -> None:
+    def __init__(self, code: int, message: str, wait_s: float = 0.0, user: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.wait_s = wait_s
+        self.user = user
 
     @property
     def status(self) -> PlainDocument:
@@ -99,7 +101,8 @@ class Doorkeeper:
             raise Refused(401, "Unauthorized") from None
         self._throttle(admission.limit_key)
         if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
-            raise Refused(403, _forbidden(admission.caller.user, method, path))
+            user = admission.caller.user
+            raise Refused(403, _forbidden(user, method, path), user=user)
         return admission.role
 
     def _throttle(self, limit_key: str | None) -> None:

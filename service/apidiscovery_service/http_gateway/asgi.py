@@ -17,11 +17,21 @@ from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.access.peers import FRONT_HOST
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
+from apidiscovery_service.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.http_gateway.admission import Doorkeeper, Refused
 from apidiscovery_service.http_gateway.kept import Kept, Message, Ready
 from apidiscovery_service.http_gateway.messages import Request, Response
+from apidiscovery_service.http_gateway.objects.exchange import Exchange, ObjectGateway
+from apidiscovery_service.http_gateway.objects.permits import Bearer
+from apidiscovery_service.http_gateway.objects.routes import object_route
 from apidiscovery_service.http_gateway.respond import Site, refusal, respond
+from apidiscovery_service.http_gateway.sending import body_message, is_one_message, send_parts
 from apidiscovery_service.http_gateway.static_content import FIELDS
+from apidiscovery_service.http_gateway.statuses import (
+    invalid_timeout,
+    negotiated_status,
+    starting,
+)
 from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.metrics import RequestLabels
 
@@ -78,6 +88,7 @@ class Gateway:
         self._ready = ready
         self._kept: Kept[_Key] = Kept()
         self._kept_openapi: Kept[_Key] = Kept(_OPENAPI_KEPT_BYTES, _OPENAPI_KEPT_S)
+        self._objects = _object_gateway(site, access, self._prepare)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI connection."""
@@ -98,11 +109,21 @@ class Gateway:
         if answer is None:
             answer = kept.get(key, state)
         if answer is None:
+            # Answers about objects are never kept, so that what is kept costs nothing more.
+            target = object_route(key[1]) if self._objects is not None else None
+            if self._objects is not None and target is not None:
+                bearer = Bearer(_port(scope), _authorization(scope["headers"]))
+                exchange = Exchange(_request(key), target, bearer, receive, send, started)
+                await self._objects.serve(exchange, self._early(exchange.request, scope, key))
+                return
             answer, lasting = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
             if lasting:
                 kept.keep(key, state, answer)
         await send(answer.start)
-        await send(answer.body)
+        if answer.is_one_message:
+            await send(answer.body)
+        else:
+            await send_parts(send, answer.ahead, answer.body["body"])
         answer.stats.observe(perf_counter() - started)
 
     def _admit(self, doorkeeper: Doorkeeper, scope: Scope, key: _Key) -> tuple[Role, Ready | None]:
@@ -113,7 +134,9 @@ class Gateway:
                 _port(scope), _authorization(scope["headers"]), method, path, query
             )
         except Refused as refused:
-            return Role.NONE, self._prepare(method, refusal(_request(key), refused))
+            request = _request(key)
+            denied = self._objects.denial(request, refused) if self._objects else None
+            return Role.NONE, self._prepare(method, denied or refusal(request, refused))
         return role, None
 
     async def _answer(
@@ -135,6 +158,16 @@ class Gateway:
         size = sum(len(part) for part in key[:-2] if part)
         return self._prepare(request.method, response), response.lasting and size <= _MAX_KEY_BYTES
 
+    def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:
+        """Return the answer to a request about objects whatever it asks for."""
+        refused = self._refusal(scope, too_large=key[-1])
+        if refused is not None:
+            return refused
+        invalid = invalid_timeout(request)
+        if invalid is not None:
+            return negotiated_status(request, invalid)
+        return None if self._ready() else starting(request)
+
     @staticmethod
     def _refusal(scope: Scope, *, too_large: bool) -> Response | None:
         if too_large:
@@ -147,7 +180,8 @@ class Gateway:
     def _prepare(self, method: str, response: Response) -> Ready:
         headers: Headers = list(response.headers)
         if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
-            headers.append((b"content-length", str(len(response.body)).encode()))
+            length = sum(map(len, response.ahead)) + len(response.body)
+            headers.append((b"content-length", str(length).encode()))
         labels = RequestLabels(
             method if method in _METHODS else "OTHER",
             response.endpoint,
@@ -159,9 +193,20 @@ class Gateway:
         body = b"" if method == "HEAD" else response.body
         return Ready(
             {"type": "http.response.start", "status": response.status, "headers": headers},
-            {"type": "http.response.body", "body": body},
+            body_message(body),
             self._site.metrics.request_stats(labels),
+            response.ahead,
+            not response.ahead and is_one_message(body),
         )
+
+
+def _object_gateway(
+    site: Site, access: Access | None, prepare: Callable[[str, Response], Ready]
+) -> ObjectGateway | None:
+    if site.objects is None:
+        return None
+    compresses = site.gates[RESPONSE_COMPRESSION]
+    return ObjectGateway(site.objects, access, prepare, refusal, compresses=compresses)
 
 
 def _key(scope: Scope) -> _Key:

@@ -18,11 +18,19 @@ _MAX_KEPT = 1024
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """An answer as the two messages that send it, and where it is counted."""
+    """An answer as the messages that send it, and where it is counted.
+
+    Attributes:
+        body: All of it, or the last part of a body that takes several messages.
+        ahead: The parts before that.
+        is_one_message: Whether the body is sent by `body` as it is.
+    """
 
     start: Message
     body: Message
     stats: RequestStats
+    ahead: tuple[bytes, ...] = ()
+    is_one_message: bool = True
 
 
 class Kept(Generic[K]):

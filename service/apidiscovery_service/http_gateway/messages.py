@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
+from apidiscovery_service.openapi.packed import Packed
+
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 Headers = list[tuple[bytes, bytes]]
@@ -64,7 +66,8 @@ class Response:
     Attributes:
         status: HTTP status code.
         headers: Names in lower case; a name may occur twice.
-        body: The whole body, also for HEAD.
+        body: The whole body, also for HEAD; one that is packed is sent in pieces.
+        ahead: What of the body is sent before that, each as a piece of its own.
         endpoint: Kind of path, for metrics.
         representation: What was chosen, for metrics.
         coding: Content coding of the body.
@@ -74,9 +77,10 @@ class Response:
 
     status: int
     headers: Headers = field(default_factory=Headers)
-    body: bytes = b""
+    body: bytes | Packed = b""
     endpoint: str = "other"
     representation: str = ""
     coding: str = "identity"
     aggregated: str = ""
     lasting: bool = False
+    ahead: tuple[bytes, ...] = ()

@@ -21,9 +21,10 @@ from apidiscovery_service.http_gateway.static_content import (
     precondition_status,
 )
 from apidiscovery_service.media_type import JSON, parse_accept
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.index import server_relative_url
 from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.packed import Packed
 
 INDEX = "/openapi/v3"
 MERGED = "/openapi/v2"
@@ -54,7 +55,7 @@ class Documents(Protocol):
         """Return one document as it is now; None when there is none."""
         ...
 
-    async def merged_v2(self, form: Form, coding: Coding) -> Body:
+    async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody:
         """Return the OpenAPI v2 document of everything."""
         ...
 
@@ -190,7 +191,12 @@ class OpenAPIAnswers:
         return self._answer(request, MERGED, body, headers)
 
     def _answer(
-        self, request: Request, endpoint: str, body: Body, headers: Headers, path: str = ""
+        self,
+        request: Request,
+        endpoint: str,
+        body: Body | PackedBody,
+        headers: Headers,
+        path: str = "",
     ) -> Response:
         etag = f'"{body.hash}"'
         content = Content(etag, self._times.since(f"{endpoint} {path}", etag))
@@ -214,7 +220,9 @@ def _coding_of(request: Request, coding: Coding) -> Coding:
     return "identity" if request.fields.get("range") else coding
 
 
-def _with_body(described: Response, body: Body, modified: tuple[bytes, bytes]) -> Response:
+def _with_body(
+    described: Response, body: Body | PackedBody, modified: tuple[bytes, bytes]
+) -> Response:
     headers = [*described.headers, modified]
     if body.coding != "identity":
         headers += [(b"content-encoding", body.coding.encode()), (b"vary", b"Accept-Encoding")]
@@ -248,8 +256,12 @@ def _ranged(request: Request, whole: Response, content: Content) -> Response:
         whole,
         status=HTTPStatus.PARTIAL_CONTENT,
         headers=[*whole.headers, stated],
-        body=whole.body[begin:end],
+        body=_part(whole.body, begin, end),
     )
+
+
+def _part(body: bytes | Packed, begin: int, end: int) -> bytes | Packed:
+    return body.part(begin, end) if isinstance(body, Packed) else body[begin:end]
 
 
 def _caching(*, immutable: bool) -> Headers:

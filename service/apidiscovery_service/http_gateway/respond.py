@@ -12,7 +12,6 @@ from apidiscovery_service.encoding import (
     Target,
     plain,
 )
-from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.errors import DiscoveryError, NotAcceptable
 from apidiscovery_service.feature_gates import (
     OPENAPI_V3,
@@ -23,8 +22,8 @@ from apidiscovery_service.feature_gates import (
 from apidiscovery_service.health import ENDPOINTS, Checks
 from apidiscovery_service.http_gateway.admission import Refused
 from apidiscovery_service.http_gateway.conditional import none_match
-from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
 from apidiscovery_service.http_gateway.messages import Headers, Request, Response
+from apidiscovery_service.http_gateway.objects.answers import ObjectAnswers
 from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.http_gateway.routes import (
     DocumentRoute,
@@ -39,12 +38,19 @@ from apidiscovery_service.http_gateway.routes import (
     VersionRoute,
     route,
 )
+from apidiscovery_service.http_gateway.statuses import (
+    NOT_CACHED,
+    invalid_timeout,
+    is_pretty,
+    negotiated_status,
+    restful_refusal,
+    starting,
+)
 from apidiscovery_service.media_type import (
     JSON,
     SERIALIZERS,
     Representation,
     negotiate,
-    route_accepts,
 )
 from apidiscovery_service.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from apidiscovery_service.metrics import NO_PEER_SUFFIX, Metrics
@@ -52,7 +58,6 @@ from apidiscovery_service.model import Freshness
 from apidiscovery_service.snapshot import Snapshot
 
 _MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
-_NOT_CACHED = (b"cache-control", b"no-cache, private")
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 
@@ -72,6 +77,7 @@ class Site:
         server_address: `host:port` that `/api` tells clients.
         version: Version of this software.
         openapi: What is answered below `/openapi`; None for nothing.
+        objects: What is answered about StorageVersions and leases; None for nothing.
     """
 
     checks: Checks
@@ -80,6 +86,7 @@ class Site:
     server_address: str = "127.0.0.1:8080"
     version: str = "0"
     openapi: OpenAPIAnswers | None = None
+    objects: ObjectAnswers | None = None
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
@@ -99,20 +106,20 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
         ready: Whether the local sources are in the snapshot; until then only health, version and
             metrics are answered, for an answer without them would be mistaken for an empty one.
     """
-    invalid = _invalid_timeout(request)
+    invalid = invalid_timeout(request)
     if invalid is not None:
-        return _negotiated_status(request, invalid)
+        return negotiated_status(request, invalid)
     target = route(request.path, storage_version_hashes=site.gates[STORAGE_VERSION_HASH])
     match target:
         case HealthRoute():
             return _health(request, target, site.checks)
         case MetricsRoute():
-            headers = [_NOT_CACHED, (b"content-type", METRICS_CONTENT_TYPE.encode())]
+            headers = [NOT_CACHED, (b"content-type", METRICS_CONTENT_TYPE.encode())]
             return Response(200, headers, site.metrics.text(), "/metrics", "text")
         case VersionRoute():
             return _version(request, site)
         case _ if not ready:
-            return _starting(request)
+            return starting(request)
         case IndexRoute():
             return _index(encoded.snapshot, site)
         case DocumentRoute():
@@ -128,7 +135,7 @@ def refusal(request: Request, refused: Refused) -> Response:
     if refused.code == 429:  # noqa: PLR2004 - Too Many Requests
         response = _text(429, f"{refused.message}\n")
         return replace(response, headers=[*response.headers, (b"retry-after", refused.retry_after)])
-    response = _negotiated_status(request, refused.status)
+    response = negotiated_status(request, refused.status)
     if refused.code == 403:  # noqa: PLR2004 - Forbidden
         return replace(response, headers=[*response.headers, _NO_SNIFF])
     return response
@@ -147,16 +154,17 @@ async def _document(
         # pkg/apiserver/handler_proxy.go:ServeHTTP.
         return _text(503, "service unavailable\n", target.endpoint)
     if target.restful:
-        refused = _restful_refusal(request, _MEDIA_TYPES)
+        refused = restful_refusal(request, _MEDIA_TYPES)
         if refused is not None:
-            return replace(_negotiated_status(request, refused), endpoint=target.endpoint)
+            return replace(negotiated_status(request, refused), endpoint=target.endpoint)
     versions = site.gates.aggregated_versions if target.aggregated else ()
     try:
         representation = negotiate(request.accept, versions)
     except NotAcceptable as error:
         return replace(_not_acceptable(error), endpoint=target.endpoint)
-    pretty = representation.serializer is JSON and (representation.pretty or _is_pretty(request))
-    representation = replace(representation, pretty=pretty)
+    pretty = representation.serializer is JSON and (representation.pretty or is_pretty(request))
+    if pretty is not representation.pretty:
+        representation = replace(representation, pretty=pretty)
     if representation.aggregated is not None:
         return await _aggregated(request, target, representation, encoded, site)
     return await _plain(request, target, representation, encoded, site)
@@ -176,7 +184,9 @@ async def _aggregated(
     if representation.profile == NO_PEER:
         asked_for += NO_PEER_SUFFIX
     # There is one document, with or without peers; forgetting the profile keeps it one body.
-    representation = replace(representation, profile="")
+    representation = (
+        replace(representation, profile="") if representation.profile else representation
+    )
     etag = f'"{(encoded.snapshot.core if core else encoded.snapshot.named).etag}"'
     headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
     described = Response(
@@ -192,12 +202,23 @@ async def _aggregated(
         # an aggregated document for a plain one.
         return described
     coding = _coding(request, site.gates)
-    body, coding = await encoded.coded_body(target.aggregated, representation, coding)
+    whole = request.method == "HEAD" or coding != "identity"
+    parts = () if whole else encoded.parts_once(target.aggregated, representation)
+    if not parts:
+        body, coding = await encoded.coded_body(target.aggregated, representation, coding)
+        parts = (body,)
     site.metrics.document_bytes.labels(
         described.aggregated, representation.content_type, coding
-    ).set(len(body))
-    headers = [*headers, *_content_headers(representation, coding)]
-    return replace(described, status=200, headers=headers, body=body, coding=coding)
+    ).set(sum(map(len, parts)))
+    return replace(
+        described,
+        status=200,
+        headers=[*headers, *_content_headers(representation, coding)],
+        body=parts[-1],
+        coding=coding,
+        ahead=parts[:-1],
+        lasting=len(parts) == 1,  # in parts once: who asks next has it joined, and kept
+    )
 
 
 async def _plain(
@@ -213,7 +234,7 @@ async def _plain(
     body, coding = await encoded.coded_body(document, representation, coding)
     return Response(
         200,
-        [_NOT_CACHED, *_content_headers(representation, coding)],
+        [NOT_CACHED, *_content_headers(representation, coding)],
         body,
         target.endpoint,
         representation.content_type,
@@ -236,11 +257,11 @@ async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Respon
                 answer = await site.openapi_v3.document(request, target.key, coding)
     except DiscoveryError as error:
         status = plain.status(503, "ServiceUnavailable", f"OpenAPI: {error}", retry_after_s=1)
-        response = _negotiated_status(request, status)
+        response = negotiated_status(request, status)
         return replace(response, headers=[*response.headers, (b"retry-after", b"1")])
     if answer is None:
         message = "the server could not find the requested resource"
-        return _negotiated_status(request, plain.status(404, "NotFound", message, details=True))
+        return negotiated_status(request, plain.status(404, "NotFound", message, details=True))
     return answer
 
 
@@ -258,81 +279,15 @@ def _content_headers(representation: Representation, coding: compression.Coding)
     return headers
 
 
-def _is_pretty(request: Request) -> bool:
-    """Tell whether a person reads the answer.
-
-    Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go:isPrettyPrint.
-    """
-    asked = request.parameter("pretty")
-    return parse_bool(asked) if asked else request.human
-
-
 # What is refused.
-
-
-def _restful_refusal(request: Request, produced: tuple[str, ...]) -> PlainDocument | None:
-    """Return what go-restful says against a request, None if it lets it through.
-
-    Source: emicklei/go-restful jsr311.go:detectRoute; the mapping to Status is k8s.io/apiserver
-    pkg/server/handler.go:serviceErrorHandler.
-    """
-    if request.method != "GET":
-        message = "the server does not allow this method on the requested resource"
-        return plain.status(405, "MethodNotAllowed", message, details=True)
-    content_type = request.content_type.partition(";")[0].strip()
-    if content_type and content_type not in produced:
-        message = "415: Unsupported Media Type"
-        return plain.status(415, "UnsupportedMediaType", message, details=True)
-    if not route_accepts(request.accept, produced):
-        available = ", ".join(produced)
-        message = f"406: Not Acceptable\n\nAvailable representations: {available}"
-        return plain.status(406, "NotAcceptable", message, details=True)
-    return None
 
 
 def _not_acceptable(error: NotAcceptable) -> Response:
     body = plain.encode(
         plain.status(406, "NotAcceptable", str(error)), Representation(JSON, pretty=True)
     )
-    headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
     return Response(406, headers, body, representation=JSON.media_type)
-
-
-def _negotiated_status(request: Request, status: PlainDocument) -> Response:
-    """Answer with a Status in the form that the client accepts, pretty JSON if there is none.
-
-    Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go:ErrorNegotiated.
-    """
-    try:
-        representation = negotiate(request.accept)
-    except NotAcceptable:
-        representation = Representation(JSON, pretty=True)
-    if representation.serializer is JSON and (representation.pretty or _is_pretty(request)):
-        representation = replace(representation, pretty=True)
-    code = status.fields["code"]
-    if not isinstance(code, int):
-        raise TypeError(code)
-    return Response(
-        code,
-        [_NOT_CACHED, (b"content-type", representation.serializer.media_type.encode())],
-        plain.encode(status, representation),
-        representation=representation.serializer.media_type,
-    )
-
-
-def _invalid_timeout(request: Request) -> PlainDocument | None:
-    """Check `?timeout=`, which client-go always sends.
-
-    Source: k8s.io/apiserver pkg/endpoints/filters/request_deadline.go:parseTimeout.
-    """
-    if not request.query:
-        return None
-    timeout = request.parameter("timeout")
-    wrong = duration_error(timeout) if timeout else None
-    if wrong is None:
-        return None
-    message = f"invalid timeout specified in the request URL - {wrong}"
-    return plain.status(400, "BadRequest", message)
 
 
 def _is_stale(target: Target | None, encoded: EncodedSnapshot) -> bool:
@@ -356,25 +311,11 @@ def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -
     if not known:
         return _text(404, "404 page not found\n")
     message = "the server could not find the requested resource"
-    return _negotiated_status(request, plain.status(404, "NotFound", message, details=True))
-
-
-def _starting(request: Request) -> Response:
-    """Answer before the sources have been read.
-
-    Source: k8s.io/apiserver pkg/util/notfoundhandler.
-    """
-    message = (
-        "the request has been made before all known HTTP paths have been installed, "
-        "please try again"
-    )
-    status = plain.status(503, "ServiceUnavailable", message, retry_after_s=5)
-    response = _negotiated_status(request, status)
-    return replace(response, headers=[*response.headers, (b"retry-after", b"5")])
+    return negotiated_status(request, plain.status(404, "NotFound", message, details=True))
 
 
 def _text(code: int, text: str, endpoint: str = "other") -> Response:
-    return Response(code, [_NOT_CACHED, _TEXT, _NO_SNIFF], text.encode(), endpoint, "text")
+    return Response(code, [NOT_CACHED, _TEXT, _NO_SNIFF], text.encode(), endpoint, "text")
 
 
 # Everything but discovery.
@@ -409,9 +350,9 @@ def _single_check(target: HealthRoute, checks: Checks) -> Response:
 
 
 def _version(request: Request, site: Site) -> Response:
-    refused = _restful_refusal(request, (JSON.media_type,))
+    refused = restful_refusal(request, (JSON.media_type,))
     if refused is not None:
-        return replace(_negotiated_status(request, refused), endpoint="/version")
+        return replace(negotiated_status(request, refused), endpoint="/version")
     major, minor = KUBERNETES_VERSION
     body = go_json.dumps_pretty(
         {
@@ -426,7 +367,7 @@ def _version(request: Request, site: Site) -> Response:
             "platform": f"{sys.platform}/{platform.machine()}",
         }
     )
-    headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
     return Response(200, headers, body, "/version", JSON.media_type)
 
 
@@ -441,5 +382,5 @@ def _index(snapshot: Snapshot, site: Site) -> Response:
     for endpoint in ENDPOINTS:
         paths.append(f"/{endpoint}")
         paths += [f"/{endpoint}/{name}" for name in site.checks.names(endpoint)]
-    headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
     return Response(200, headers, plain.index(paths), "/", JSON.media_type)

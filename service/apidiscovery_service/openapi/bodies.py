@@ -9,6 +9,7 @@ from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
+from apidiscovery_service.openapi.packed import Packed
 
 # Writing protobuf takes about five times as much memory.
 ENCODED_BYTES: Final = 64 * 2**20
@@ -56,6 +57,12 @@ class Bodies:
     def set_aside(self, of: str, text: bytes) -> None:
         """Keep a document as long as nothing else wants its place."""
         self._keep(of, Form.JSON, text, wanted=False)
+
+    async def gzipped(self, packed: Packed) -> bytes:
+        """Return a document that is there packed, as JSON, compressed by gzip."""
+        data = await self._making.in_turn("gzip", packed.gzipped)
+        self._cache.put((packed.hash, Form.JSON, "gzip"), data)
+        return data
 
     async def make(
         self, of: str, text: bytes, form: Form, coding: Coding, encode: Callable[[bytes], bytes]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from apidiscovery_service.compression import Coding
+from apidiscovery_service.openapi.packed import Packed
 
 
 class Form(Enum):
@@ -28,6 +29,29 @@ class Body:
     hash: str
     data: bytes
     coding: Coding = "identity"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBody:
+    """A document that is too large to be there whole, as JSON.
+
+    Attributes:
+        key: The path that it describes, without leading slash.
+        data: It, to be sent in pieces.
+    """
+
+    key: str
+    data: Packed
+
+    @property
+    def hash(self) -> str:
+        """Upper-case hex SHA-512 of the document."""
+        return self.data.hash
+
+    @property
+    def coding(self) -> Coding:
+        """What is sent is plain."""
+        return "identity"
 
 
 @dataclass(frozen=True, slots=True)

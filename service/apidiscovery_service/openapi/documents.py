@@ -15,7 +15,7 @@ from apidiscovery_service.compression import Coding
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import server_paths
 from apidiscovery_service.openapi.bodies import Bodies
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
@@ -34,7 +34,7 @@ _WORKERS = 16
 _STALLED_S = 5.0
 _NAMED = 3
 
-_BodyKey: TypeAlias = tuple[Entry | str, Form, Coding]
+_BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,7 @@ class Documents:
         self._making = Making(self._known, observe)
         self._bodies = Bodies(self._making, limits.kept_bytes)
         self._bodies_once: Once[_BodyKey, Body | None] = Once()
+        self._merged_once: Once[tuple[str, Form, Coding], Body | PackedBody] = Once()
         self._index: Index | None = None
         # Of what is known when the index was made.
         self._index_revision: int = -1
@@ -280,8 +281,10 @@ class Documents:
             raise DocumentUnavailable(key, made.failure)
         return made
 
-    async def merged_v2(self, form: Form = Form.JSON, coding: Coding = "identity") -> Body:
-        """Return the OpenAPI v2 document of everything that is served.
+    async def merged_v2(
+        self, form: Form = Form.JSON, coding: Coding = "identity"
+    ) -> Body | PackedBody:
+        """Return the OpenAPI v2 document of everything that is served; packed if it is large.
 
         Raises:
             DocumentUnavailable: The documents of which it is made are too large.
@@ -291,13 +294,10 @@ class Documents:
         kept = self._merging.kept(index, form, coding)
         if kept:
             return kept
-        body = await self._bodies_once.run(
+        return await self._merged_once.run(
             (index.etag, form, coding),
             lambda: self._merging.make(form, coding, self._encoders.v2),
         )
-        if body is None:
-            raise RuntimeError("merging made nothing")
-        return body
 
     def warnings(self) -> list[str]:
         """Return a line for each thing that went wrong with documents, as far as it is known."""

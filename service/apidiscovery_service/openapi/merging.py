@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-import zstandard
-
-from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding
 from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
-from apidiscovery_service.openapi.body import Body, Form, Index
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, sha512
+from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer
 from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.packed import WHOLE_BYTES, Packed
 from apidiscovery_service.openapi.v2.merged import Merged
 
 # What it goes by where others go by their path.
@@ -43,13 +42,11 @@ class _Result:
 
     Attributes:
         etag: Of the index that was merged; empty if it changed.
-        packed: The document as JSON, compressed by zstd: there is always one, and it may be large.
+        packed: The document as JSON: there is always one, and it may be large.
     """
 
     etag: str
-    hash: str
-    packed: bytes
-    size: int
+    packed: Packed
 
 
 class Merging:
@@ -80,7 +77,7 @@ class Merging:
         self._observe = observe
         self._once: Once[Literal["merge"], _Result] = Once()
         self._running = False
-        self._last = _Result("", "", b"", 0)
+        self._last = _Result("", Packed(b"", "", 0))
         # The ETag of the index whose documents were too large, and the error.
         self._refused: tuple[str, DocumentUnavailable] | None = None
         self._notes: list[str] = []
@@ -89,7 +86,7 @@ class Merging:
         """Return what is not in the document that was merged last and why, a line each."""
         return list(self._notes)
 
-    def kept(self, index: Index, form: Form, coding: Coding) -> Body | None:
+    def kept(self, index: Index, form: Form, coding: Coding) -> Body | PackedBody | None:
         """Return the merged document of an index if it is there already.
 
         Raises:
@@ -97,29 +94,37 @@ class Merging:
         """
         if self._refused and self._refused[0] == index.etag:
             raise self._refused[1].with_traceback(None)
-        return self._kept(self._last, form, coding) if self._last.etag == index.etag else None
+        return (
+            self._kept(self._last.packed, form, coding) if self._last.etag == index.etag else None
+        )
 
-    def _kept(self, result: _Result, form: Form, coding: Coding) -> Body | None:
-        if (form, coding) == (Form.JSON, "zstd") and result.size >= MIN_COMPRESSED_BYTES:
-            return Body(MERGED_KEY, result.hash, result.packed, coding)
-        kept = self._bodies.kept(result.hash, form, coding)
-        return Body(MERGED_KEY, result.hash, *kept) if kept else None
+    def _kept(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
+        if (form, coding) == (Form.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
+            return Body(MERGED_KEY, packed.hash, packed.data, coding)
+        if (form, coding) == (Form.JSON, "identity") and len(packed) > WHOLE_BYTES:
+            return PackedBody(MERGED_KEY, packed)
+        kept = self._bodies.kept(packed.hash, form, coding)
+        return Body(MERGED_KEY, packed.hash, *kept) if kept else None
 
-    async def make(self, form: Form, coding: Coding, encode: Callable[[bytes], bytes]) -> Body:
-        """Return the merged document of what is listed now.
+    async def make(
+        self, form: Form, coding: Coding, encode: Callable[[bytes], bytes]
+    ) -> Body | PackedBody:
+        """Return the merged document of what is listed now; packed if it is large.
 
         Raises:
             DocumentUnavailable: The documents are too large to be merged.
             InvalidOpenAPI: It cannot be made, or not be written in that form.
         """
-        result = await self._result()
-        kept = self._kept(result, form, coding)
+        packed = (await self._result()).packed
+        kept = self._kept(packed, form, coding)
         if kept:
             return kept
-        see_that_it_fits(form, result.size)
-        text = await asyncio.to_thread(zstandard.decompress, result.packed)
-        data = await self._bodies.make(result.hash, text, form, coding, encode)
-        return Body(MERGED_KEY, result.hash, *data)
+        if (form, coding) == (Form.JSON, "gzip") and len(packed) > WHOLE_BYTES:
+            return Body(MERGED_KEY, packed.hash, await self._bodies.gzipped(packed), coding)
+        see_that_it_fits(form, len(packed))
+        text = await asyncio.to_thread(packed.whole)
+        data = await self._bodies.make(packed.hash, text, form, coding, encode)
+        return Body(MERGED_KEY, packed.hash, *data)
 
     async def _result(self) -> _Result:
         if self._running:
@@ -146,9 +151,8 @@ class Merging:
             finally:
                 documents.stop()
             etag = index.etag if documents.are_as_listed else ""
-            text, self._notes = merged.document, merged.notes
-            packed = await asyncio.to_thread(compress, text, "zstd")
-            self._last = _Result(etag, await sha512(text), packed, len(text))
+            self._notes = merged.notes
+            self._last = _Result(etag, merged.document)
         finally:
             self._running = False
         self._observe("merged", perf_counter() - start)

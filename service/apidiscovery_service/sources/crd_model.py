@@ -100,6 +100,11 @@ class CustomResourceDefinition:
         """The whole object as JSON; the order of keys and the numbers are the document's."""
         return zstandard.decompress(self.packed)
 
+    @property
+    def size(self) -> int:
+        """The bytes of `document`."""
+        return zstandard.frame_content_size(self.packed)
+
 
 def packed(document: bytes) -> bytes:
     """Return a document as it is kept: schemas are large, and shrink to a fifteenth."""

@@ -14,6 +14,7 @@ from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.registry import Registry
+from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.crd_discovery import group_offers
@@ -158,18 +159,21 @@ class Declarations:
                 self._statuses[group] = crd_names.statuses(self._in_force[n] for n in present)
         return set(members)
 
-    def rehearse(self, crd: CustomResourceDefinition) -> None:
+    def rehearse(self, crd: CustomResourceDefinition) -> Snapshot | None:
         """Work ahead for a definition that is about to be declared, in place of one of its name.
 
         What is served stays as it is.
+
+        Returns:
+            As `Registry.rehearse`; None if its group offers nothing.
         """
         members = {name: self._crds.in_force[name] for name in self._statuses.get(crd.group, ())}
         members[crd.name] = (crd, False)
         statuses = crd_names.statuses(one for one, _ in members.values())
         offers = _crd_offers(members, statuses)
-        if offers:
-            source = crd_source(crd.group)
-            self._registry.rehearse(Contribution(source, Precedence.CRD, offers))
+        if not offers:
+            return None
+        return self._registry.rehearse(Contribution(crd_source(crd.group), Precedence.CRD, offers))
 
     def _group_offers(self, group: str) -> tuple[Offer, ...]:
         return _crd_offers(self._crds.in_force, self._statuses.get(group, {}))

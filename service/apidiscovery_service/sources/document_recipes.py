@@ -19,7 +19,7 @@ from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.generated import generated_document
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.registry import Registry
-from apidiscovery_service.sources import catalog
+from apidiscovery_service.sources import catalog, storage_version_api
 from apidiscovery_service.sources.catalog_openapi import catalog_recipe
 from apidiscovery_service.sources.crd_model import Names
 from apidiscovery_service.sources.crd_names import ESTABLISHED
@@ -118,6 +118,8 @@ class DocumentRecipes:
         """Return the document that a source has for a group-version; None when it has none."""
         if source == catalog.SOURCE:
             return catalog_recipe(key)
+        if source == storage_version_api.SOURCE:
+            return storage_version_api.storage_version_recipe(key)
         carried = self._declarations.document(source, key)
         if carried is not None:
             return Recipe(

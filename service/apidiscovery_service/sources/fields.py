@@ -7,10 +7,10 @@ people know and search for those.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import cast
 
 import orjson
 
+from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
 
 _LABEL_CHARACTERS = 63
@@ -21,9 +21,6 @@ _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035_PATTERN = re.compile(_LABEL_1035)
 _SUBDOMAIN_PATTERN = re.compile(_SUBDOMAIN)
-
-# How deep orjson writes objects and arrays in each other.
-_MAX_DEPTH = 254
 
 _MAX_PORT = 65535
 _INT32 = 2**31
@@ -227,14 +224,14 @@ def object_json(value: object, path: Path) -> bytes:
         InvalidField: Something in it is nothing that JSON has, or too deep in it.
     """
     try:
-        return orjson.dumps(value)
+        return stepwise_writing.dumps(value)
     except TypeError:  # a key that is no string, which YAML may have
         pass
     try:
-        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+        return stepwise_writing.dumps(value, orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
-        if str(error) == "Recursion limit reached":
-            message = f"is nested more than {_MAX_DEPTH} levels deep"
+        if str(error) == stepwise_writing.RECURSION:
+            message = f"is nested more than {stepwise_writing.MAX_DEPTH} levels deep"
             raise InvalidField(path, message) from None
         raise InvalidField(path, f"cannot be written as JSON: {error}") from None
 
@@ -246,7 +243,7 @@ def json_value(value: object, path: Path) -> object:
         InvalidField: As `object_json`.
     """
     try:
-        orjson.dumps(value)
+        stepwise_writing.dumps(value)
     except TypeError:
-        return cast("object", orjson.loads(object_json(value, path)))
+        return stepwise_json.loads(object_json(value, path))
     return value

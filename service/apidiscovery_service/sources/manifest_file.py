@@ -5,20 +5,17 @@ is JSON if it begins like JSON, else YAML. Reading keeps no positions: only when
 is the document read again, to find its line.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Literal, TypeAlias, TypeGuard, cast
+from typing import Literal, TypeAlias, TypeGuard
 
-import orjson
 import yaml
 
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
-from apidiscovery_service.sources import yaml_text
+from apidiscovery_service.openapi.stepwise_json import dismantle
+from apidiscovery_service.sources import manifest_text, yaml_lines, yaml_text
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crd import read_applied_crd, read_crd
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
@@ -37,23 +34,11 @@ from apidiscovery_service.sources.yaml_text import Budget, Unparsable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
-# What begins like JSON and is longer is JSON or nothing, and has no lines for its errors: read as
-# YAML it would take a hundred times as long.
-_MAX_FLOW_CHARACTERS = 256 * 1024
-
 # Enough to mend a file by. Finding the line of one takes as long as reading its document.
 MAX_ERRORS = 100
 
 DocumentKind: TypeAlias = Literal["groups", "crd", "apiservice"]
 Content: TypeAlias = tuple[Offer, ...] | CustomResourceDefinition | ApiService
-
-# What follows on the line belongs to the document.
-_SEPARATOR = re.compile(r"^---(?=[ \t\r]|$)", re.MULTILINE)
-
-# What str.splitlines takes for the end of a line.
-_LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 # Of metadata, where anything here goes by it.
 _SET_BY_SERVERS = ("creationTimestamp", "deletionTimestamp", "managedFields")
@@ -124,20 +109,6 @@ class Document:
     content: Content
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """The text of a document.
-
-    Attributes:
-        number: Counted from 1.
-        first_line: Line of the file where it begins, counted from 1.
-    """
-
-    number: int
-    first_line: int
-    text: str
-
-
 def read_manifest(path: FilePath) -> Declared:
     """Return what a manifest file declares, in its order.
 
@@ -193,13 +164,18 @@ def _read(
     """Yield the objects in a text one by one; what was wrong with any is raised at the end."""
     reader = _Reader(applied=applied)
     errors: list[InvalidDocument] = []
-    for part in _documents(text.removeprefix("\ufeff")):
+    value: object = None
+    for part in manifest_text.documents(text.removeprefix("\ufeff")):
         try:
-            yield from reader.read(_parse(part, limits.values if limits else None), part.number)
+            value = manifest_text.parse(part.text, limits.values if limits else None)
+            yield from reader.read(value, part.number)
         except InvalidField as error:
+            dismantle(value)
             errors += _placed(error, file, part, limits.located if limits else None)
         except Unparsable as error:
-            line = part.first_line + min(error.line, part.text.rstrip().count("\n"))
+            end = len(part.text.rstrip())
+            lines = manifest_text.line_breaks(part.text, 0, end)
+            line = part.first_line + min(error.line, lines)
             errors.append(_invalid(file, str(error), part.number, line))
         if len(errors) > MAX_ERRORS:
             more = _invalid(file, f"has more errors than the {MAX_ERRORS} that are shown")
@@ -365,130 +341,31 @@ def _text(path: FilePath) -> str:
         raise _invalid(str(path), f"not UTF-8: {error.reason}", line=line) from None
 
 
-def _documents(text: str) -> Iterator[_Text]:
-    """Yield the documents that hold anything; empty ones count for the number all the same."""
-    start, number, line = 0, 1, 1
-    for end, after in [*((m.start(), m.end()) for m in _SEPARATOR.finditer(text)), (len(text), 0)]:
-        part = text[start:end]
-        if any(found[0].strip()[:1] not in ("", "#") for found in _LINE.finditer(part)):
-            yield _Text(number, line, part)
-            number += 1
-        elif start:
-            number += 1
-        line += text.count("\n", start, end)
-        start = after
-
-
-def _parse(document: _Text, budget: Budget | None) -> object:
-    text = document.text
-    if not _is_like_json(text):
-        return yaml_text.load(text, budget)
-    if budget is not None:
-        _count_json(text, budget)
-    try:
-        value = cast("object", orjson.loads(text))
-    except orjson.JSONDecodeError as error:
-        if len(text) <= _MAX_FLOW_CHARACTERS:
-            with suppress(Unparsable):  # YAML in flow style begins like JSON
-                return yaml_text.load(text)
-        raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
-    _check_json(text)
-    return value
-
-
-def _is_like_json(text: str) -> bool:
-    return text.lstrip()[:1] in ("{", "[")
-
-
-def _count_json(text: str, budget: Budget) -> None:
-    """See that a JSON text has no more values than it may, before they are made.
-
-    Each value but the first of an array or object comes after a comma, each key before a colon.
-    Where there are too many such characters, those in strings are left out, which takes longer.
-    """
-    count = _marks(text)
-    budget.spend(count if count <= budget.left else _marks(_JSON_STRING.sub("", text)))
-
-
-def _marks(text: str) -> int:
-    return 1 + sum(map(text.count, ",:[{"))
-
-
-def _check_json(text: str) -> None:
-    """See that no object has a key twice: orjson keeps the last one without a word."""
-    try:
-        json.loads(text, object_pairs_hook=_without_duplicates)
-    except Unparsable:
-        if len(text) <= _MAX_FLOW_CHARACTERS:
-            _raise_with_line(text)
-        raise
-    except RecursionError:
-        raise Unparsable("nested too deeply") from None
-
-
-def _raise_with_line(text: str) -> None:
-    """Raise what is wrong with a JSON text as YAML, which it mostly is: that has lines."""
-    try:
-        yaml_text.load(text)
-    except Unparsable as error:
-        if error.line:
-            raise
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> None:
-    if len(dict(pairs)) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise Unparsable(f"the key {twice[:100]!r} is there twice")
-
-
 def _placed(
-    error: InvalidField, file: str, document: _Text, budget: Budget | None
+    error: InvalidField, file: str, document: manifest_text.Text, budget: Budget | None
 ) -> list[InvalidDocument]:
     """Return the error of a field with its line, and those of further ones with theirs."""
-    root = _composed(document.text, budget)
+    shown = (error, *error.others)[: MAX_ERRORS + 1]
+    lines = _lines(document.text, [one.path for one in shown], budget)
     return [
         InvalidDocument(
             str(one),
             file=file,
             document=document.number,
-            line=document.first_line + _line(root, one.path),
+            line=document.first_line + line,
             field=path_text(one.path),
         )
-        for one in (error, *error.others)[: MAX_ERRORS + 1]
+        for one, line in zip(shown, lines, strict=True)
     ]
 
 
-def _composed(text: str, budget: Budget | None) -> yaml.Node | None:
-    """Return a YAML text with its positions; None if it is none, or too large."""
-    if _is_like_json(text) and len(text) > _MAX_FLOW_CHARACTERS:
-        return None
+def _lines(text: str, paths: Sequence[Path], budget: Budget | None) -> list[int]:
+    """Return the line of each field in a document, from 0; 0 where they cannot be told."""
+    if manifest_text.is_like_json(text) and len(text) > manifest_text.MAX_FLOW_CHARACTERS:
+        return [0] * len(paths)
     try:
         yaml_text.load(text, budget)
-        return yaml.compose(text, yaml.CSafeLoader)
+        return yaml_lines.lines(text, paths)
     except (Unparsable, yaml.YAMLError, ValueError):
-        return None  # JSON that is no YAML, such as one with a surrogate pair escaped
-
-
-def _line(root: yaml.Node | None, path: Path) -> int:
-    """Return the line within a document, from 0, of a field or of the closest that is there."""
-    line, node = 0, root
-    for step in path:
-        found = _child(node, step)
-        if found is None:
-            break
-        line, node = found
-    return line
-
-
-def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
-    """Return a field or element of a node, and the line where its name or it itself begins."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
-            if key.value == step:
-                return key.start_mark.line, value
-    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-        values = cast("list[yaml.Node]", node.value)
-        if step < len(values):
-            return values[step].start_mark.line, values[step]
-    return None
+        # JSON that is no YAML, such as one with a surrogate pair escaped
+        return [0] * len(paths)

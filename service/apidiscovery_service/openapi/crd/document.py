@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from apidiscovery_service.openapi import json_text, meta_components
+from apidiscovery_service.openapi import json_text, meta_components, stepwise_json
 from apidiscovery_service.openapi.crd import kind_schemas, resource_paths
 from apidiscovery_service.openapi.crd.resource_paths import Resource
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
@@ -97,7 +95,17 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
 
 def _served(group: str, version: str, definition: Definition) -> _Served | None:
     """Return a definition in a version, None when it does not serve it."""
-    spec = _spec(definition)
+    document = _document(definition)
+    try:
+        return _of_version(group, version, definition, _object(document.get("spec")))
+    finally:
+        stepwise_json.dismantle(document)
+
+
+def _of_version(
+    group: str, version: str, definition: Definition, spec: Mapping[str, Any]
+) -> _Served | None:
+    """Return the same; the schema of the version is not in `spec` any more."""
     found = _version(spec, version)
     if found is None:
         return None
@@ -120,18 +128,19 @@ def _served(group: str, version: str, definition: Definition) -> _Served | None:
         name=f"{definition.plural}.{group}",
         resource=resource,
         list_kind=definition.list_kind,
-        schema=_object(fields.get("schema")).get("openAPIV3Schema"),
+        schema=_object(fields.get("schema")).pop("openAPIV3Schema", None),
         path=("spec", "versions", index, "schema", "openAPIV3Schema"),
         selectable=_selectable(fields),
     )
 
 
-def _spec(definition: Definition) -> dict[str, Any]:
+def _document(definition: Definition) -> dict[str, Any]:
     try:
-        document = orjson.loads(definition.document)
+        return _object(stepwise_json.loads(definition.document))
     except ValueError as error:
         raise InvalidOpenAPI((), f"{definition.plural}: is not JSON: {error}") from error
-    return _object(_object(document).get("spec"))
+    except InvalidOpenAPI as error:
+        raise InvalidOpenAPI(error.path, f"{definition.plural}: {error.message}") from error
 
 
 def _version(spec: Mapping[str, Any], version: str) -> tuple[int, dict[str, Any]] | None:
@@ -185,6 +194,8 @@ def _kind_schema(one: _Served, extensions: Mapping[str, Any]) -> bytes:
         return kind_schemas.kind_schema(one.schema, extensions, one.path)
     except InvalidOpenAPI as error:
         raise InvalidOpenAPI(error.path, f"{one.name}: {error.message}") from error
+    finally:
+        stepwise_json.dismantle(one.schema)
 
 
 def _gvk(resource: Resource, kind: str) -> dict[str, str]:

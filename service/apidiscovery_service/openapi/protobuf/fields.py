@@ -6,6 +6,8 @@ Source: https://protobuf.dev/programming-guides/encoding.
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from apidiscovery_service.wire import varint
+
 VARINT = 0
 FIXED_64 = 1
 DELIMITED = 2
@@ -20,17 +22,6 @@ Field: TypeAlias = tuple[int, int, int | bytes]
 
 class Malformed(Exception):
     """Bytes are not a protobuf message."""
-
-
-def varint(number: int) -> bytes:
-    """Return an integer of at most 64 bits as a base 128 varint; as int64 if it is negative."""
-    number &= 0xFFFF_FFFF_FFFF_FFFF
-    out = bytearray()
-    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 _LENGTHS = tuple(varint(length) for length in range(1024))

@@ -16,9 +16,9 @@ from apidiscovery_service.openapi.protobuf.fields import (
     VARINT,
     length,
     tag,
-    varint,
 )
 from apidiscovery_service.openapi.protobuf.json_reader import Number, Value
+from apidiscovery_service.wire import varint
 
 # Makes a field, or nothing, of a value that stands so many levels deep in its document.
 Write: TypeAlias = Callable[[Value, int], bytes]

@@ -8,10 +8,9 @@ expressions in it are not tried. It takes about 0.1 s for each MB; other threads
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-import orjson
-
 from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.validation.json_reader import InvalidDocuments, Limits, read
 from apidiscovery_service.openapi.validation.shapes import Run, as_object
@@ -32,11 +31,14 @@ def validate(document: bytes, *, limits: Limits = DEFAULT_LIMITS) -> bytes:
         InvalidDocuments: It is no sound document.
     """
     value = read(document, limits)
-    run = Run(as_object(value), limits)
-    DOCUMENT.check(value, None, run)
-    if run.errors:
-        raise InvalidDocuments(run.errors)
-    return b"".join(_pieces(value, _WRITTEN_APART))
+    try:
+        run = Run(as_object(value), limits)
+        DOCUMENT.check(value, None, run)
+        if run.errors:
+            raise InvalidDocuments(run.errors)
+        return b"".join(_pieces(value, _WRITTEN_APART))
+    finally:
+        stepwise_json.dismantle(value)
 
 
 def _pieces(value: JSONValue, levels: int) -> Iterator[bytes]:
@@ -67,11 +69,12 @@ def concerning(
         InvalidDocuments: It describes others.
     """
     root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    paths = as_object(as_object(orjson.loads(document)).get("paths"))
+    value = as_object(stepwise_json.loads(document))
     errors = [
         InvalidOpenAPI(("paths", path), f"want a path below {root}/")
-        for path in paths
+        for path in as_object(value.get("paths"))
         if not path.startswith((f"{root}/", "x-")) and path != root
     ]
+    stepwise_json.dismantle(value)
     if errors:
         raise InvalidDocuments(errors[: limits.errors])

@@ -5,13 +5,20 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias, cast
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
+from apidiscovery_service.openapi.stepwise_json import (
+    NAMED_LEVELS,
+    NotJSON,
+    NotUTF8,
+    Reader,
+    Widths,
+)
 
 Object: TypeAlias = dict[str, JSONValue]
 
@@ -38,6 +45,7 @@ class Limits:
     Attributes:
         bytes: Of the document. That of prometheus-operator's CRDs has 1.7 MB, the core group's 1.2.
         depth: Objects and lists in each other: Kubernetes' own documents have 9, cert-manager's 36.
+        widths: Of objects, lists and texts.
         nodes: Values in it. Argo's document, which has the most for its size, has 47 for each KiB.
         pattern: Characters of a regular expression: prometheus-operator has one of 221.
         errors: Enough to mend a document by; more would only be read by a machine.
@@ -45,6 +53,7 @@ class Limits:
 
     bytes: int = 10 * 1024 * 1024
     depth: int = 100
+    widths: Widths = field(default_factory=Widths)
     nodes: int = 1_000_000
     pattern: int = 10_000
     errors: int = 100
@@ -112,8 +121,6 @@ class InvalidDocuments(DiscoveryError):
 def read(document: bytes, limits: Limits) -> JSONValue:
     """Return the value of JSON text, which can be written again.
 
-    Python's own reader is used for its hooks: what is called there lets other threads go on.
-
     Raises:
         InvalidDocuments: It is no JSON, ambiguous, or exceeds the limits.
     """
@@ -124,7 +131,7 @@ def read(document: bytes, limits: Limits) -> JSONValue:
     if sum(map(document.count, (b",", b"[", b"{"))) > 2 * limits.nodes:
         raise _wrong(f"want at most {limits.nodes} values")
     marks = _Marks()
-    value = _parsed(_decoded(document), marks, limits)
+    value = _parsed(document, marks, limits)
     _check_bounds(value, limits)
     if marks.any or _SURROGATE.search(document):
         errors = tuple(islice(_marked(value), limits.errors))
@@ -133,33 +140,32 @@ def read(document: bytes, limits: Limits) -> JSONValue:
     return value
 
 
-def _decoded(document: bytes) -> str:
+def _parsed(document: bytes, marks: _Marks, limits: Limits) -> JSONValue:
+    decoder = json.JSONDecoder(
+        object_pairs_hook=marks.object,
+        parse_constant=marks.constant,
+        parse_int=marks.integer,
+        parse_float=marks.fraction,
+    )
     try:
-        return document.decode()
-    except UnicodeDecodeError as error:
-        before = document[: error.start]
-        line = before.count(b"\n") + 1
-        column = len(before.rpartition(b"\n")[2].decode()) + 1
-        seen = f"byte {document[error.start]:#04x}"
-        raise _wrong(f"line {line} column {column}: want UTF-8, got {seen}") from None
-
-
-def _parsed(text: str, marks: _Marks, limits: Limits) -> JSONValue:
-    try:
-        return cast(
-            "JSONValue",
-            json.loads(
-                text,
-                object_pairs_hook=marks.object,
-                parse_constant=marks.constant,
-                parse_int=marks.integer,
-                parse_float=marks.fraction,
-            ),
-        )
-    except json.JSONDecodeError as error:
-        raise _wrong(f"line {error.lineno} column {error.colno}: no JSON: {error.msg}") from None
+        return Reader(document, decoder, marks.object, limits.widths).document()
+    except NotUTF8 as error:
+        seen = f"byte {document[error.offset]:#04x}"
+        raise _wrong(f"{_position(document, error.offset)}: want UTF-8, got {seen}") from None
+    except NotJSON as error:
+        where = _position(document, error.offset)
+        raise _wrong(f"{where}: no JSON: {error.message}") from None
+    except InvalidOpenAPI as error:
+        raise InvalidDocuments([error]) from None
     except RecursionError:
         raise _wrong(f"want at most {limits.depth} nested values") from None
+
+
+def _position(document: bytes, offset: int) -> str:
+    before = document[:offset]
+    column = len(before.rpartition(b"\n")[2].decode(errors="replace")) + 1
+    line = before.count(b"\n") + 1
+    return f"line {line} column {column}"
 
 
 def _wrong(message: str, place: Place = None) -> InvalidDocuments:
@@ -170,16 +176,25 @@ def _check_bounds(value: JSONValue, limits: Limits) -> None:
     """Count values level by level."""
     level = [value]
     nodes = 1
-    for _ in range(limits.depth):
-        inner = [child for node in level for child in children(node)]
+    for depth in range(limits.depth):
+        most = limits.widths.names if depth < NAMED_LEVELS else limits.widths.members
+        inner: list[JSONValue] = []
+        for node in level:
+            if isinstance(node, dict | list) and len(node) > most:
+                message = f"want at most {most} members, got {len(node)}"
+                raise _wrong(message, _place_of(node, value))
+            inner += children(node)
         nodes += len(inner)
         if nodes > limits.nodes:
             raise _wrong(f"want at most {limits.nodes} values")
         level = [child for child in inner if isinstance(child, dict | list)]
         if not level:
             return
-    too_deep = next(place for node, place in _walk(value) if node is level[0])
-    raise _wrong(f"want at most {limits.depth} nested values", too_deep)
+    raise _wrong(f"want at most {limits.depth} nested values", _place_of(level[0], value))
+
+
+def _place_of(node: JSONValue, value: JSONValue) -> Place:
+    return next(place for one, place in _walk(value) if one is node)
 
 
 def children(node: object) -> Iterable[JSONValue]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.stepwise_json import dismantle
+from apidiscovery_service.sources import manifest_text
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
@@ -13,6 +15,7 @@ from apidiscovery_service.sources.registrations.refusals import LimitExceeded
 from apidiscovery_service.sources.registrations.requests import Application, Manifest
 from apidiscovery_service.sources.registrations.writes import Wanted
 from apidiscovery_service.sources.yaml_text import Budget
+from apidiscovery_service.storage import MAX_VALUE_BYTES
 
 MAX_DOCUMENTS = 10_000
 
@@ -53,9 +56,9 @@ class _Reader:
         """Read one manifest."""
         field = f"manifests[{place}]"
         try:
-            text = manifest.content.decode("utf-8-sig")
+            text = manifest_text.decoded(manifest.content)
         except UnicodeDecodeError as error:
-            line = error.object[: error.start].count(b"\n") + 1
+            line = manifest_text.line_breaks(manifest.content, 0, error.start) + 1
             self.refuse(f"{field}.content", f"{manifest.file or field}:{line}: not UTF-8")
             return
         try:
@@ -88,6 +91,8 @@ class _Reader:
             *self._resource_version(where, document),
         )
         crd = document.content if isinstance(document.content, CustomResourceDefinition) else None
+        if crd is not None and crd.size > MAX_VALUE_BYTES:
+            self.refuse(where, f"too large to be kept: {crd.size} bytes, at most {MAX_VALUE_BYTES}")
         content = _content(kind, document)
         self.wanted[kind, name] = Wanted(kind, name, where, content, expected, crd)
 
@@ -147,6 +152,8 @@ def read(application: Application) -> Sequence[Wanted]:
     if not reader.violations:
         reader.check_expected()
     if reader.violations:
+        for one in reader.wanted.values():
+            dismantle(one.content)
         raise InvalidFields(*_told(reader.violations))
     return tuple(reader.wanted.values())
 

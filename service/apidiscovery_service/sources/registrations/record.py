@@ -3,6 +3,7 @@
 Both stand below one prefix, so that whoever watches it sees an owner before what it owns.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -13,11 +14,15 @@ import orjson
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.storage import Entry
 
 PREFIX = "registrations/"
 OWNERS = "registrations/owners/"
 FORMAT = 1
+
+# Reading or writing so much takes about a millisecond; more is not done in the event loop.
+AT_ONCE_BYTES = 32 * 1024
 
 Object: TypeAlias = dict[str, JSONValue]
 
@@ -115,8 +120,12 @@ def parse_key(key: str) -> tuple[Kind, str] | None:
 
 
 def encode(record: Record) -> bytes:
-    """Write a registration."""
-    return orjson.dumps(
+    """Write a registration.
+
+    Raises:
+        TypeError: Something in it is nothing that JSON has.
+    """
+    return stepwise_writing.dumps(
         {
             "format": FORMAT,
             "owner": record.owner,
@@ -155,6 +164,13 @@ def record_of(entry: Entry) -> Record:
         return decode(entry.value)
     except InvalidRecord as error:
         raise _unreadable(entry, error) from None
+
+
+async def read_record(entry: Entry) -> Record:
+    """Return what `record_of` does; what is large is read in a thread."""
+    if len(entry.value) <= AT_ONCE_BYTES:
+        return record_of(entry)
+    return await asyncio.to_thread(record_of, entry)
 
 
 def owner_of(entry: Entry) -> OwnerRecord:
@@ -198,9 +214,9 @@ def decode_owner(value: bytes) -> OwnerRecord:
 
 def _fields(value: bytes) -> Mapping[str, object]:
     try:
-        fields = cast("object", orjson.loads(value))
-    except orjson.JSONDecodeError as error:
-        raise InvalidRecord(f"no JSON: {error.msg}") from None
+        fields = stepwise_json.loads(value)
+    except ValueError as error:
+        raise InvalidRecord(f"no JSON: {error}") from None
     if not isinstance(fields, dict):
         raise InvalidRecord("want an object")
     known = cast("Mapping[str, object]", fields)

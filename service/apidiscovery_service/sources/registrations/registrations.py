@@ -5,11 +5,11 @@ finds it.
 """
 
 import asyncio
-import contextlib
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
@@ -29,12 +29,14 @@ from apidiscovery_service.sources.registrations.owners import (
     Ownership,
 )
 from apidiscovery_service.sources.registrations.record import (
+    AT_ONCE_BYTES,
     KINDS,
     InvalidRecord,
     Kind,
     as_object,
     key_of,
     parse_key,
+    read_record,
     record_of,
 )
 from apidiscovery_service.sources.registrations.refusals import (
@@ -80,6 +82,8 @@ MAX_REMOVAL_AFTER_S = 30 * 24 * 3600.0
 
 # How many values are asked for at once.
 _AT_ONCE = 32
+
+_T = TypeVar("_T")
 
 # Reading so much takes about a millisecond.
 _READ_AT_ONCE_BYTES = 8 * 1024
@@ -201,7 +205,8 @@ class Registrations:
         else:
             plans = [await self._plan(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester.claimant, lease)
-        plans = self._statuses.foretold(plans, self._now())
+        foretelling = self._statuses.foretold(plans, self._now())
+        plans = await _aside(sum(len(one.value) for one in plans), foretelling)
         written: list[Written] = []
         try:
             for each in plans:
@@ -251,18 +256,24 @@ class Registrations:
         """
         if planned.declared is None or not is_last:
             return await carry_out(self._store, planned, ownership)
+        # Before the store begins, lest its thread and this one take turns at the interpreter; but
+        # hashing leaves it to the store.
+        rehearsed = self._statuses.rehearse(planned)
         writing = asyncio.create_task(carry_out(self._store, planned, ownership))
         try:
             await asyncio.sleep(0)  # it has begun then
-            with contextlib.suppress(DiscoveryError):  # whoever publishes it is told
-                self._statuses.rehearse(planned)
+            if rehearsed is not None:
+                rehearsed.etags()
         finally:
             entry = await writing
         return entry
 
     async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
-        found = await standing(self._store, wanted.key)
-        return plan(found, wanted, ownership, requester.permit, self._now)
+        entry = await self._store.get(wanted.key)
+        size = wanted.size + (len(entry.value) if entry else 0)
+        return await _aside(
+            size, lambda: plan(standing(entry), wanted, ownership, requester.permit, self._now)
+        )
 
     async def _plan_as_known(
         self, wanted: Wanted, ownership: Ownership, requester: Requester
@@ -271,10 +282,15 @@ class Registrations:
 
         Should something else stand there by now, the write conflicts.
         """
-        found = self._table.standing(wanted.key)
+        size = wanted.size + self._table.size(wanted.key)
+        found = await _aside(size, lambda: self._table.standing(wanted.key))
         if found is not None:
+            standing_now = found
             try:
-                planned = plan(found, wanted, ownership, requester.permit, self._now)
+                planned = await _aside(
+                    size,
+                    lambda: plan(standing_now, wanted, ownership, requester.permit, self._now),
+                )
             except DiscoveryError:  # what is refused is refused for what is there
                 return await self._plan(wanted, ownership, requester)
             if planned.outcome is not Outcome.UNCHANGED:
@@ -314,7 +330,9 @@ class Registrations:
             return written
         return replace(
             written,
-            registered=replace(registered, revision=entry.revision, record=record_of(entry)),
+            registered=replace(
+                registered, revision=entry.revision, record=await read_record(entry)
+            ),
         )
 
     async def withdraw(
@@ -446,6 +464,11 @@ class Registrations:
             return None
         since = self._table.stale_since(record.owner, record.owner_id)
         return Registered(*place, entry.revision, record, since)
+
+
+async def _aside(size: int, work: Callable[[], _T]) -> _T:
+    """Return what some work comes to that takes the longer the more bytes it is about."""
+    return work() if size <= AT_ONCE_BYTES else await asyncio.to_thread(work)
 
 
 @dataclass(frozen=True, slots=True)

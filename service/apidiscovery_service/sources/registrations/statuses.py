@@ -5,16 +5,19 @@ never waits for those: the status in the store is for those who read it, and for
 accepted before.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 import orjson
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.crd_model import (
     CustomResourceDefinition,
@@ -27,13 +30,14 @@ from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.fields import object_json
 from apidiscovery_service.sources.registrations.objects import metadata_of, with_status
 from apidiscovery_service.sources.registrations.record import (
+    AT_ONCE_BYTES,
     Kind,
     Object,
     as_list,
     as_object,
     encode,
     key_of,
-    record_of,
+    read_record,
 )
 from apidiscovery_service.sources.registrations.requests import Outcome, Written
 from apidiscovery_service.sources.registrations.table import Table, declared_by
@@ -44,6 +48,9 @@ from apidiscovery_service.storage import MAX_VALUE_BYTES, Conflict, Entry, Store
 _ATTEMPTS = 5
 
 _NO_NAMES = Names("", "", "", "")
+
+# What a plan declares, but for the document itself, and its status.
+_Told: TypeAlias = tuple[CustomResourceDefinition, CrdStatus]
 
 _log = structlog.get_logger(__name__)
 
@@ -131,10 +138,15 @@ class Statuses:
         if planned.declared is not None:
             self.table.hand(planned.wanted.key, planned.value, planned.record, planned.declared)
 
-    def rehearse(self, planned: Plan) -> None:
-        """Work ahead for what a plan declares."""
+    def rehearse(self, planned: Plan) -> Snapshot | None:
+        """Work ahead for what a plan declares; return what will be served if that is known.
+
+        Its ETags are not made yet.
+        """
         for crd in planned.declared.crds if planned.declared else ():
-            self.declarations.rehearse(crd)
+            with contextlib.suppress(DiscoveryError):  # whoever publishes it is told
+                return self.declarations.rehearse(crd)
+        return None
 
     def settled(self, written: Iterable[Written]) -> None:
         """Note that the table has all that was written."""
@@ -142,8 +154,11 @@ class Statuses:
             if one.registered.kind is Kind.CRD and one.outcome is not Outcome.UNCHANGED:
                 self.unsettled.discard(_group_of(one.registered.name))
 
-    def foretold(self, plans: Sequence[Plan], now: str) -> list[Plan]:
-        """Return plans with the statuses that there will be once all of them are carried out.
+    def foretold(self, plans: Sequence[Plan], now: str) -> Callable[[], list[Plan]]:
+        """Tell the statuses that there will be once all plans are carried out.
+
+        Returns:
+            What returns the plans with these; it may be called in another thread.
 
         Where that cannot be told for sure they stay as they are, and the status is written back.
         Whoever calls has the turns of the groups.
@@ -152,13 +167,16 @@ class Statuses:
         for planned in plans:
             if planned.wanted.crd is not None:
                 of_group.setdefault(planned.wanted.crd.group, []).append(planned)
-        told: dict[str, Plan] = {}
+        told: dict[str, _Told] = {}
         for group, some in of_group.items():
-            told |= self._foretold(group, some, now)
-        return [told.get(planned.wanted.key, planned) for planned in plans]
+            told |= self._told(group, some)
+        return lambda: [
+            _foretold_plan(one, *told[one.wanted.key], now) if one.wanted.key in told else one
+            for one in plans
+        ]
 
-    def _foretold(self, group: str, plans: Sequence[Plan], now: str) -> dict[str, Plan]:
-        """Return by key the plans of a group with their statuses, none if they cannot be told."""
+    def _told(self, group: str, plans: Sequence[Plan]) -> "dict[str, _Told]":
+        """Return by key what is known of the plans of a group, none if it cannot be told."""
         if group in self.unsettled or not all(map(self._is_of_table, plans)):
             return {}
         before = self._members(group)
@@ -177,7 +195,7 @@ class Statuses:
         ):
             return {}
         return {
-            planned.wanted.key: _foretold_plan(planned, crds[name], statuses[name], now)
+            planned.wanted.key: (crds[name], statuses[name])
             for planned in plans
             if (name := planned.wanted.name) in crds
         }
@@ -231,11 +249,13 @@ class Statuses:
         entry = await self.store.get(key)
         if entry is None or entry.revision != revision:
             return None
-        record = record_of(entry)
+        record = await read_record(entry)
         content = with_status(as_object(record.content), _plain(status), now)
         if content == record.content:
             return None
-        value = encode(replace(record, content=content))
+        written = replace(record, content=content)
+        is_small = len(entry.value) <= AT_ONCE_BYTES
+        value = encode(written) if is_small else await asyncio.to_thread(encode, written)
         return await self.store.put(key, value, expected=revision)
 
 

@@ -4,21 +4,21 @@ Every replica, the one that wrote included, knows them by this way alone.
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import cast
 
-import orjson
 import structlog
 
+from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.sources.api_service import read_api_service
 from apidiscovery_service.sources.crd import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.record import (
+    AT_ONCE_BYTES,
     OWNERS,
     PREFIX,
     InvalidRecord,
@@ -179,8 +179,13 @@ class Table:
         if row is None:
             return Standing()
         (crd,) = row.declared.crds
-        content = as_object(cast("object", orjson.loads(crd.document)))
+        content = as_object(stepwise_json.loads(crd.document))
         return Standing(row.revision, Record(row.owner, row.owner_id, row.created, content))
+
+    def size(self, key: str) -> int:
+        """Return how many bytes `standing` reads."""
+        row = self._rows.get(key)
+        return sum(crd.size for crd in row.declared.crds) if row else 0
 
     def hand(self, key: str, value: bytes, record: Record, declared: Declared) -> None:
         """Take over what the store's watch will bring, so that it need not be read again."""
@@ -294,7 +299,7 @@ class Table:
         read = [(change.key, row) for change in news if (row := self._as_handed(change))]
         made = {key for key, _ in read}
         others = [change for change in news if change.key not in made]
-        read += await asyncio.to_thread(_read, others) if len(others) > _MANY else _read(others)
+        read += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
         touched = self._take_owners(news)
         touched.update(key for key, _ in read)
         before = {key: row.origin for key in touched if (row := self._rows.get(key))}
@@ -376,6 +381,11 @@ class Table:
     def _as_of_owner(self, row: Row) -> Declared:
         stale = self.stale_since(row.owner, row.owner_id) is not None
         return replace(row.declared, stale=True) if stale else row.declared
+
+
+def _is_much(changes: Sequence[Change]) -> bool:
+    size = sum(len(change.entry.value) for change in changes if change.entry)
+    return len(changes) > _MANY or size > AT_ONCE_BYTES
 
 
 def _read(changes: Iterable[Change]) -> list[tuple[str, Row | str | None]]:

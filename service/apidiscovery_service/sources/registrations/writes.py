@@ -49,6 +49,11 @@ class Wanted:
         """Where it will stand."""
         return key_of(self.kind, self.name)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it is, as far as that may be many."""
+        return self.crd.size if self.crd else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -71,13 +76,12 @@ class Plan:
     declared: Declared | None = None
 
 
-async def standing(store: Store, key: str) -> Standing:
+def standing(entry: Entry | None) -> Standing:
     """Return what stands under a key of the store.
 
     Raises:
         InvalidRecord: It cannot be read.
     """
-    entry = await store.get(key)
     return Standing(entry.revision, record_of(entry)) if entry else Standing()
 
 

@@ -56,7 +56,7 @@ class Answer:
     status: int
     content_type: str
     etag: str
-    body: bytes
+    body: Body
     is_gzip: bool = False
     location: str = ""
 
@@ -209,7 +209,7 @@ class Exchange:
             response.headers.get("location", ""),
         )
 
-    async def _body(self, response: httpx2.Response) -> bytes:
+    async def _body(self, response: httpx2.Response) -> Body:
         limit = self._spec.limits.body_bytes
         body = bytearray()
         try:
@@ -219,7 +219,7 @@ class Exchange:
                     raise _too_large(limit)
         finally:
             self._count_bytes(len(body))
-        return bytes(body)
+        return body  # to copy 32 MiB took 20 ms
 
     def _is_small(self, answer: Answer) -> bool:
         if not answer.is_gzip:
@@ -247,7 +247,7 @@ class Exchange:
             raise UpstreamFailed(failure.reason, f"GET {answer.path}: {failure}") from None
 
 
-def unpacked(packed: bytes, limit: int) -> bytearray:
+def unpacked(packed: Body, limit: int) -> bytearray:
     """Return what is in gzip, which may have several members.
 
     Raises:
@@ -256,7 +256,7 @@ def unpacked(packed: bytes, limit: int) -> bytearray:
     whole = bytearray()
     member = zlib.decompressobj(_GZIP)
 
-    def take(piece: bytes) -> int:
+    def take(piece: Body) -> int:
         some = member.decompress(piece, _PIECE)
         whole.extend(some)
         if len(whole) > limit:

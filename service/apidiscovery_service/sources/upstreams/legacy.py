@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 from apidiscovery_service.model import Freshness, Group, Version
 from apidiscovery_service.sources.upstreams.answers import Listed, Reading, read_resource_list
+from apidiscovery_service.sources.upstreams.bounded_json import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import JSON, Exchange
 from apidiscovery_service.sources.upstreams.known import Root
@@ -41,7 +42,7 @@ class Memory:
     digests: dict[GroupVersion, bytes] = field(default_factory=dict[GroupVersion, bytes])
 
 
-def digest(body: bytes) -> bytes:
+def digest(body: Body) -> bytes:
     """Return what tells bodies apart."""
     return hashlib.sha256(body).digest()
 

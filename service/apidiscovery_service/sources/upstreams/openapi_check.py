@@ -4,28 +4,41 @@ It is not judged by the letter of the specification: what clients manage to read
 It must be readable, within bounds, and whole: a reference leads to what is in it.
 """
 
+import contextlib
+import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias, cast
 from urllib.parse import unquote
 
-from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.stepwise_json import (
+    MAX_NAMES,
+    NotJSON,
+    Reader,
+    Widths,
+    as_utf8,
+    dismantle,
+)
+from apidiscovery_service.sources.upstreams.bounded_json import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 
 # Of a whole document. That of core/v1 nests 19 deep; whoever reads one recursively must not fail.
 MAX_DEPTH = 200
 MAX_NODES = 5_000_000
-# Paths and components; a cluster with everything that there is has some thousand.
-MAX_NAMES = 100_000
-
 # Different ones; no more than there may be to refer to.
 MAX_REFS = 100_000
 
-# One path or schema, in characters. A definition takes 1.5 MiB at most, for so much etcd takes. It
-# is not much more, for what is read at once holds the interpreter.
-WINDOWS = (64 * 1024, 512 * 1024, 2 * 1024 * 1024)
+# Of one path or schema, as it is written. A definition takes 1.5 MiB at most, for so much etcd
+# takes.
+MAX_VALUE_BYTES = 2 * 1024 * 1024
+_WIDTHS = Widths(value_bytes=MAX_VALUE_BYTES)
+# So long the event loop gets the interpreter now and then. It has to be a real sleep: after an
+# empty one this thread would be first again.
+_BREATH_S = 0.0001
 
 _VERSION = re.compile(r"3\.\d{1,4}(\.\d{1,4})?([-+].{1,40})?")
 _SHOWN_OF_REF = 100
@@ -112,7 +125,7 @@ class _Document:
     places: set[_Place] = field(default_factory=set[_Place])
     stand_ins: dict[_Place, _Place] = field(default_factory=dict[_Place, _Place])
 
-    def read(self, reader: BoundedJSON) -> None:
+    def read(self, reader: Reader) -> None:
         for name in reader.fields():
             if name == "components":
                 self._components(reader)
@@ -121,17 +134,22 @@ class _Document:
             else:
                 value = reader.value()
                 self.bounds.look(value, 1)
-                self.version = value if name == "openapi" else self.version
+                if name == "openapi":
+                    self.version = value
+                else:
+                    dismantle(value)
         reader.end()
 
-    def _components(self, reader: BoundedJSON) -> None:
+    def _components(self, reader: Reader) -> None:
         for section in reader.fields():
             if section.startswith("x-"):
-                self.bounds.look(reader.value(), 2)
+                value = reader.value()
+                self.bounds.look(value, 2)
+                dismantle(value)
             else:
                 self._named(reader, ("components", section))
 
-    def _named(self, reader: BoundedJSON, place: tuple[str, ...]) -> None:
+    def _named(self, reader: Reader, place: tuple[str, ...]) -> None:
         for name in reader.fields():
             self.places.add((*place, name))
             if len(self.places) > MAX_NAMES:
@@ -143,6 +161,7 @@ class _Document:
             ref = cast("dict[str, object]", value).get("$ref") if isinstance(value, dict) else None
             if isinstance(ref, str):
                 self.stand_ins[*place, name] = _place_of(ref)
+            dismantle(value)
 
     def leads_nowhere(self, ref: str) -> bool:
         """Tell whether there is nothing in the document where a reference begins to lead."""
@@ -171,6 +190,42 @@ def _place_of(ref: str) -> _Place:
     return tuple(unquote(step).replace("~1", "/").replace("~0", "~") for step in steps)
 
 
+@contextlib.contextmanager
+def reading(body: Body, within_s: float) -> Generator[Reader]:
+    """Return what reads a document, with errors as those of upstreams.
+
+    Args:
+        body: JSON; what is not UTF-8 is replaced.
+        within_s: How long reading may take.
+    """
+    reader = Reader(as_utf8(body), _DECODER, dict, _WIDTHS)
+    reader.pause = _breathing(time.monotonic() + within_s)
+    try:
+        yield reader
+    except NotJSON as error:
+        raise UpstreamFailed(Reason.MALFORMED, f"want JSON: {error}") from None
+    except InvalidOpenAPI as error:
+        raise UpstreamFailed(Reason.TOO_LARGE, str(error)) from None
+    except RecursionError:
+        raise UpstreamFailed(Reason.MALFORMED, "a value nests too deeply") from None
+
+
+def _refuse_constant(name: str) -> object:
+    raise UpstreamFailed(Reason.MALFORMED, f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _breathing(deadline: float) -> Callable[[], None]:
+    def breathe() -> None:
+        if time.monotonic() > deadline:
+            raise UpstreamFailed(Reason.TOO_LARGE, "reading the answer takes too long")
+        time.sleep(_BREATH_S)
+
+    return breathe
+
+
 def check(body: Body, within_s: float) -> None:
     """Check that a document can be passed on.
 
@@ -182,7 +237,8 @@ def check(body: Body, within_s: float) -> None:
         UpstreamFailed: It is no OpenAPI 3 document, exceeds a bound, or refers to what it has not.
     """
     document = _Document()
-    document.read(BoundedJSON(body, within_s, WINDOWS))
+    with reading(body, within_s) as reader:
+        document.read(reader)
     if not isinstance(document.version, str) or not _VERSION.fullmatch(document.version):
         seen = shown(repr(document.version), _SHOWN_OF_REF)
         raise UpstreamFailed(Reason.MALFORMED, f"openapi: got {seen}, want 3.0.0 or another 3.x")

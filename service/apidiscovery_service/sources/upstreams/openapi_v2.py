@@ -2,10 +2,11 @@
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.stepwise_json import Reader, dismantle
 from apidiscovery_service.openapi.v2.split import split
-from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
+from apidiscovery_service.sources.upstreams.bounded_json import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.openapi_check import WINDOWS, Bounds
+from apidiscovery_service.sources.upstreams.openapi_check import Bounds, reading
 
 PATH = "/openapi/v2"
 
@@ -19,22 +20,25 @@ def split_document(body: Body, within_s: float) -> dict[str, bytes]:
     Raises:
         UpstreamFailed: It is no OpenAPI v2 document, or exceeds a bound.
     """
-    document = _document(BoundedJSON(body, within_s, WINDOWS))
+    with reading(body, within_s) as reader:
+        document = _document(reader)
     if document.get("swagger") != "2.0":
         raise UpstreamFailed(Reason.MALFORMED, "swagger: want '2.0', got another or nothing")
     try:
         return split(document)
     except DiscoveryError as error:
         raise UpstreamFailed(Reason.MALFORMED, str(error)) from error
+    finally:
+        dismantle(document)
 
 
-def _document(reader: BoundedJSON) -> dict[str, JSONValue]:
+def _document(reader: Reader) -> dict[str, JSONValue]:
     bounds = Bounds()
 
     def value(depth: int) -> JSONValue:
         found = reader.value()
         bounds.look(found, depth)
-        return found  # type: ignore[return-value] # what JSON can say
+        return found
 
     document: dict[str, JSONValue] = {}
     for name in reader.fields():

@@ -11,7 +11,8 @@ _UNKNOWN_TAIL = b"\x1a\x00\x22\x00"
 
 
 def varint(number: int) -> bytes:
-    """Return a non-negative integer as a base 128 varint."""
+    """Return an integer of at most 64 bits as a base 128 varint; as int64 if it is negative."""
+    number &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
         out.append(number & 0x7F | 0x80)

@@ -1,0 +1,252 @@
+"""Everything that goes wrong with an object, as what its `Status` says.
+
+The texts, codes and reasons are Kubernetes'. Sources: k8s.io/apimachinery
+pkg/api/errors/errors.go and pkg/util/validation/field/errors.go; k8s.io/apiserver
+pkg/endpoints/handlers/negotiation/errors.go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.kube_objects.go_text import quote
+from apidiscovery_service.kube_objects.kinds import Kind
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong with one field.
+
+    Attributes:
+        reason: Such as `FieldValueInvalid`; empty when there is no machine-readable one.
+        message: What is wrong, without the field.
+        field: Path of the field, such as `status.storageVersions[0].apiServerID`.
+    """
+
+    reason: str
+    message: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The `details` of a Status; an empty string, no cause or 0 seconds is not written.
+
+    Attributes:
+        kind: The kind's name in errors about its fields (`StorageVersion`), else the plural that
+            stands in URLs (`storageversions`): Kubernetes uses the field for both.
+    """
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_s: int = 0
+
+
+class ObjectError(DiscoveryError):
+    """A request about an object cannot be fulfilled; whoever sent it is told by a `Status`.
+
+    Attributes:
+        code: HTTP status code.
+        reason: Machine-readable reason, such as `NotFound`.
+        message: What a person reads.
+        details: None when the Status has none.
+    """
+
+    def __init__(
+        self, code: HTTPStatus, reason: str, message: str, details: Details | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+
+def group_resource(kind: Kind) -> str:
+    """Return `storageversions.internal.apiserver.k8s.io`; a core resource goes without a group."""
+    return _dotted(kind.plural, kind.group)
+
+
+def _dotted(name: str, group: str) -> str:
+    return f"{name}.{group}" if group else name
+
+
+def _resource(kind: Kind, name: str = "", retry_after_s: int = 0) -> Details:
+    return Details(name, kind.group, kind.plural, retry_after_s=retry_after_s)
+
+
+def not_found(kind: Kind, name: str) -> ObjectError:
+    """No object of that name is there."""
+    message = f"{group_resource(kind)} {quote(name)} not found"
+    return ObjectError(HTTPStatus.NOT_FOUND, "NotFound", message, _resource(kind, name))
+
+
+def already_exists(kind: Kind, name: str) -> ObjectError:
+    """An object of that name is there and another one was to be created."""
+    message = f"{group_resource(kind)} {quote(name)} already exists"
+    return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, _resource(kind, name))
+
+
+def name_not_generated(kind: Kind, name: str, retry_after_s: int = 1) -> ObjectError:
+    """Every name that was made from `generateName` is taken; `name` is the last one tried."""
+    message = (
+        f"{group_resource(kind)} {quote(name)} already exists, "
+        "the server was not able to generate a unique name for the object"
+    )
+    details = _resource(kind, name, retry_after_s)
+    return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, details)
+
+
+def conflict(kind: Kind, name: str, why: str = MODIFIED) -> ObjectError:
+    """The object is not as the caller saw it, or not as its preconditions demand."""
+    message = f"Operation cannot be fulfilled on {group_resource(kind)} {quote(name)}: {why}"
+    return ObjectError(HTTPStatus.CONFLICT, "Conflict", message, _resource(kind, name))
+
+
+def forbidden(kind: Kind, name: str, why: str) -> ObjectError:
+    """The caller may not do that; `name` is empty when no single object is meant."""
+    subject = f"{group_resource(kind)} {quote(name)}" if name else group_resource(kind)
+    message = f"{subject} is forbidden: {why}"
+    return ObjectError(HTTPStatus.FORBIDDEN, "Forbidden", message, _resource(kind, name))
+
+
+def aggregate(messages: Sequence[str]) -> str:
+    """Return one message for several, each once: `[a, b]`, or the only one as it is.
+
+    Source: k8s.io/apimachinery pkg/util/errors/errors.go, `aggregate.Error`.
+    """
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ObjectError:
+    """Fields of an object break the rules of its kind."""
+    return _invalid(kind.group, kind.kind, name, causes)
+
+
+def invalid_options(kind: str, causes: Sequence[Cause]) -> ObjectError:
+    """Fields of options are wrong, such as those of `DeleteOptions` or `ListOptions`."""
+    return _invalid("meta.k8s.io", kind, "", causes)
+
+
+def invalid_patch(cause: Cause) -> ObjectError:
+    """What a patch makes of an object is no such object. Upstream names no kind here."""
+    return _invalid("", "", "", [cause])
+
+
+def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ObjectError:
+    message = f"{_dotted(kind, group)} {quote(name)} is invalid"
+    if causes:
+        message += f": {aggregate([str(cause) for cause in causes])}"
+    details = Details(name, group, kind, causes=tuple(causes))
+    return ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
+
+
+def unprocessable() -> ObjectError:
+    """A JSON patch cannot be applied.
+
+    Upstream does not tell why, and has empty details: `NewGenericServerResponse` of
+    `jsonPatcher.applyJSPatch` drops the text.
+    """
+    message = "the server rejected our request due to an error in our request"
+    return ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, Details())
+
+
+def bad_request(message: str) -> ObjectError:
+    """The request cannot be understood."""
+    return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
+
+
+def method_not_allowed(kind: Kind, verb: str) -> ObjectError:
+    """The verb, such as `create`, is not served for the kind."""
+    message = f"{verb} is not supported on resources of kind {quote(group_resource(kind))}"
+    return ObjectError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message, _resource(kind))
+
+
+def not_acceptable(offered: Sequence[str], target: str = "") -> ObjectError:
+    """No form that is served is accepted.
+
+    Args:
+        offered: The media types that are served.
+        target: What the answer was to be converted to, such as `meta.k8s.io/v1, Kind=Table`.
+    """
+    converting = f" when converting to {target}" if target else ""
+    message = f"only the following media types are accepted{converting}: {', '.join(offered)}"
+    return ObjectError(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> ObjectError:
+    """The body is in a form that is not read here."""
+    message = (
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {', '.join(accepted)}"
+    )
+    return ObjectError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+
+
+def too_large(message: str) -> ObjectError:
+    """The body, or what it asks for, is too large."""
+    return ObjectError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "RequestEntityTooLarge",
+        f"Request entity too large: {message}",
+    )
+
+
+def expired(message: str) -> ObjectError:
+    """What was asked for is no longer kept; the client must list again."""
+    return ObjectError(HTTPStatus.GONE, "Expired", message)
+
+
+def gone(message: str) -> ObjectError:
+    """What was asked for was there and will not be there again."""
+    return ObjectError(HTTPStatus.GONE, "Gone", message)
+
+
+def too_many_requests(message: str, retry_after_s: int) -> ObjectError:
+    """The caller must come back later."""
+    details = Details(retry_after_s=retry_after_s)
+    return ObjectError(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", message, details)
+
+
+def service_unavailable(message: str) -> ObjectError:
+    """The server cannot answer now."""
+    return ObjectError(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+
+
+def server_timeout(kind: Kind, verb: str, retry_after_s: int) -> ObjectError:
+    """A transient fault kept the operation from being completed. Its `name` is the verb."""
+    message = (
+        f"The {verb} operation against {group_resource(kind)} could not be completed at this "
+        "time, please try again."
+    )
+    details = _resource(kind, verb, retry_after_s)
+    return ObjectError(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerTimeout", message, details)
+
+
+def timeout(message: str, retry_after_s: int) -> ObjectError:
+    """The time of the request is over; what it asked for may still happen."""
+    details = Details(retry_after_s=retry_after_s)
+    return ObjectError(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", f"Timeout: {message}", details)
+
+
+def internal_error(why: str) -> ObjectError:
+    """The fault is the server's."""
+    details = Details(causes=(Cause("", why, ""),))
+    return ObjectError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "InternalError",
+        f"Internal error occurred: {why}",
+        details,
+    )

@@ -1,0 +1,30 @@
+"""The metadata of objects: what is read of it, and an object with some of it changed."""
+
+from collections.abc import Mapping
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube_objects.fields import OBJECT_META
+from apidiscovery_service.kube_objects.go_form import as_mapping
+from apidiscovery_service.kube_objects.kinds import Object
+
+_ORDER = {field.name: place for place, field in enumerate(OBJECT_META.fields)}
+
+
+def metadata_of(item: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+    """Return the metadata of an object, empty if it has none."""
+    return as_mapping(item.get("metadata"))
+
+
+def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:
+    """Return a copy of an object with some of its metadata changed, keys in Go's order.
+
+    Args:
+        item: The object, which is left as it is.
+        changes: Fields of ObjectMeta and their new values; null takes a field away.
+    """
+    merged = {**metadata_of(item), **changes}
+    kept = [name for name, value in merged.items() if value is not None]
+    return {
+        **item,
+        "metadata": {name: merged[name] for name in sorted(kept, key=_ORDER.__getitem__)},
+    }

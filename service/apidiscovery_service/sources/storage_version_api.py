@@ -1,0 +1,86 @@
+"""What this server itself serves: StorageVersions, and readable the leases of API servers.
+
+Sources: kubernetes/kubernetes pkg/registry/apiserverinternal/storageversion/storage/storage.go and
+pkg/controlplane/apiserver/server.go. Leases are written by heartbeats alone, so of their verbs only
+those that read are offered.
+"""
+
+import asyncio
+from functools import cache
+from importlib.resources import files
+
+from apidiscovery_service.model import (
+    Contribution,
+    GroupVersionKind,
+    Precedence,
+    Resource,
+    Scope,
+    Subresource,
+    Version,
+)
+from apidiscovery_service.openapi.crd.document import Definition, crd_document
+from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.sources.priorities import ordered_offers
+from apidiscovery_service.storage_version import storage_version_hash
+
+SOURCE = "storage-versions"
+GROUP, VERSION = "internal.apiserver.k8s.io", "v1alpha1"
+LEASE_GROUP, LEASE_VERSION = "coordination.k8s.io", "v1"
+
+_KEY = f"apis/{GROUP}/{VERSION}"
+_SCHEMA = files("apidiscovery_service.sources") / "catalog_data" / "storage_version.json"
+_READING = ("get", "list", "watch")
+
+
+def storage_version_api() -> Contribution:
+    """Return the group-versions of StorageVersions and leases."""
+    storage_version = Resource(
+        "storageversions",
+        _kind("StorageVersion"),
+        Scope.CLUSTER,
+        "storageversion",
+        ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+        subresources=(
+            Subresource("status", _kind("StorageVersion"), ("get", "patch", "update")),
+        ),
+        storage_version_hash=storage_version_hash(GROUP, VERSION, "StorageVersion"),
+    )
+    lease = Resource(
+        "leases",
+        _kind("Lease"),
+        Scope.NAMESPACED,
+        "lease",
+        _READING,
+        storage_version_hash=storage_version_hash(LEASE_GROUP, LEASE_VERSION, "Lease"),
+    )
+    offers = ordered_offers(
+        [
+            (LEASE_GROUP, (Version(LEASE_VERSION, (lease,)),)),
+            (GROUP, (Version(VERSION, (storage_version,)),)),
+        ]
+    )
+    return Contribution(SOURCE, Precedence.BUILTIN, tuple(offers))
+
+
+def storage_version_recipe(key: str) -> Recipe | None:
+    """Return how the document of StorageVersions is had; None for any other path."""
+    if key != _KEY:
+        return None
+    return Recipe(("storage-versions", key), lambda: asyncio.to_thread(_document))
+
+
+@cache
+def _document() -> bytes:
+    definition = Definition(
+        _SCHEMA.read_bytes(),
+        "storageversions",
+        "storageversion",
+        "StorageVersion",
+        "StorageVersionList",
+    )
+    return crd_document(GROUP, VERSION, [definition])
+
+
+def _kind(kind: str) -> GroupVersionKind:
+    """Return a kind of the group and version in which it stands."""
+    return GroupVersionKind("", "", kind)

@@ -1,0 +1,1 @@
+"""Which API server writes which version, whether all agree, and who is there to agree."""

@@ -1,0 +1,98 @@
+"""Objects as they stand in the store: what is written, and how it is read again."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.go_json import JSONValue, dumps
+from apidiscovery_service.kube_objects.decoding import Undecodable, from_value
+from apidiscovery_service.kube_objects.kinds import Kind, Object
+from apidiscovery_service.storage import Entry
+
+# What stands before resourceVersion in metadata: k8s.io/apimachinery pkg/apis/meta/v1/types.go,
+# ObjectMeta.
+_BEFORE_RESOURCE_VERSION = frozenset({"name", "generateName", "namespace", "selfLink", "uid"})
+
+
+class Unreadable(DiscoveryError):
+    """What stands in the store under the name of an object is none; an operator must act.
+
+    Attributes:
+        key: Where.
+    """
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(f"what the store has at {key} is no object: {why}")
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as it stands in the store.
+
+    Attributes:
+        object: Canonical, `metadata.resourceVersion` is the revision; never changed in place.
+        key: Where in the store.
+        revision: Of the write that put it there.
+        created: Revision of the write since which its name has been there without a gap.
+    """
+
+    object: Object
+    key: str
+    revision: int
+    created: int
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.key.rpartition("/")[2]
+
+
+def metadata_of(value: Object) -> Object:
+    """Return `metadata`, empty when there is none; not to be changed in place."""
+    metadata = value.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def with_metadata(value: Object, metadata: Object) -> Object:
+    """Return the object with other metadata, in the same place."""
+    changed: Object = {key: value[key] for key in ("kind", "apiVersion") if key in value}
+    return changed | {"metadata": metadata} | {k: v for k, v in value.items() if k != "metadata"}
+
+
+def with_resource_version(value: Object, revision: int) -> Object:
+    """Return the object with `metadata.resourceVersion` in its canonical place; 0 leaves it out."""
+    metadata = {k: v for k, v in metadata_of(value).items() if k != "resourceVersion"}
+    said: Object = {"resourceVersion": str(revision)} if revision else {}
+    before = {k: v for k, v in metadata.items() if k in _BEFORE_RESOURCE_VERSION}
+    return with_metadata(value, before | said | metadata)
+
+
+def size_of(value: Object) -> int:
+    """Return about how many bytes an object has in the store."""
+    return len(orjson.dumps(value))
+
+
+def to_value(value: Object, kind: Kind) -> bytes:
+    """Return what is kept of an object: compact canonical JSON without resourceVersion."""
+    return dumps(with_resource_version(from_value(value, kind).object, 0))
+
+
+def from_entry(entry: Entry, kind: Kind) -> Stored:
+    """Return the object that an entry is.
+
+    Raises:
+        Unreadable: It is none, or of another name than its key says.
+    """
+    try:
+        parsed: JSONValue = orjson.loads(entry.value)
+        decoded = from_value(parsed, kind).object
+    except (ValueError, Undecodable, RecursionError) as error:
+        raise Unreadable(entry.key, str(error)) from None
+    name = metadata_of(decoded).get("name")
+    if name != entry.key.rpartition("/")[2]:
+        raise Unreadable(entry.key, f"its name is {name!r}")
+    return Stored(
+        with_resource_version(decoded, entry.revision), entry.key, entry.revision, entry.created
+    )
