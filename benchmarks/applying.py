@@ -58,8 +58,8 @@ def _rows(served: Served, title: str, changes: int) -> Iterator[Row]:
             row = f"{title}: {what}, seen by a question asked then"
             yield visible_row("apply", row, found["asked"])
         name = "JSON" if coding == "identity" else "gzip"
-        row = f"{title}: {what}, new ETag over HTTP, {name}"
-        yield visible_row("apply", row, found["head"], budget=True)
+        row = f"{title}: {what}, all of it over HTTP, {name}"
+        yield visible_row("apply", row, found["body"], budget=True)
 
 
 def times(

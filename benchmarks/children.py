@@ -6,6 +6,8 @@
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
     children.py apply HOST:PORT         applies the manifest in each line on stdin
     children.py upstreams COUNT GROUPS  is so many API servers of so many groups each
+    children.py streams grpc|http HOST:PORT FILE   holds the streams that FILE describes
+    children.py grpc-stream-empty METHOD FILE   sends the message in FILE on every stream
 
 Each prints JSON lines, and ends when its stdin does.
 """
@@ -192,6 +194,14 @@ def main() -> None:
             from upstream_servers import serve  # noqa: PLC0415
 
             uvloop.run(serve(int(count), int(groups)))
+        case ["streams", kind, address, file]:
+            from stream_children import streams  # noqa: PLC0415
+
+            uvloop.run(streams(kind, address, json.loads(Path(file).read_bytes())))
+        case ["grpc-stream-empty", method, file]:
+            from stream_children import grpc_stream_empty  # noqa: PLC0415
+
+            uvloop.run(grpc_stream_empty(method, Path(file).read_bytes()))
         case _:
             sys.exit(__doc__)
 

@@ -10,6 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import openapi_lag
 import orjson
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.protobuf.v3 import encode_v3
@@ -46,6 +47,7 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
     """Yield the rows of making documents, of memory, and of requests for them."""
     for package in sorted(_MANIFESTS.glob("*.yaml.gz")):
         yield _build_row(package)
+    yield from openapi_lag.measure(CRDS)
     effort = _Effort(rounds, seconds, clock)
     with serving(folder, "--catalog", "none", "--store", "memory") as served:
         fill(served.grpc, map(crd, range(CRDS)))

@@ -24,6 +24,7 @@ import over_tls
 import rpc
 import scale
 import startup
+import storage_versions
 import upstream_rounds
 import warm
 from page import page
@@ -32,7 +33,18 @@ from report import Clock, Row, machine, table
 
 # `make bench` ends within ten minutes or so; what has not begun by then is skipped.
 _LIMIT_S = 540.0
-_SECTIONS = ("change", "apply", "start", "scale", "upstreams", "openapi", "grpc", "tls", "warm")
+_SECTIONS = (
+    "change",
+    "apply",
+    "start",
+    "scale",
+    "upstreams",
+    "openapi",
+    "grpc",
+    "tls",
+    "warm",
+    "storage-versions",
+)
 
 # Of each start.
 _REPEATS = 3
@@ -118,6 +130,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
             "tls": [partial(over_tls.measure, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
+            "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
         }
         for section in _SECTIONS:
             if options.only and section not in options.only:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery.v2 import discovery_pb2
-from apidiscovery_service import compression
+from apidiscovery_service import compression, wire
 from apidiscovery_service.encoding import (
     Aggregated,
     APIGroup,
@@ -20,7 +20,6 @@ from apidiscovery_service.encoding import (
     Target,
     aggregated,
     plain,
-    wire,
 )
 from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service.model import (

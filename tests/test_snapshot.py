@@ -1,6 +1,8 @@
 """The hash of a document, against kube-apiserver's and against hashing it from scratch."""
 
+import gc
 import hashlib
+import weakref
 
 import pytest
 from apidiscovery_service.encoding import aggregated
@@ -105,6 +107,27 @@ def test_a_change_gives_the_etag_that_hashing_from_scratch_gives(
         document = Document(cut(groups, document.runs), document)
         assert document.groups == groups
         assert document.etag == Document.of(groups).etag
+
+
+@given(edits())
+def test_a_document_of_which_nobody_asked_the_etag_makes_no_difference(
+    documents: list[tuple[PublishedGroup, ...]],
+) -> None:
+    """Such as one that was worked out ahead, and then something else came."""
+    document = Document()
+    for groups in documents:
+        document = Document(cut(groups, document.runs), document)
+    assert document.etag == Document.of(documents[-1]).etag
+
+
+def test_a_hashed_document_does_not_keep_the_one_before() -> None:
+    before = Document.of(POOL)
+    after = before.changed((), POOL[:1])
+    assert after.etag == Document.of(POOL[1:]).etag
+    gone = weakref.ref(before)
+    del before
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 129, 200, 260])

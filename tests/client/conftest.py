@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_client import _registry
+from apidiscovery_client import _grpc_calls
 from command_line import Outcome
 from fake_registry import FakeRegistry
 from registry_commands import Capture, CliIn, cli
@@ -18,7 +18,7 @@ def registry() -> Iterator[FakeRegistry]:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_registry, "RETRY_WAITS_S", (0.0, 0.0, 0.0, 0.01))
+    monkeypatch.setattr(_grpc_calls, "RETRY_WAITS_S", (0.0, 0.0, 0.0, 0.01))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The gateway in memory: mounted in other applications, and remembering its answers."""
 
 import asyncio
+import json
 import runpy
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.feature_gates import FeatureGates
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, Site
+from apidiscovery_service.http_gateway.asgi import Receive, Send
 from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.model import (
@@ -26,6 +28,7 @@ from apidiscovery_service.model import (
     Version,
 )
 from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.openapi.packed import WHOLE_BYTES
 from apidiscovery_service.registry import Registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +119,53 @@ async def test_mounted_anywhere_it_answers_as_if_alone(parts: Parts, path: str) 
                 assert (got.status_code, got.content) == (want.status_code, want.content)
                 assert got.headers == want.headers
         assert (await inner.get("/")).text == (await root.get("/home")).text == "home"
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_mounted_anywhere_a_large_merged_document_is_sent_in_pieces(coding: str) -> None:
+    """Any server takes them: what is packed is unpacked by the gateway itself."""
+    texts = {f"apis/g{number}.example.com/v1": large(number) for number in range(6)}
+    documents = Documents(FakeRecipes({key.split("/")[1]: {key: texts[key]} for key in texts}))
+    gates = FeatureGates()
+    site = Site(Checks(), Metrics(), gates, "", openapi=OpenAPIAnswers(documents))
+    app = Starlette(routes=[Mount("/clusters/one", Gateway(CurrentEncoding(Registry()), site))])
+    sizes: list[int] = []
+
+    async def counted(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        async def send_counted(message: MutableMapping[str, Any]) -> None:
+            sizes.append(len(message.get("body", b"")))
+            await send(message)
+
+        await app(scope, receive, send_counted)
+
+    async with client(counted) as http:
+        answer = await http.get("/clusters/one/openapi/v2", headers={"accept-encoding": coding})
+        assert answer.status_code == 200
+        assert len(answer.json()["definitions"]) == len(texts)
+        assert len(answer.content) > WHOLE_BYTES
+        assert max(sizes) <= WHOLE_BYTES
+        if coding == "identity":
+            assert sum(sizes) == len(answer.content) == int(answer.headers["content-length"])
+            again = await http.get("/clusters/one/openapi/v2", headers={"accept-encoding": coding})
+            assert again.content == answer.content
+            part = await http.get(
+                "/clusters/one/openapi/v2",
+                headers={"accept-encoding": coding, "range": "bytes=1000000-1999999"},
+            )
+            assert (part.status_code, part.content) == (206, answer.content[1_000_000:2_000_000])
+
+
+def large(number: int) -> bytes:
+    """Return a document with 400 KB of text."""
+    schema = {"type": "object", "description": f"{number} " * 200_000}
+    return json.dumps(
+        {
+            "openapi": "3.0.0",
+            "info": {"title": "large", "version": "v1"},
+            "paths": {},
+            "components": {"schemas": {f"com.example.Thing{number}": schema}},
+        }
+    ).encode()
 
 
 async def test_mounted_below_itself_it_is_not_confused(parts: Parts) -> None:

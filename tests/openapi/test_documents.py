@@ -345,6 +345,7 @@ async def test_the_merged_document_is_kept_though_there_is_no_room(
     for _ in range(3):
         body = await documents.merged_v2(form, coding)
         assert body.coding == coding
+        assert isinstance(body, Body)
         assert decoded(body) == (text if form is Form.JSON else b"v2:" + text)
         assert body.hash == sha512(text)
     assert counting.calls["merged"] == 1
@@ -387,7 +388,9 @@ async def test_the_merged_document_is_made_once_for_an_index() -> None:
     assert documents.warnings() == ["a note of merging"]
     recipes.texts["b.example"]["apis/b.example/v1"] = b"{}"
     documents.changed(["b.example"])
-    assert (await documents.merged_v2()).data.endswith(b"|apis/b.example/v1={}")
+    body = await documents.merged_v2()
+    assert isinstance(body, Body)
+    assert body.data.endswith(b"|apis/b.example/v1={}")
     assert counting.calls["merged"] == 2
 
 
@@ -408,6 +411,7 @@ async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -
     counting.go_on.set()
     await asyncio.gather(early, same)
     for body in await asyncio.gather(*late):
+        assert isinstance(body, Body)
         assert body.data.endswith(b"|apis/b.example/v1={}")
     assert counting.calls["merged"] == 2
 

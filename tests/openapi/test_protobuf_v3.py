@@ -10,8 +10,8 @@ import yaml
 from apidiscovery.openapi.v3 import openapi_pb2
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.protobuf.fields import varint
 from apidiscovery_service.openapi.protobuf.v3 import decode_v3, encode_v3
+from apidiscovery_service.wire import varint
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
 from hypothesis import strategies as st
@@ -296,11 +296,11 @@ def nested(levels: int, before: str, after: str) -> str:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "$: character 0: want JSON: Expecting value"),
+        ("", "$: byte 0: want JSON: Expecting value"),
         ("[]", "$: want an object, got a list"),
-        ('{"openapi":"3.0.0",}', "$: character 19: want JSON: want the name of a field"),
-        ('{"openapi" "3.0.0"}', "$: character 11: want JSON: want ':'"),
-        ("{} {}", "$: character 3: want JSON: want the end"),
+        ('{"openapi":"3.0.0",}', "$: byte 19: want JSON: Expecting property name"),
+        ('{"openapi" "3.0.0"}', "$: byte 11: want JSON: Expecting ':' delimiter"),
+        ("{} {}", "$: byte 3: want JSON: Extra data"),
         ('{"x-a":NaN}', "$: want JSON: NaN is no number in JSON"),
         ('{"x-a":' + "[" * 100_000, "$: it is nested too deeply to be read"),
         ('{"paths":5}', "$.paths: want an object, got 5"),

@@ -20,6 +20,7 @@ from apidiscovery_service.openapi.validation.documents import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from openapi_documents import places, replaced
 
 Object = dict[str, JSONValue]
 
@@ -564,32 +565,10 @@ def test_a_document_of_its_own_paths_alone_is_none_of_others() -> None:
 # Anything.
 
 
-def places(value: object, path: Path = ()) -> list[Path]:
-    inner: list[Path] = []
-    if isinstance(value, Mapping):
-        for name, item in cast("Mapping[str, JSONValue]", value).items():
-            inner += places(item, (*path, name))
-    elif isinstance(value, list):
-        for number, item in enumerate(cast("list[JSONValue]", value)):
-            inner += places(item, (*path, number))
-    return [path, *inner]
-
-
-def replaced(value: JSONValue, path: Path, other: JSONValue) -> JSONValue:
-    if not path:
-        return other
-    if isinstance(value, Mapping):
-        name = str(path[0])
-        return {**value, name: replaced(value[name], path[1:], other)}
-    listed = list(cast("Sequence[JSONValue]", value))
-    listed[int(path[0])] = replaced(listed[int(path[0])], path[1:], other)
-    return listed
-
-
 VALUES = st.sampled_from(cast("list[JSONValue]", [None, True, 0, -1, 0.5, "", "x", [], {}, [{}]]))
 
 
-@given(st.sampled_from(places(FULL)), VALUES)
+@given(st.sampled_from([(), *places(FULL)]), VALUES)
 def test_a_wrong_value_anywhere_is_told_with_a_path_and_nothing_else(
     path: Path, other: JSONValue
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.documents import Documents, Encoders, Limits
 from apidiscovery_service.openapi.known import group_of
+from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merged import Merged
 
@@ -137,7 +138,8 @@ class CountingEncoders:
         self.merging.set()
         assert self.go_on.wait(10)
         parts = [key.encode() + b"=" + text for key, text in documents]
-        return Merged(str(info["title"]).encode() + b"|" + b"|".join(parts), ["a note of merging"])
+        text = str(info["title"]).encode() + b"|" + b"|".join(parts)
+        return Merged(pack(text), ["a note of merging"])
 
 
 class LoopLag:

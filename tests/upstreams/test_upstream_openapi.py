@@ -275,9 +275,9 @@ def _with(**fields: object) -> bytes:
     ("reply", "reason"),
     [
         (Reply(b"garbage"), "want an object"),
-        (Reply(b""), "want an object, it ends"),
+        (Reply(b""), "want an object"),
         (Reply(_SOUND[:-10]), "want"),
-        (Reply(_SOUND + b"{}"), "want the end"),
+        (Reply(_SOUND + b"{}"), "Extra data"),
         (Reply(b"[]"), "want an object"),
         (Reply(b"{}"), "openapi: got None, want 3.0.0"),
         (Reply(_with(openapi="2.0")), "openapi: got '2.0'"),

@@ -1,0 +1,174 @@
+"""API servers that report storage versions: clients of StorageVersionService."""
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from apidiscovery.service.v1 import storage_version_pb2
+from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
+from children import UNLIMITED
+from google.protobuf.message import Message
+
+SERVICE = "/apidiscovery.service.v1.StorageVersionService"
+COUNT, RESOURCES = 5, 500
+
+_PER_GROUP = 5
+_TIMEOUT_S = 120.0
+
+Outcomes = Mapping[str, int]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answers to one or more reports.
+
+    Attributes:
+        began: When the first was sent, as `time.perf_counter` has it.
+        ended: When the last was answered.
+        outcomes: How many objects were CREATED, UPDATED and UNCHANGED.
+    """
+
+    began: float
+    ended: float
+    outcomes: Outcomes
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.began
+
+
+def name(number: int) -> str:
+    """Return the name of the StorageVersion of a resource."""
+    return f"{_group(number)}.{_plural(number)}"
+
+
+def resource(number: int, version: str) -> storage_version_pb2.ReportedResource:
+    """Return what is said of a resource that has three versions, and is written in one."""
+    versions = [f"{_group(number)}/{each}" for each in ("v1", "v1beta1", "v1alpha1")]
+    return storage_version_pb2.ReportedResource(
+        group=_group(number),
+        resource=_plural(number),
+        encoding_version=f"{_group(number)}/{version}",
+        decodable_versions=versions,
+        served_versions=versions[:2],
+    )
+
+
+def _group(number: int) -> str:
+    return f"team{number // _PER_GROUP}.apps.example.com"
+
+
+def _plural(number: int) -> str:
+    return f"widgets{number}"
+
+
+class ApiServers:
+    """So many API servers, each a member with a connection of its own.
+
+    Attributes:
+        ids: Their identities.
+    """
+
+    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+        self._channels = channels
+        self.ids: list[str] = []
+        self.beat()
+
+    def beat(self) -> None:
+        """Let each renew its lease once."""
+        requests = (
+            storage_version_pb2.HeartbeatRequest(hostname=f"node-{number}", instance="bench")
+            for number in range(len(self._channels))
+        )
+        answered = [
+            _ask(channel, "Heartbeat", request, storage_version_pb2.HeartbeatResponse.FromString)
+            for channel, request in zip(self._channels, requests, strict=True)
+        ]
+        self.ids = [each.api_server_id for each in answered]
+
+    def report(self, server: int, version: str, numbers: Iterable[int] = range(RESOURCES)) -> Told:
+        """Let one server report the version in which it writes resources."""
+        return self.report_at_once({server: version}, numbers)
+
+    def report_at_once(
+        self, versions: Mapping[int, str], numbers: Iterable[int] = range(RESOURCES)
+    ) -> Told:
+        """Let servers report at once, each the version in which it writes all resources."""
+        numbers = list(numbers)
+        requests = [
+            (self._channels[server], self._request(server, version, numbers))
+            for server, version in versions.items()
+        ]
+        with ThreadPoolExecutor(len(requests)) as callers:
+            began = time.perf_counter()
+            waiting = [callers.submit(_report, *each) for each in requests]
+            answers = [each.result() for each in waiting]
+            ended = time.perf_counter()
+        return Told(began, ended, _outcomes(answers))
+
+    def revision(self) -> int:
+        """Return the store's revision: of every write one more than before."""
+        return int(self._list().list.metadata.resource_version)
+
+    def objects(self) -> Sequence[storageversion_pb2.StorageVersion]:
+        return self._list().list.items
+
+    def _list(self) -> storage_version_pb2.StorageVersionServiceListResponse:
+        return _ask(
+            self._channels[0],
+            "List",
+            storage_version_pb2.StorageVersionServiceListRequest(),
+            storage_version_pb2.StorageVersionServiceListResponse.FromString,
+        )
+
+    def _request(
+        self, server: int, version: str, numbers: Iterable[int]
+    ) -> storage_version_pb2.ReportRequest:
+        return storage_version_pb2.ReportRequest(
+            api_server_id=self.ids[server],
+            resources=[resource(number, version) for number in numbers],
+        )
+
+
+@contextlib.contextmanager
+def api_servers(address: str, count: int = COUNT) -> Generator[ApiServers]:
+    """Let API servers join until the block ends."""
+    with contextlib.ExitStack() as stack:
+        # Without a pool of its own a channel to the same address shares its connection.
+        options = (*UNLIMITED, ("grpc.use_local_subchannel_pool", 1))
+        channels = [
+            stack.enter_context(grpc.insecure_channel(address, options=options))
+            for _ in range(count)
+        ]
+        yield ApiServers(channels)
+
+
+def _report(
+    channel: grpc.Channel, request: storage_version_pb2.ReportRequest
+) -> storage_version_pb2.ReportResponse:
+    return _ask(channel, "Report", request, storage_version_pb2.ReportResponse.FromString)
+
+
+def _outcomes(answers: Iterable[storage_version_pb2.ReportResponse]) -> Outcomes:
+    names = {
+        storage_version_pb2.REPORT_OUTCOME_CREATED: "created",
+        storage_version_pb2.REPORT_OUTCOME_UPDATED: "updated",
+        storage_version_pb2.REPORT_OUTCOME_UNCHANGED: "unchanged",
+    }
+    counted = dict.fromkeys(names.values(), 0)
+    for answer in answers:
+        for one in answer.reported:
+            counted[names[one.outcome]] += 1
+    return counted
+
+
+def _ask(
+    channel: grpc.Channel, method: str, request: Message, read: Callable[[bytes], Answer]
+) -> Answer:
+    call = channel.unary_unary(f"{SERVICE}/{method}", type(request).SerializeToString, read)
+    return call(request, timeout=_TIMEOUT_S)

@@ -1,0 +1,199 @@
+"""Many streams that a client of a few lines holds open, so that it costs next to nothing.
+
+A thousand grpc.aio calls would take more of the machine than the server that is measured. What is
+spoken here is HTTP/2 as a gRPC client speaks it (RFC 9113; gRPC over HTTP2), and HTTP/1.1 with
+chunks (RFC 9112) for lines of JSON.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, cast
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+_END_STREAM = _ACK = 1
+_END_HEADERS = 4
+_FRAME_HEAD = 9
+_MESSAGE_HEAD = 5
+_INITIAL_WINDOW_SIZE = 4
+_FRAME_MAX = 16_384
+_WINDOW, _WINDOW_AT_FIRST = 2**31 - 1, 65_535
+
+
+class StreamError(Exception):
+    """A server has ended a stream or a connection that should go on."""
+
+
+class Tally(Protocol):
+    """Where streams tell what has come, by their numbers."""
+
+    def message(self, stream: int, at: float, message: bytes) -> None: ...
+
+    def ended(self, stream: int) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+
+class GrpcStreams(asyncio.Protocol):
+    """One connection with the same call on each of its streams.
+
+    Args:
+        tally: Told of every message.
+        authority: What `:authority` says.
+        method: Path of the call.
+        requests: By number of the stream, one each; all fit into the window of the beginning.
+    """
+
+    def __init__(
+        self, tally: Tally, authority: str, method: str, requests: Mapping[int, bytes]
+    ) -> None:
+        self._tally = tally
+        self._numbers = list(requests)
+        self._head = _request_head(authority, method)
+        self._requests = requests
+        self._unread = bytearray()
+        self._messages = [bytearray() for _ in requests]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = _writable(transport)
+        settings = _INITIAL_WINDOW_SIZE.to_bytes(2) + _WINDOW.to_bytes(4)
+        more = (_WINDOW - _WINDOW_AT_FIRST).to_bytes(4)
+        out = [_PREFACE, _frame(_SETTINGS, 0, 0, settings), _frame(_WINDOW_UPDATE, 0, 0, more)]
+        for place, number in enumerate(self._numbers):
+            stream, request = 2 * place + 1, self._requests[number]
+            message = bytes(1) + len(request).to_bytes(4) + request
+            out.append(_frame(_HEADERS, _END_HEADERS, stream, self._head))
+            out += (
+                _frame(_DATA, _END_STREAM if end >= len(message) else 0, stream, part)
+                for part, end in _parts(message)
+            )
+        self._transport.write(b"".join(out))
+
+    def data_received(self, data: bytes) -> None:
+        at = time.perf_counter()
+        self._unread += data
+        try:
+            for kind, flags, stream, payload in self._frames():
+                self._take(kind, flags, stream, payload, at)
+        except StreamError as error:
+            self._tally.failed(error)
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tally.failed(exc or StreamError("the server closed a connection"))
+
+    def _frames(self) -> Iterator[tuple[int, int, int, bytes]]:
+        data, start = bytes(self._unread), 0
+        while len(data) - start >= _FRAME_HEAD:
+            end = start + _FRAME_HEAD + int.from_bytes(data[start : start + 3])
+            if end > len(data):
+                break
+            stream = int.from_bytes(data[start + 5 : start + _FRAME_HEAD]) & 0x7FFFFFFF
+            yield data[start + 3], data[start + 4], stream, data[start + _FRAME_HEAD : end]
+            start = end
+        del self._unread[:start]
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes, at: float) -> None:
+        if kind == _DATA:
+            self._take_data(stream // 2, payload, at)
+        elif kind in (_RST_STREAM, _GOAWAY):
+            raise StreamError(f"the server sent frame {kind}: {payload!r}")
+        elif kind in (_SETTINGS, _PING) and not flags & _ACK:
+            answer = payload if kind == _PING else b""
+            self._transport.write(_frame(kind, _ACK, 0, answer))
+        if kind in (_DATA, _HEADERS) and flags & _END_STREAM:
+            self._tally.ended(self._numbers[stream // 2])
+
+    def _take_data(self, place: int, payload: bytes, at: float) -> None:
+        unread = self._messages[place]
+        unread += payload
+        while len(unread) >= _MESSAGE_HEAD:
+            end = _MESSAGE_HEAD + int.from_bytes(unread[1:_MESSAGE_HEAD])
+            if len(unread) < end:
+                break
+            self._tally.message(self._numbers[place], at, bytes(unread[_MESSAGE_HEAD:end]))
+            del unread[:end]
+
+
+class LineStream(asyncio.Protocol):
+    """One connection with a request whose answer is lines in chunks.
+
+    Args:
+        tally: Told of every line.
+        number: Of the stream.
+        authority: What `Host` says.
+        target: What is asked for.
+    """
+
+    def __init__(self, tally: Tally, number: int, authority: str, target: str) -> None:
+        self._tally = tally
+        self._number = number
+        self._request = f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()
+        self._head = True
+        self._unread = b""
+        self._line = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        _writable(transport).write(self._request)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tally.failed(exc or StreamError("the server closed a connection"))
+
+    def data_received(self, data: bytes) -> None:
+        at = time.perf_counter()
+        self._unread += data
+        if self._head and not self._take_head():
+            return
+        while chunk := self._chunk():
+            *lines, self._line = (self._line + chunk).split(b"\n")
+            for line in lines:
+                self._tally.message(self._number, at, line)
+
+    def _take_head(self) -> bool:
+        head, end, rest = self._unread.partition(b"\r\n\r\n")
+        if not end:
+            return False
+        if not head.startswith(b"HTTP/1.1 200") or b"chunked" not in head:
+            self._tally.failed(StreamError(repr(head)))
+        self._head, self._unread = False, rest
+        return True
+
+    def _chunk(self) -> bytes:
+        """Return the next chunk; nothing while it is not there."""
+        size, end, rest = self._unread.partition(b"\r\n")
+        if not end or len(rest) < (length := int(size, 16)) + 2:
+            return b""
+        self._unread = rest[length + 2 :]
+        return rest[:length]
+
+
+def _writable(transport: asyncio.BaseTransport) -> asyncio.Transport:
+    return cast("asyncio.Transport", transport)  # uvloop's are no subclass
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+
+
+def _parts(message: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield pieces that are allowed as one frame, and where each ends."""
+    for begin in range(0, len(message), _FRAME_MAX):
+        end = begin + _FRAME_MAX
+        yield message[begin:end], end
+
+
+def _request_head(authority: str, method: str) -> bytes:
+    fields: Sequence[tuple[str, str]] = (
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", method),
+        (":authority", authority),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    )
+    # RFC 7541 section 6.2.2: literal, not indexed, with a new name; lengths below 127.
+    return b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+        for name, value in fields
+    )

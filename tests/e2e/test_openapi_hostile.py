@@ -1,0 +1,287 @@
+"""A real server is told hostile schemas: it says so, answers everybody, and stays small."""
+
+import json
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+import zstandard
+from apidiscovery_service.openapi.crd.limits import MAX_DEPTH
+from apidiscovery_service.openapi.packed import WHOLE_BYTES
+from apidiscovery_service.openapi.stepwise_json import (
+    MAX_DOCUMENT_MEMBERS,
+    MAX_MEMBERS,
+    MAX_TEXT,
+    MAX_TEXT_BYTES,
+)
+from crd_manifests import simple
+from explained_cluster import digest, openapi_routes
+from fake_api_server import FakeApiServer, aggregated
+from openapi_process import DEADLINE_S, apply, describing, document, index, publication, registry
+from raw_http import RawResponse, get, request
+from server import Server, eventually, serving
+
+# Of all its memory, in KiB; an idle one has 100 MiB.
+MAX_RSS_KIB = 600 * 1024
+# Within which all documents of an upstream have been looked at.
+SEEN_S = 30.0
+
+# Answers that a poller gets at least while the hostile set is worked through.
+MIN_POLLS = 50
+
+
+@pytest.fixture(scope="module", name="server")
+def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server without a catalogue; each test has groups of its own."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with serving(folder, "--catalog", "none", "--store", "memory") as server:
+        yield server
+
+
+def definition(group: str, schema: object) -> dict[str, Any]:
+    crd = simple("things")
+    crd["metadata"]["name"] = f"things.{group}"
+    crd["spec"]["group"] = group
+    crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    return crd
+
+
+def wide(count: int) -> dict[str, Any]:
+    fields = {f"field{number}": {"type": "string"} for number in range(count)}
+    return {"type": "object", "properties": fields}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels // 2):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+TAKEN = {
+    "wide": wide(MAX_MEMBERS),
+    "deep": deep(MAX_DEPTH - 4),
+    "escapes": {"type": "object", "description": "<&>\n" * (MAX_TEXT // 8)},
+    "enum": {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "enum": list(range(MAX_MEMBERS))}},
+    },
+}
+REFUSED = {
+    "wide": (wide(MAX_MEMBERS + 1), f"want at most {MAX_MEMBERS} members, got {MAX_MEMBERS + 1}"),
+    "deep": (deep(2 * MAX_DEPTH), "nest"),
+    "long": (
+        {"type": "object", "description": "<" * (MAX_TEXT + 1)},
+        f"want at most {MAX_TEXT} characters, got {MAX_TEXT + 1}",
+    ),
+    "enum": (
+        {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"] * 90_000}}},
+        f"want at most {MAX_MEMBERS} items, got 90000",
+    ),
+}
+
+
+@contextmanager
+def polled(server: Server) -> Generator[list[RawResponse]]:
+    """Ask for `/apis` again and again from a thread of its own until the block ends."""
+    answers: list[RawResponse] = []
+    over = threading.Event()
+
+    def poll() -> None:
+        while not over.wait(0.002):
+            answers.append(get(server.http_port, "/apis"))
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        over.set()
+        thread.join(DEADLINE_S)
+
+
+def rss_kib(server: Server) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def refusal(server: Server, crd: dict[str, Any]) -> str:
+    with pytest.raises(grpc.RpcError) as caught:
+        apply(server, crd)
+    error = cast("grpc.Call", caught.value)
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    return error.details() or ""
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_schema_at_its_limit_is_served_whole(server: Server, name: str) -> None:
+    group = f"{name}.taken.example.com"
+    apply(server, definition(group, TAKEN[name]))
+    answer = document(server, f"apis/{group}/v1")
+    assert "x-apidiscovery-generated" not in answer.json()
+    assert f"/apis/{group}/v1/things" in get(server.http_port, "/openapi/v2").body.decode()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_schema_beyond_a_limit_is_refused_with_its_place(server: Server, name: str) -> None:
+    schema, reason = REFUSED[name]
+    told = refusal(server, definition(f"{name}.refused.example.com", schema))
+    assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (
+            wide(MAX_DOCUMENT_MEMBERS + 1),
+            f"want at most {MAX_DOCUMENT_MEMBERS} members",
+        ),
+        ({"$ref": "#/components/schemas/com.example.Thing"}, "com.example.Thing"),
+        ({"enum": [1] * 90_000}, f"want at most {MAX_DOCUMENT_MEMBERS} items"),
+    ],
+    ids=["wide", "cycle", "enum"],
+)
+def test_a_hostile_document_is_refused(server: Server, schema: object, reason: str) -> None:
+    group = "carried.example.com"
+    carried = describing(group)
+    carried["components"]["schemas"]["com.example.Thing"] = schema
+    with registry(server) as stub, pytest.raises(grpc.RpcError) as caught:
+        stub.Publish(publication(group, carried), timeout=DEADLINE_S)
+    assert reason in (cast("grpc.Call", caught.value).details() or "")
+
+
+def test_a_carried_document_with_a_key_twice_is_refused_with_the_key(server: Server) -> None:
+    """Readers differ in which of the two counts, so nobody may be given both."""
+    group = "twice.example.com"
+    request = publication(group, describing(group))
+    text = request.groups.groups[0].openapi_v3["v1"]
+    for doubled in (
+        text.replace(b'"openapi"', b'"openapi": "3.0.0", "openapi"', 1),
+        text.replace(b'"size"', b'"size": {"type": "string"}, "size"', 1),
+        text.replace(
+            b'"openapi"', b'"x-wide": ' + json.dumps(wide(9000)).encode() + b', "openapi"'
+        ).replace(b'"field8999"', b'"field8998"'),
+    ):
+        assert doubled != text
+        request.groups.groups[0].openapi_v3["v1"] = doubled
+        with registry(server) as stub, pytest.raises(grpc.RpcError) as caught:
+            stub.Publish(request, timeout=DEADLINE_S)
+        error = cast("grpc.Call", caught.value)
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "stands more than once" in (error.details() or "")
+
+
+def hostile_document(group: str, schema: object) -> bytes:
+    """Return a document like those that extension API servers have, with this schema."""
+    document = describing(group)
+    document["components"]["schemas"]["com.example.Thing"] = schema
+    return json.dumps(document).encode()
+
+
+# What an upstream says in place of a document, and what `/readyz?verbose` has of it.
+UPSTREAM_REFUSED = {
+    "wide": (hostile_document("wide.up.example.com", wide(60_000)), "want at most"),
+    "long": (
+        hostile_document("long.up.example.com", {"description": '"' * MAX_TEXT_BYTES}),
+        "want a text of at most",
+    ),
+    "deep": (hostile_document("deep.up.example.com", deep(400)), "nest"),
+    "deepest": (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "nest"),
+    "lists": (b'{"x-a":[' + b"[]," * 2_000_000 + b"1]}", "want at most"),
+    "cut": (hostile_document("cut.up.example.com", wide(5000))[:-9], "want JSON"),
+    "spaces": (b" " * (8 * 1024 * 1024), "want an object"),
+}
+UPSTREAM_TAKEN = {
+    "whole": hostile_document("whole.up.example.com", wide(MAX_MEMBERS)),
+    "texts": hostile_document("texts.up.example.com", {"description": "<&>\n" * 30_000}),
+    "levels": hostile_document("levels.up.example.com", deep(150)),
+}
+
+
+def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
+    tmp_path: Path,
+) -> None:
+    bodies = {name: body for name, (body, _) in UPSTREAM_REFUSED.items()} | UPSTREAM_TAKEN
+    groups = {f"{name}.up.example.com": body for name, body in bodies.items()}
+    routes = {
+        "/api": aggregated(),
+        "/apis": aggregated(*map(served_group, groups)),
+        **openapi_routes({f"apis/{group}/v1": body for group, body in groups.items()}),
+    }
+    flags = ("--catalog", "none", "--store", "memory")
+    with (
+        FakeApiServer(routes) as fake,
+        serving(tmp_path, *flags, "--upstream", f"far={fake.url}") as mirror,
+        polled(mirror) as answers,
+    ):
+        for name, body in UPSTREAM_TAKEN.items():
+            eventually(partial(has_hash, mirror, digest(body)), SEEN_S, f"{name} is taken")
+        for name, (_, reason) in UPSTREAM_REFUSED.items():
+            group = f"{name}.up.example.com"
+            eventually(partial(is_refused, mirror, group, reason), SEEN_S, f"{name} is refused")
+            # Something is served in its place.
+            assert "x-apidiscovery-generated" in document(mirror, f"apis/{group}/v1").json()
+        for name, body in UPSTREAM_TAKEN.items():
+            assert document(mirror, f"apis/{name}.up.example.com/v1").body == body
+        assert get(mirror.http_port, "/openapi/v2").json()["swagger"] == "2.0"
+        assert rss_kib(mirror) < MAX_RSS_KIB
+    assert {answer.status for answer in answers} == {200}
+
+
+def served_group(group: str) -> dict[str, Any]:
+    """Return a group with one resource, as discovery has it."""
+    resource = {
+        "resource": "things",
+        "responseKind": {"group": group, "version": "v1", "kind": "Thing"},
+        "scope": "Cluster",
+        "singularResource": "thing",
+        "verbs": ["get"],
+    }
+    versions = [{"version": "v1", "resources": [resource], "freshness": "Current"}]
+    return {"metadata": {"name": group}, "versions": versions}
+
+
+def has_hash(server: Server, wanted: str) -> bool:
+    return wanted in index(server).values()
+
+
+def is_refused(server: Server, group: str, reason: str) -> bool:
+    lines = get(server.http_port, "/readyz?verbose").body.decode().splitlines()
+    return any(group in line and reason in line for line in lines)
+
+
+def test_everybody_is_answered_while_the_hostile_set_is_worked_through(server: Server) -> None:
+    with polled(server) as answers:
+        for name, schema in TAKEN.items():
+            apply(server, definition(f"{name}.polled.example.com", schema))
+            get(server.http_port, "/openapi/v2")
+        for schema, _ in REFUSED.values():
+            refusal(server, definition("never.example.com", schema))
+    assert len(answers) >= MIN_POLLS
+    assert {answer.status for answer in answers} == {200}
+    assert rss_kib(server) < MAX_RSS_KIB
+
+
+def test_a_large_merged_document_is_the_same_in_every_coding_and_in_parts(server: Server) -> None:
+    apply(server, *(definition(f"{name}.merged.example.com", one) for name, one in TAKEN.items()))
+    path, port = "/openapi/v2", server.http_port
+    whole = get(port, path)
+    assert len(whole.body) > WHOLE_BYTES
+    assert json.loads(whole.body)["swagger"] == "2.0"
+    packed = request(port, path, [("Accept-Encoding", "zstd")])
+    with zstandard.ZstdDecompressor().stream_reader(packed.body) as reader:
+        assert reader.read() == whole.body
+    head = request(port, path, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    assert head.values("content-length") == [str(len(whole.body))]
+    begin, end = WHOLE_BYTES - 5, WHOLE_BYTES + 300_000
+    part = request(port, path, [("Range", f"bytes={begin}-{end - 1}")])
+    assert (part.status, part.body) == (206, whole.body[begin:end])
+    assert part.values("content-range") == [f"bytes {begin}-{end - 1}/{len(whole.body)}"]
+    same = request(port, path, [("If-None-Match", whole.etag)])
+    assert (same.status, same.body, head.etag, packed.etag) == (304, b"", whole.etag, whole.etag)

@@ -1,0 +1,292 @@
+"""kubectl works with StorageVersions as it does with those of kube-apiserver."""
+
+import json
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+from apidiscovery.service.v1 import storage_version_pb2
+from apidiscovery.service.v1.storage_version_pb2_grpc import StorageVersionServiceStub
+from command_line import Outcome
+from raw_http import get, request
+from server import Server, environment, serving
+
+from tools import find_tool
+
+GATE = ("--feature-gates", "StorageVersionAPI=true", "--catalog", "none")
+PATH = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
+FULL = "storageversion.internal.apiserver.k8s.io"
+NAME = "apps.deployments"
+MANIFEST = f"""\
+apiVersion: internal.apiserver.k8s.io/v1alpha1
+kind: StorageVersion
+metadata:
+  name: {NAME}
+  labels:
+    color: red
+spec: {{}}
+"""
+LIMIT_S = 30.0
+
+Kubectl = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server that has StorageVersions."""
+    with serving(tmp_path_factory.mktemp("gated"), *GATE) as server:
+        yield server
+
+
+@pytest.fixture
+def kubectl(gated: Server, tmp_path: Path) -> Iterator[Kubectl]:
+    """Return what runs kubectl in a folder with a manifest; afterwards there are no objects."""
+    (tmp_path / "manifest.yaml").write_text(MANIFEST)
+
+    def run(*args: str, fails: bool = False, editor: str = "") -> Outcome:
+        done = subprocess.run(  # noqa: S603
+            [*command(gated, tmp_path), *args],
+            check=False,
+            capture_output=True,
+            env=environment(tmp_path, {"KUBE_EDITOR": editor} if editor else {}),
+            cwd=tmp_path,
+            timeout=LIMIT_S,
+        )
+        assert (done.returncode != 0) is fails, done.stdout + done.stderr
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    yield run
+    assert request(gated.http_port, PATH, method="DELETE").status == 200
+
+
+def command(server: Server, folder: Path) -> list[str]:
+    program = find_tool("kubectl")
+    return [program, "--server", server.url, "--cache-dir", str(folder / "cache")]
+
+
+@pytest.fixture
+def created(kubectl: Kubectl) -> Kubectl:
+    """Return what runs kubectl where one object is."""
+    done = kubectl("create", "-f", "manifest.yaml")
+    assert done.stdout == f"{FULL}/{NAME} created\n"
+    return kubectl
+
+
+def labels(kubectl: Kubectl) -> dict[str, str]:
+    got = kubectl("get", "storageversion", NAME, "-o", "json")
+    metadata = cast("dict[str, Any]", json.loads(got.stdout))["metadata"]
+    return cast("dict[str, str]", metadata.get("labels", {}))
+
+
+def test_get(created: Kubectl) -> None:
+    header, row = created("get", "storageversions").stdout.splitlines()
+    assert header.split() == ["NAME", "COMMONENCODINGVERSION", "STORAGEVERSIONS", "AGE"]
+    assert row.split()[:3] == [NAME, "<unset>", "<unset>"]
+    assert created("get", FULL, "-o", "name").stdout == f"{FULL}/{NAME}\n"
+    assert created("get", "storageversions", "--chunk-size=1", "--no-headers").stdout.split()[0]
+    missing = created("get", "storageversion", "none.none", fails=True)
+    assert "Error from server (NotFound)" in missing.stderr
+
+
+def test_get_as_yaml_and_json(created: Kubectl) -> None:
+    text = created("get", "storageversion", NAME, "-o", "yaml").stdout
+    assert text.startswith("apiVersion: internal.apiserver.k8s.io/v1alpha1\nkind: StorageVersion\n")
+    value = json.loads(created("get", "storageversion", NAME, "-o", "json").stdout)
+    assert (value["kind"], value["spec"], value["status"]) == ("StorageVersion", {}, {})
+
+
+def test_get_raw(gated: Server, created: Kubectl) -> None:
+    """It is what the server sends."""
+    assert created("get", "--raw", PATH).stdout.encode() == get(gated.http_port, PATH).body
+
+
+def test_describe(created: Kubectl) -> None:
+    text = created("describe", "storageversion", NAME).stdout
+    assert f"Name:         {NAME}" in text
+    assert "color=red" in text
+
+
+def test_explain_and_api_resources(kubectl: Kubectl) -> None:
+    assert "StorageVersion" in kubectl("explain", "storageversions").stdout
+    listed = kubectl("api-resources", "--api-group=internal.apiserver.k8s.io", "-o", "name")
+    assert listed.stdout == "storageversions.internal.apiserver.k8s.io\n"
+
+
+def test_delete(created: Kubectl) -> None:
+    done = created("delete", "storageversion", NAME)
+    assert done.stdout.startswith(f'{FULL} "{NAME}" deleted')
+    assert "NotFound" in created("delete", "storageversion", NAME, fails=True).stderr
+    assert created("delete", "storageversions", "--all").stdout == "No resources found\n"
+
+
+def test_create_again(created: Kubectl) -> None:
+    done = created("create", "-f", "manifest.yaml", fails=True)
+    assert "Error from server (AlreadyExists)" in done.stderr
+
+
+def test_create_with_a_field_that_is_not_there(kubectl: Kubectl, tmp_path: Path) -> None:
+    """The server says so, and kubectl shows it as an error or as a warning."""
+    wrong = MANIFEST.replace("spec: {}", "spec: {}\nextra: 1")
+    (tmp_path / "manifest.yaml").write_text(wrong)
+    strict = kubectl("create", "-f", "manifest.yaml", fails=True)
+    assert 'unknown field "extra"' in strict.stderr
+    lenient = kubectl("create", "-f", "manifest.yaml", "--validate=warn")
+    assert 'Warning: unknown field "extra"' in lenient.stderr
+
+
+def test_dry_run(kubectl: Kubectl) -> None:
+    done = kubectl("create", "-f", "manifest.yaml", "--dry-run=server")
+    assert done.stdout == f"{FULL}/{NAME} created (server dry run)\n"
+    assert kubectl("get", "storageversions").stdout == ""
+
+
+def test_replace(created: Kubectl, tmp_path: Path) -> None:
+    (tmp_path / "manifest.yaml").write_text(MANIFEST.replace("red", "green"))
+    assert created("replace", "-f", "manifest.yaml").stdout == f"{FULL}/{NAME} replaced\n"
+    assert labels(created) == {"color": "green"}
+
+
+def test_apply(kubectl: Kubectl, tmp_path: Path) -> None:
+    """What kubectl works out by itself is applied; the server's way of it is not served."""
+    apply = ("apply", "-f", "manifest.yaml")
+    assert kubectl(*apply).stdout == f"{FULL}/{NAME} created\n"
+    assert kubectl(*apply).stdout == f"{FULL}/{NAME} unchanged\n"
+    (tmp_path / "manifest.yaml").write_text(MANIFEST.replace("color: red", "shape: round"))
+    assert kubectl(*apply).stdout == f"{FULL}/{NAME} configured\n"
+    assert labels(kubectl) == {"shape": "round"}
+    server_side = kubectl(*apply, "--server-side", fails=True)
+    assert "Server-side apply not available on the server" in server_side.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch"),
+    [
+        ("json", [{"op": "replace", "path": "/metadata/labels/color", "value": "blue"}]),
+        ("merge", {"metadata": {"labels": {"color": "blue"}}}),
+        ("strategic", {"metadata": {"labels": {"color": "blue"}}}),
+    ],
+)
+def test_patch(created: Kubectl, kind: str, patch: object) -> None:
+    args = ("patch", "storageversion", NAME, f"--type={kind}", "-p", json.dumps(patch))
+    assert created(*args).stdout == f"{FULL}/{NAME} patched\n"
+    assert labels(created) == {"color": "blue"}
+    assert created(*args).stdout == f"{FULL}/{NAME} patched (no change)\n"
+
+
+def test_label_and_annotate(created: Kubectl) -> None:
+    created("label", "storageversion", NAME, "shape=round", "color-")
+    assert labels(created) == {"shape": "round"}
+    assert created("annotate", "storageversion", NAME, "note=kept").stdout.endswith("annotated\n")
+
+
+def test_edit(created: Kubectl, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/color: red/color: blue/' \"$1\"\n")
+    editor.chmod(0o700)
+    done = created("edit", "storageversion", NAME, editor=str(editor))
+    assert done.stdout == f"{FULL}/{NAME} edited\n"
+    assert labels(created) == {"color": "blue"}
+
+
+def test_wait(gated: Server, created: Kubectl) -> None:
+    """It lasts until all API servers that have reported agree."""
+    wait = ("wait", "--for=condition=AllEncodingVersionsEqual", f"storageversion/{NAME}")
+    assert "timed out" in created(*wait, "--timeout=1s", fails=True).stderr
+    server_id = report(gated)
+    assert created(*wait, "--timeout=10s").stdout.endswith("condition met\n")
+    row = created("get", "storageversions", "--no-headers").stdout.split()
+    assert row[:3] == [NAME, "apps/v1", f"{server_id}=apps/v1"]
+    leases = created("get", "leases", "-n", "kube-system", "--no-headers").stdout.split()
+    assert leases[:2] == [server_id, f"{server_id}_test"]
+
+
+def test_a_status_of_nobody(created: Kubectl) -> None:
+    """An entry of a server that is no member can be written, and is collected like any other."""
+    entry = {"apiServerID": "nobody", "encodingVersion": "v1", "decodableVersions": ["v1"]}
+    status = {"status": {"storageVersions": [entry], "commonEncodingVersion": "v1"}}
+    patch = ("patch", "storageversion", NAME, "--subresource=status", "--type=merge")
+    assert created(*patch, "-p", json.dumps(status)).stdout.endswith("patched\n")
+    done = created("wait", "--for=delete", f"storageversion/{NAME}", "--timeout=20s")
+    assert done.exit_code == 0
+
+
+def report(server: Server) -> str:
+    """Report as an API server that stores deployments; return its identity."""
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = StorageVersionServiceStub(channel)
+        beat = storage_version_pb2.HeartbeatRequest(hostname="node-1", instance="test")
+        server_id = stub.Heartbeat(beat, timeout=LIMIT_S).api_server_id
+        resource = storage_version_pb2.ReportedResource(
+            group="apps",
+            resource="deployments",
+            encoding_version="apps/v1",
+            decodable_versions=["apps/v1"],
+        )
+        said = storage_version_pb2.ReportRequest(api_server_id=server_id, resources=[resource])
+        stub.Report(said, timeout=LIMIT_S)
+    return server_id
+
+
+def test_watch(gated: Server, created: Kubectl, tmp_path: Path) -> None:
+    """Rows come as things happen."""
+    with subprocess.Popen(  # noqa: S603
+        [*command(gated, tmp_path), "get", "storageversions", "-w", "-o", "name"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(tmp_path),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"{FULL}/{NAME}\n".encode()
+            created("label", "storageversion", NAME, "shape=round")
+            assert process.stdout.readline() == f"{FULL}/{NAME}\n".encode()
+        finally:
+            process.terminate()
+
+
+def test_leases(kubectl: Kubectl) -> None:
+    """They are there to be read; nobody writes them here."""
+    assert kubectl("get", "leases", "-n", "kube-system", "-o", "name").exit_code == 0
+    made = kubectl("delete", "lease", "-n", "kube-system", "none", fails=True)
+    assert "MethodNotAllowed" in made.stderr
+
+
+def test_a_watch_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """The server does not wait for watchers when it stops."""
+    with (
+        serving(tmp_path, *GATE) as server,
+        socket.create_connection(("127.0.0.1", server.http_port), LIMIT_S) as connection,
+    ):
+        connection.sendall(f"GET {PATH}?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert server.stop() < 4
+
+
+def test_without_the_gate_there_is_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path, "--catalog", "none") as server:
+        for method in ("GET", "POST"):
+            answer = request(server.http_port, PATH, method=method)
+            assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+def test_objects_outlive_the_server(tmp_path: Path) -> None:
+    """With a store on disk they are there again, as they were."""
+    store = ("--store", f"sqlite:{tmp_path / 'state.db'}")
+    body = json.dumps({"metadata": {"name": NAME}}).encode()
+    with serving(subfolder(tmp_path, "first"), *GATE, *store) as server:
+        assert request(server.http_port, PATH, method="POST", body=body).status == 201
+        before = get(server.http_port, f"{PATH}/{NAME}")
+    with serving(subfolder(tmp_path, "second"), *GATE, *store) as server:
+        after = get(server.http_port, f"{PATH}/{NAME}")
+    assert after.status == 200
+    assert after.body == before.body
+
+
+def subfolder(folder: Path, name: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    return made

@@ -1,0 +1,208 @@
+"""Over TLS: who may read what API servers report, and who may report."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import grpc.aio
+import pytest
+from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery.service.v1 import storage_version_pb2_grpc
+from apidiscovery_service.access import Grant, Role
+from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
+from secured import TOKENS, Secured, bearer, secured
+from storage_version_server import Served, Stub, resource, serving
+
+OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
+NOBODY = grpc.StatusCode.UNAUTHENTICATED
+
+# rita reads; paul publishes, though for other groups; nemo publishes what this is about.
+CALLERS = ("", "stranger", "rita", "paul", "nemo", "ada")
+GRANTS = (
+    Grant(Role.READER, groups=frozenset({"readers"})),
+    Grant(Role.PUBLISHER, users=frozenset({"paul"}), api_groups=("*.example.com", "apps")),
+    Grant(Role.PUBLISHER, users=frozenset({"nemo"}), api_groups=("internal.apiserver.k8s.io",)),
+    Grant(Role.ADMIN, users=frozenset({"ada"})),
+)
+READERS = (NOBODY, NOBODY, OK, OK, OK, OK)
+REPORTERS = (NOBODY, NOBODY, DENIED, DENIED, OK, OK)
+DEADLINE_S = 5.0
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Both(NamedTuple):
+    front: Secured
+    served: Served
+
+
+@asynccontextmanager
+async def both(folder: Path) -> AsyncGenerator[Both]:
+    """Serve behind the front of another server."""
+    async with secured(folder, grants=GRANTS) as front:
+        interceptor = AdmissionInterceptor(front.access, front.metrics)
+        access = CallAccess(front.access)
+        async with serving(access=access, interceptors=[interceptor]) as served:
+            backend = ("127.0.0.1", served.port)
+            front.grpc_front._backend = backend  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            yield Both(front, served)
+
+
+@pytest.fixture(name="running")
+async def fixture_running(tmp_path: Path) -> AsyncGenerator[Both]:
+    async with both(tmp_path) as running:
+        yield running
+
+
+def given(user: str) -> Metadata:
+    if user == "stranger":
+        return (("authorization", "Bearer unheard-of"),)
+    return tuple(bearer(user).items())
+
+
+def watching(
+    stub: Stub, metadata: Metadata
+) -> grpc.aio.UnaryStreamCall[
+    pb.StorageVersionServiceWatchRequest, pb.StorageVersionServiceWatchResponse
+]:
+    return stub.Watch(pb.StorageVersionServiceWatchRequest(), metadata=metadata)
+
+
+async def watch(stub: Stub, metadata: Metadata) -> object:
+    async for event in watching(stub, metadata):
+        return event
+    raise AssertionError
+
+
+async def wait(stub: Stub, metadata: Metadata) -> object:
+    request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name="apps.deployments")])
+    async for progress in stub.WaitForAgreement(request, metadata=metadata):
+        return progress
+    raise AssertionError
+
+
+METHODS: dict[str, tuple[Callable[[Stub, Metadata], Awaitable[object]], object]] = {
+    "Heartbeat": (
+        lambda stub, who: stub.Heartbeat(pb.HeartbeatRequest(hostname="a"), metadata=who),
+        REPORTERS,
+    ),
+    "Depart": (
+        lambda stub, who: stub.Depart(pb.DepartRequest(api_server_id="b"), metadata=who),
+        REPORTERS,
+    ),
+    "Report": (
+        lambda stub, who: stub.Report(
+            pb.ReportRequest(
+                api_server_id="apiserver-member", resources=[resource("deployments", "v1")]
+            ),
+            metadata=who,
+        ),
+        REPORTERS,
+    ),
+    "Get": (
+        lambda stub, who: stub.Get(
+            pb.StorageVersionServiceGetRequest(name="apps.widgets"), metadata=who
+        ),
+        READERS,
+    ),
+    "List": (
+        lambda stub, who: stub.List(pb.StorageVersionServiceListRequest(), metadata=who),
+        READERS,
+    ),
+    "Watch": (watch, READERS),
+    "WaitForAgreement": (wait, READERS),
+}
+
+
+async def outcome(call: Awaitable[object]) -> grpc.StatusCode:
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            await call
+    except grpc.aio.AioRpcError as error:
+        # Who is let in is told what is wrong.
+        allowed = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
+        return OK if error.code() in allowed else error.code()
+    return OK
+
+
+def test_every_method_is_here() -> None:
+    (service,) = pb.DESCRIPTOR.services_by_name.values()
+    assert [method.name for method in service.methods] == list(METHODS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_each_method_for_each_caller(running: Both, method: str) -> None:
+    call, expected = METHODS[method]
+    async with running.front.channel() as channel:
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        assert tuple([await outcome(call(stub, given(user))) for user in CALLERS]) == expected
+
+
+async def test_what_is_denied_changes_nothing(running: Both) -> None:
+    async with running.front.channel() as channel:
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Heartbeat(pb.HeartbeatRequest(hostname="a"), metadata=given("paul"))
+        details = caught.value.details()
+        answer = await stub.List(pb.StorageVersionServiceListRequest(), metadata=given("paul"))
+    assert details == "user 'paul' may not change these API groups: 'internal.apiserver.k8s.io'"
+    assert not answer.members
+
+
+async def test_the_role_is_asked_before_the_fields_and_the_gate(tmp_path: Path) -> None:
+    async with both(tmp_path) as running, running.front.channel() as channel:
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        bad = pb.HeartbeatRequest(lease_duration_seconds=-1)
+        for user, code in (("rita", DENIED), ("nemo", grpc.StatusCode.INVALID_ARGUMENT)):
+            assert await outcome(stub.Heartbeat(bad, metadata=given(user))) is code
+
+
+async def test_streams_end_with_their_token(running: Both) -> None:
+    """Those of others go on, and what ends leaves nothing behind."""
+    async with running.front.channel() as channel:
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name="apps.deployments")])
+        rita = (
+            watching(stub, given("rita")),
+            stub.WaitForAgreement(request, metadata=given("rita")),
+        )
+        ada = watching(stub, given("ada"))
+        for call in (*rita, ada):
+            assert await call.read() is not grpc.aio.EOF
+        running.front.write_tokens(["ada"])
+        async with asyncio.timeout(DEADLINE_S):
+            for call in rita:
+                assert await call.code() is NOBODY
+                assert await call.details() == "the bearer token is not known"
+            while running.served.streams > 1:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.005)
+        assert not ada.done()
+        ada.cancel()
+        await running.served.no_streams()
+
+
+async def test_streams_end_with_their_role(running: Both) -> None:
+    async with running.front.channel() as channel:
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        call = watching(stub, given("rita"))
+        assert await call.read() is not grpc.aio.EOF
+        running.front.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
+        async with asyncio.timeout(DEADLINE_S):
+            assert await call.code() is DENIED
+        await running.served.no_streams()
+
+
+async def test_streams_of_identified_callers_end_when_the_server_stops(running: Both) -> None:
+    async with running.front.channel() as channel:
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        calls = [watching(stub, given("rita")) for _ in range(10)]
+        for call in calls:
+            assert await call.read() is not grpc.aio.EOF
+        async with asyncio.timeout(1.0):
+            await running.served.server.stop(5.0)
+        async with asyncio.timeout(DEADLINE_S):
+            ends = {(await call.code(), await call.details()) for call in calls}
+    assert ends == {(grpc.StatusCode.UNAVAILABLE, "the server is stopping")}

@@ -1,0 +1,187 @@
+"""StorageVersionService through betterproto's stubs, over grpclib: another codec and HTTP/2."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import timedelta
+from typing import cast
+
+import grpclib
+import pytest
+from apidiscovery_betterproto.apidiscovery.service import v1
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    error_details_pb2,
+)
+from grpclib.exceptions import GRPCError
+from storage_version_server import DEADLINE_S, Served, betterproto_stub_of, serving
+
+Status = grpclib.const.Status
+Stub = v1.StorageVersionServiceStub
+DEPLOYMENTS = "apps.deployments"
+
+
+@pytest.fixture(name="served")
+async def fixture_served() -> AsyncGenerator[Served]:
+    async with serving(kubernetes_catalog()) as served:
+        yield served
+
+
+@pytest.fixture(name="stub")
+async def fixture_stub(served: Served) -> AsyncGenerator[Stub]:
+    async with betterproto_stub_of(served) as stub:
+        yield stub
+
+
+def writes(version: str) -> v1.ReportedResource:
+    return v1.ReportedResource(
+        group="apps",
+        resource="deployments",
+        encoding_version=version,
+        decodable_versions=[version],
+        served_versions=[version],
+    )
+
+
+async def join(
+    stub: Stub, hostname: str, lease_duration_seconds: int | None = None
+) -> v1.HeartbeatResponse:
+    request = v1.HeartbeatRequest(
+        hostname=hostname, instance="1", lease_duration_seconds=lease_duration_seconds
+    )
+    return await stub.heartbeat(request)
+
+
+async def report(stub: Stub, server: str, version: str) -> v1.ReportedStorageVersion:
+    request = v1.ReportRequest(api_server_id=server, resources=[writes(version)])
+    (reported,) = (await stub.report(request)).reported
+    return reported
+
+
+async def watch(stub: Stub) -> object:
+    request = v1.StorageVersionServiceWatchRequest()
+    return [event async for event in stub.watch(request)]
+
+
+async def wait(stub: Stub) -> object:
+    request = v1.WaitForAgreementRequest(targets=[v1.AgreementTarget(name=DEPLOYMENTS)])
+    return [progress async for progress in stub.wait_for_agreement(request)]
+
+
+METHODS: dict[str, Callable[[Stub], Awaitable[object]]] = {
+    "Heartbeat": lambda stub: join(stub, "node-1"),
+    "Depart": lambda stub: stub.depart(v1.DepartRequest(api_server_id="a")),
+    "Report": lambda stub: report(stub, "a", "apps/v1"),
+    "Get": lambda stub: stub.get(v1.StorageVersionServiceGetRequest(name=DEPLOYMENTS)),
+    "List": lambda stub: stub.list(v1.StorageVersionServiceListRequest()),
+    "Watch": watch,
+    "WaitForAgreement": wait,
+}
+
+
+async def refusal(call: Awaitable[object]) -> GRPCError:
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(GRPCError) as caught:
+            await call
+    return caught.value
+
+
+async def test_a_life_of_an_api_server(stub: Stub) -> None:
+    beat = await join(stub, "node-1", lease_duration_seconds=15)
+    assert (beat.api_server_id, beat.joined) == ("apiserver-lgabes5ywnaqeagh5dny4zlzs4", True)
+    assert beat.renew_after == timedelta(seconds=5)
+    assert beat.lease.spec.lease_duration_seconds == 15
+    server = beat.api_server_id
+    for outcome in (
+        v1.ReportOutcome.CREATED,
+        v1.ReportOutcome.UNCHANGED,
+    ):
+        told = await report(stub, server, "apps/v1beta1")
+        assert (told.name, told.outcome, told.agreed) == (DEPLOYMENTS, outcome, True)
+    answer = await stub.get(v1.StorageVersionServiceGetRequest(name=DEPLOYMENTS))
+    found = answer.storage_version
+    assert found.metadata.resource_version == told.resource_version
+    assert found.status.common_encoding_version == "apps/v1beta1"
+    listed = await stub.list(v1.StorageVersionServiceListRequest())
+    assert listed.list.items == [found]
+    assert [one.metadata.name for one in listed.members] == [server]
+    assert [one.verdict for one in listed.comparisons] == [v1.HashVerdict.DIFFERENT]
+    for was_member in (True, False):
+        departed = await stub.depart(v1.DepartRequest(api_server_id=server))
+        assert departed.was_member is was_member
+
+
+async def test_watch(served: Served, stub: Stub) -> None:
+    server = (await join(stub, "a")).api_server_id
+    await report(stub, server, "apps/v1")
+    async with asyncio.timeout(DEADLINE_S):
+        events = stub.watch(v1.StorageVersionServiceWatchRequest(names=[DEPLOYMENTS]))
+        first, bookmark = await anext(events), await anext(events)
+        await report(stub, server, "apps/v2")
+        changed = await anext(events)
+        await events.aclose()  # type: ignore[attr-defined] # it is a generator
+    assert [one.type for one in (first, bookmark, changed)] == [
+        v1.WatchEventType.ADDED,
+        v1.WatchEventType.BOOKMARK,
+        v1.WatchEventType.MODIFIED,
+    ]
+    assert changed.storage_version.status.common_encoding_version == "apps/v2"
+    await served.no_streams()
+
+
+async def test_wait_for_agreement(served: Served, stub: Stub) -> None:
+    first = (await join(stub, "a")).api_server_id
+    second = (await join(stub, "b")).api_server_id
+    await report(stub, first, "apps/v2")
+    await report(stub, second, "apps/v1")
+    request = v1.WaitForAgreementRequest(
+        targets=[v1.AgreementTarget(name=DEPLOYMENTS, encoding_version="apps/v2")]
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        progresses = stub.wait_for_agreement(request)
+        told = await anext(progresses)
+        assert (told.done, told.progress[0].agreeing, told.progress[0].lagging) == (
+            False,
+            [first],
+            [second],
+        )
+        await report(stub, second, "apps/v2")
+        messages = [message async for message in progresses]
+    assert messages[-1].done
+    assert messages[-1].progress[0].agreeing == sorted([first, second])
+    await served.no_streams()
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_the_gate_is_off(method: str) -> None:
+    async with serving(enabled=False) as served, betterproto_stub_of(served) as stub:
+        error = await refusal(METHODS[method](stub))
+    assert error.status is Status.UNIMPLEMENTED
+    assert "StorageVersionAPI" in (error.message or "")
+
+
+async def test_streams_end_when_the_server_stops(served: Served, stub: Stub) -> None:
+    calls = [
+        asyncio.create_task(refusal(METHODS[name](stub))) for name in ("Watch", "WaitForAgreement")
+    ]
+    async with asyncio.timeout(DEADLINE_S):
+        while served.streams < 2:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.005)
+        async with asyncio.timeout(1.0):
+            await served.server.stop(5.0)
+        for call in calls:
+            error = await call
+            assert (error.status, error.message) == (Status.UNAVAILABLE, "the server is stopping")
+
+
+async def test_errors_have_details(stub: Stub) -> None:
+    error = await refusal(stub.heartbeat(v1.HeartbeatRequest(hostname="a b")))
+    (details,) = cast("list[object]", error.details)
+    assert isinstance(details, error_details_pb2.BadRequest)
+    assert [violation.field for violation in details.field_violations] == ["hostname"]
+    error = await refusal(report(stub, "a", "apps/v1"))
+    assert error.status is Status.FAILED_PRECONDITION
+    (info,) = cast("list[object]", error.details)
+    assert isinstance(info, error_details_pb2.ErrorInfo)
+    assert info.reason == "NOT_A_MEMBER"
+    error = await refusal(METHODS["Get"](stub))
+    assert error.status is Status.NOT_FOUND

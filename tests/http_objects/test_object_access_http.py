@@ -1,0 +1,229 @@
+"""Objects are read by readers, written by publishers of their group, and by nobody else."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Generator
+from typing import Any, cast
+
+import pytest
+from apidiscovery_service.access import Grant, Role
+from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.peers import Peer
+from apidiscovery_service.access.tokens import Tokens, parse_tokens
+from object_server import (
+    JSON,
+    NAMESPACED_LEASES,
+    PATH,
+    ObjectServer,
+    object_server,
+    storage_version,
+)
+from raw_http import RawResponse, parse
+
+GROUP = "internal.apiserver.k8s.io"
+READER = Grant(Role.READER, users=frozenset({"rita"}))
+PUBLISHER = Grant(Role.PUBLISHER, users=frozenset({"paul"}), api_groups=("internal.*",))
+OTHER = Grant(Role.PUBLISHER, users=frozenset({"otto"}), api_groups=("*.example.com",))
+ADMIN = Grant(Role.ADMIN, users=frozenset({"ada"}))
+GRANTS = (READER, PUBLISHER, OTHER, ADMIN)
+USERS = ("rita", "paul", "otto", "ada", "nemo")
+
+
+def tokens(*users: str) -> Tokens:
+    lines = "".join(f"token-of-{user},{user},{user}\n" for user in users)
+    return parse_tokens(lines.encode(), "tokens.csv")
+
+
+@pytest.fixture
+def access() -> Access:
+    return Access(GRANTS, tokens(*USERS), limits=Limits(watches=1))
+
+
+@pytest.fixture
+async def guarded(access: Access) -> AsyncIterator[ObjectServer]:
+    async with object_server(access) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def connected(served: ObjectServer, access: Access) -> Generator[socket.socket]:
+    """Connect as the TLS front does."""
+    with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
+        port = connection.getsockname()[1]
+        access.peers.add(port, Peer("192.0.2.1"))
+        try:
+            yield connection
+        finally:
+            access.peers.remove(port)
+
+
+def head(method: str, target: str, user: str, *more: str) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: a", *more]
+    if user:
+        lines.append(f"Authorization: Bearer token-of-{user}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def ask(
+    served: ObjectServer, access: Access, user: str, said: str, body: bytes = b""
+) -> RawResponse:
+    """Send a request of a user; `said` is its method and target."""
+    method, target = said.split(" ")
+
+    def exchange() -> RawResponse:
+        with connected(served, access) as connection:
+            fields = ("Connection: close", f"Content-Length: {len(body)}")
+            connection.sendall(head(method, target, user, *fields) + body)
+            received = b""
+            while some := connection.recv(1 << 16):
+                received += some
+        return parse(received)
+
+    return await asyncio.to_thread(exchange)
+
+
+def message(response: RawResponse) -> str:
+    return str(response.json()["message"])
+
+
+@pytest.mark.parametrize(
+    ("user", "read", "written"),
+    [
+        ("", 401, 401),
+        ("nemo", 403, 403),
+        ("rita", 200, 403),
+        ("otto", 200, 403),
+        ("paul", 200, 201),
+        ("ada", 200, 201),
+    ],
+)
+async def test_who_may(
+    guarded: ObjectServer, access: Access, user: str, read: int, written: int
+) -> None:
+    assert (await ask(guarded, access, user, f"GET {PATH}")).status == read
+    body = json.dumps(storage_version("core.pods")).encode()
+    assert (await ask(guarded, access, user, f"POST {PATH}", body)).status == written
+
+
+@pytest.mark.parametrize(
+    ("user", "said", "told"),
+    [
+        (
+            "rita",
+            f"POST {PATH}",
+            (
+                f'storageversions.{GROUP} is forbidden: User "rita" cannot create resource '
+                f'"storageversions" in API group "{GROUP}" at the cluster scope'
+            ),
+        ),
+        (
+            "rita",
+            f"PATCH {PATH}/core.pods/status",
+            (
+                f'storageversions.{GROUP} "core.pods" is forbidden: User "rita" cannot patch '
+                "resource "
+                f'"storageversions/status" in API group "{GROUP}" at the cluster scope'
+            ),
+        ),
+        (
+            "nemo",
+            f"GET {PATH}?watch=1",
+            (
+                f'storageversions.{GROUP} is forbidden: User "nemo" cannot watch resource '
+                f'"storageversions" in API group "{GROUP}" at the cluster scope'
+            ),
+        ),
+        (
+            "nemo",
+            f"GET {NAMESPACED_LEASES}/a",
+            (
+                'leases.coordination.k8s.io "a" is forbidden: User "nemo" cannot get resource '
+                '"leases" in API group "coordination.k8s.io" in the namespace "kube-system"'
+            ),
+        ),
+    ],
+)
+async def test_what_is_refused_is_told(
+    guarded: ObjectServer, access: Access, user: str, said: str, told: str
+) -> None:
+    answer = await ask(guarded, access, user, said)
+    assert answer.status == 403
+    assert message(answer) == told
+    assert answer.values("x-content-type-options") == ["nosniff"]
+    assert answer.json()["reason"] == "Forbidden"
+
+
+async def test_no_body_is_read_of_who_may_not_write(guarded: ObjectServer, access: Access) -> None:
+    """The answer comes although the body never does."""
+
+    def exchange() -> bytes:
+        with connected(guarded, access) as connection:
+            connection.sendall(head("POST", PATH, "rita", "Content-Length: 1000000"))
+            return connection.recv(1 << 16)
+
+    assert (await asyncio.to_thread(exchange)).startswith(b"HTTP/1.1 403 ")
+
+
+class Watching:
+    """A watch of one user, over the front's connection."""
+
+    def __init__(self, connection: socket.socket, user: str) -> None:
+        connection.sendall(head("GET", f"{PATH}?watch=1", user))
+        self._file = connection.makefile("rb")
+
+    async def line(self) -> bytes:
+        return await asyncio.to_thread(self._file.readline)
+
+    async def head(self) -> bytes:
+        first = await self.line()
+        while (await self.line()).strip():
+            continue
+        return first
+
+    async def event(self) -> dict[str, Any]:
+        await self.line()
+        event = cast("dict[str, Any]", json.loads(await self.line()))
+        await self.line()
+        return event
+
+
+@pytest.mark.parametrize("change", ["revoked", "taken"])
+async def test_a_watch_ends_with_its_right(
+    guarded: ObjectServer, access: Access, change: str
+) -> None:
+    """When the token is nobody's any more, or its user no reader, nothing more is told."""
+    with connected(guarded, access) as connection:
+        watch = Watching(connection, "rita")
+        assert (await watch.head()).startswith(b"HTTP/1.1 200 ")
+        await guarded.create_behind("core.pods")
+        assert (await watch.event())["type"] == "ADDED"
+        access.use_tokens(tokens("paul", "rita"))  # another file that still has her
+        await guarded.create_behind("core.nodes")
+        assert (await watch.event())["type"] == "ADDED"
+        if change == "revoked":
+            access.use_tokens(tokens("paul"))
+        else:
+            access.use_grants((PUBLISHER,))
+        assert await watch.line() == b"0\r\n"
+
+
+async def test_watches_are_limited(guarded: ObjectServer, access: Access) -> None:
+    """A caller has as many as it may have, and another one again when one has ended."""
+    with connected(guarded, access) as connection:
+        assert (await Watching(connection, "rita").head()).startswith(b"HTTP/1.1 200 ")
+        second = await ask(guarded, access, "rita", f"GET {PATH}?watch=1")
+        assert second.status == 429
+        assert second.values("retry-after") == ["5"]
+        other = await ask(guarded, access, "ada", f"GET {PATH}?watch=1&timeoutSeconds=1")
+        assert other.status == 200
+    again = second
+    for _ in range(100):  # until the server has noticed
+        again = await ask(guarded, access, "rita", f"GET {PATH}?watch=1&timeoutSeconds=1")
+        if again.status == 200:
+            break
+        await asyncio.sleep(0.02)
+    assert again.status == 200
+    assert again.content_type == [JSON]

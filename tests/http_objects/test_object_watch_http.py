@@ -1,0 +1,249 @@
+"""A watch tells what is there and what happens, at once, and ends when it must."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from apidiscovery_service.http_gateway.objects.parameters import ListParameters
+from apidiscovery_service.http_gateway.objects.watching import timeout_s
+from apidiscovery_service.kube_objects.selectors import Selection
+from object_server import (
+    JSON,
+    LEASES,
+    NAMESPACED_LEASES,
+    PATH,
+    PROTOBUF,
+    TABLE,
+    WATCH_PATH,
+    ObjectServer,
+    lease,
+    object_server,
+    storage_version,
+)
+
+BOOKMARK = "BOOKMARK"
+
+
+async def until_no_watcher(served: ObjectServer) -> None:
+    """Wait until a stream that was ended is no longer being served."""
+    deadline = time.monotonic() + 5.0
+    while any("_pump" in repr(task) for task in asyncio.all_tasks()):
+        assert time.monotonic() < deadline, "the stream goes on"
+        await asyncio.sleep(0.01)
+    assert served.http.port
+
+
+async def test_it_begins_at_once(served: ObjectServer) -> None:
+    """The header fields come before there is anything to tell."""
+    async with served.watch(f"{PATH}?watch=true") as watch:
+        assert watch.status == 200
+        assert watch.headers["content-type"] == JSON
+        assert watch.headers["transfer-encoding"] == "chunked"
+        assert watch.headers["cache-control"] == "no-cache, private"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"{PATH}?watch=1",
+        f"{PATH}?watch",
+        f"{PATH}?watch=1&resourceVersion=0",
+        f"{WATCH_PATH}",
+        f"{WATCH_PATH}/core.pods",
+        f"{PATH}?watch=1&fieldSelector=metadata.name%3Dcore.pods",
+    ],
+)
+async def test_what_is_there_comes_first(served: ObjectServer, target: str) -> None:
+    created = (await served.create("core.pods")).json()
+    async with served.watch(target) as watch:
+        assert await watch.event() == {"type": "ADDED", "object": created}
+        await served.request("DELETE", f"{PATH}/core.pods")
+        assert await watch.summary() == ("DELETED", "core.pods")
+
+
+async def test_everything_after_a_revision(served: ObjectServer) -> None:
+    created = (await served.create("core.pods")).json()
+    revision = created["metadata"]["resourceVersion"]  # type: ignore[index]
+    await served.create("core.nodes")
+    async with served.watch(f"{PATH}?watch=1&resourceVersion={revision}") as watch:
+        assert await watch.summary() == ("ADDED", "core.nodes")
+        patch = {"metadata": {"labels": {"a": "b"}}}
+        await served.send("PATCH", f"{PATH}/core.pods", patch, "application/merge-patch+json")
+        event = await watch.event()
+        assert event is not None
+        assert event["type"] == "MODIFIED"
+        assert event["object"]["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_selected_objects_come_and_go(served: ObjectServer) -> None:
+    """One that begins to match is ADDED, one that matches no more is DELETED."""
+    await served.create("core.pods")
+    merge = "application/merge-patch+json"
+    async with served.watch(f"{PATH}?watch=1&labelSelector=a%3Db") as watch:
+        await served.create("core.nodes")
+        for labels, told in (({"a": "b"}, "ADDED"), ({"a": "b", "c": "d"}, "MODIFIED")):
+            await served.send("PATCH", f"{PATH}/core.pods", {"metadata": {"labels": labels}}, merge)
+            assert await watch.summary() == (told, "core.pods")
+        gone = {"metadata": {"labels": {"a": None}}}
+        await served.send("PATCH", f"{PATH}/core.pods", gone, merge)
+        assert await watch.summary() == ("DELETED", "core.pods")
+
+
+async def test_initial_events_end_with_a_bookmark(served: ObjectServer) -> None:
+    await served.create("core.pods")
+    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    async with served.watch(f"{PATH}?{query}&allowWatchBookmarks=true") as watch:
+        assert await watch.summary() == ("ADDED", "core.pods")
+        event = await watch.event()
+        assert event is not None
+        assert event["type"] == BOOKMARK
+        assert event["object"]["metadata"] == {
+            "resourceVersion": "1",
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        }
+    none = query.replace("sendInitialEvents=true", "sendInitialEvents=false")
+    async with served.watch(f"{PATH}?{none}") as watch:
+        await served.create("core.nodes")
+        assert await watch.summary() == ("ADDED", "core.nodes")
+
+
+async def test_bookmarks(served: ObjectServer) -> None:
+    """They come before the end of a watch, to who has asked for them."""
+    await served.create("core.pods")
+    query = "watch=1&resourceVersion=1&timeoutSeconds=3"
+    async with (
+        served.watch(f"{PATH}?{query}&allowWatchBookmarks=true") as told,
+        served.watch(f"{PATH}?{query}") as untold,
+    ):
+        event = await told.event()
+        assert event is not None
+        assert event["type"] == BOOKMARK
+        assert event["object"]["metadata"] == {"resourceVersion": "1"}
+        assert await untold.event() is None
+
+
+async def test_it_ends_in_time(served: ObjectServer) -> None:
+    started = time.monotonic()
+    async with served.watch(f"{PATH}?watch=1&timeoutSeconds=1") as watch:
+        assert await watch.event() is None
+    assert 0.9 < time.monotonic() - started < 5
+
+
+def test_it_ends_between_half_an_hour_and_an_hour() -> None:
+    options = ListParameters(Selection())
+    lasts = {timeout_s(options) for _ in range(20)}
+    assert len(lasts) > 1
+    assert all(1800 <= seconds <= 3600 for seconds in lasts)
+
+
+async def test_it_ends_when_the_server_stops(served: ObjectServer) -> None:
+    """Draining does not wait for watchers."""
+    async with served.watch(f"{PATH}?watch=1") as watch:
+        await served.create("core.pods")
+        assert await watch.summary() == ("ADDED", "core.pods")
+        started = time.monotonic()
+        served.answers.stop()
+        assert await watch.event() is None
+        await served.http.stop(5.0)
+        assert time.monotonic() - started < 3
+
+
+async def test_it_ends_when_the_client_goes(served: ObjectServer) -> None:
+    async with served.watch(f"{PATH}?watch=1") as watch:
+        assert watch.status == 200
+    await until_no_watcher(served)
+
+
+async def test_what_is_no_longer_known() -> None:
+    """The stream begins, and its only event is the error that tells to list again."""
+    async with object_server(history=1) as served:
+        for name in ("a.a", "b.b", "c.c"):
+            await served.create(name)
+        await served.objects.seen(3)
+        async with served.watch(f"{PATH}?watch=1&resourceVersion=1") as watch:
+            assert watch.status == 200
+            event = await watch.event()
+            assert event is not None
+            assert event["type"] == "ERROR"
+            assert event["object"] == {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": "too old resource version: 1 (2)",
+                "reason": "Expired",
+                "code": 410,
+            }
+            assert await watch.event() is None
+
+
+async def test_a_client_that_does_not_read() -> None:
+    """Nothing is queued up for it: when it reads again it is told to list again."""
+    async with object_server(history=10) as served:
+        stored = await served.objects.create(storage_version("core.pods"))
+        async with served.watch(f"{PATH}?watch=1&resourceVersion=1") as watch:
+            for number in range(1500):  # 30 MB, more than two sockets hold
+                note = {"note": f"{number}{'x' * 20_000}"}
+                changed = storage_version("core.pods", annotations=note)
+                stored = await served.objects.replace(stored, changed)
+                await asyncio.sleep(0)
+            types = [str((await watch.event() or {}).get("type")) for _ in range(1000)]
+            assert "ERROR" in types
+            assert set(types[: types.index("ERROR")]) <= {"MODIFIED"}
+
+
+async def test_a_table_says_its_columns_once(served: ObjectServer) -> None:
+    await served.create("core.nodes")
+    await served.create("core.pods")
+    async with served.watch(f"{PATH}?watch=1", ("Accept", TABLE)) as watch:
+        first, second = await watch.event(), await watch.event()
+        assert first is not None
+        assert second is not None
+        assert first["object"]["kind"] == second["object"]["kind"] == "Table"
+        assert len(first["object"]["columnDefinitions"]) == 4
+        assert second["object"]["columnDefinitions"] is None
+        assert second["object"]["rows"][0]["cells"][0] == "core.pods"
+
+
+async def test_frames_of_protobuf(served: ObjectServer) -> None:
+    """Each is preceded by its length in four bytes."""
+    await served.create("core.pods")
+    accept = ("Accept", f"{PROTOBUF};stream=watch")
+    async with served.watch(f"{PATH}?watch=1", accept) as watch:
+        assert watch.headers["content-type"] == f"{PROTOBUF};stream=watch"
+        length = int.from_bytes(await watch.read(4), "big")
+        event = await watch.read(length)
+        assert event.startswith(b"\n\x05ADDED")
+        assert b"k8s\x00" in event
+        assert b"core.pods" in event
+
+
+async def test_leases(served: ObjectServer) -> None:
+    await served.leases.create(lease("apiserver-a"))
+    for target in (LEASES, NAMESPACED_LEASES):
+        async with served.watch(f"{target}?watch=1") as watch:
+            assert await watch.summary() == ("ADDED", "apiserver-a")
+    elsewhere = NAMESPACED_LEASES.replace("kube-system", "default")
+    async with served.watch(f"{elsewhere}?watch=1&timeoutSeconds=1") as watch:
+        assert await watch.event() is None
+
+
+async def test_many_watchers_are_told_the_same(served: ObjectServer) -> None:
+    async with (
+        served.watch(f"{PATH}?watch=1") as one,
+        served.watch(f"{PATH}?watch=1&resourceVersion=0") as other,
+    ):
+        for number in range(20):
+            await served.create(f"a.b{number}")
+        told = [[await watch.summary() for _ in range(20)] for watch in (one, other)]
+        assert told[0] == told[1]
+        assert {name for _, name in filter(None, told[0])} == {f"a.b{n}" for n in range(20)}
+
+
+async def test_a_watch_counts_when_it_begins(served: ObjectServer) -> None:
+    """How long it lasts is no latency."""
+    async with served.watch(f"{PATH}?watch=1"):
+        text = served.metrics.text().decode()
+    lines = [line for line in text.splitlines() if f'endpoint="{PATH}"' in line]
+    assert any('code="200"' in line and line.endswith(" 1.0") for line in lines), json.dumps(lines)

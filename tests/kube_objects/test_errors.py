@@ -1,0 +1,238 @@
+"""Errors about objects in the words of k8s.io/apimachinery pkg/api/errors/errors.go."""
+
+from http import HTTPStatus
+
+import pytest
+from apidiscovery_service.kube_objects import errors, field_errors
+from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
+from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION
+
+GROUP = "internal.apiserver.k8s.io"
+RESOURCE = f"storageversions.{GROUP}"
+OF_NAME = Details("apps.x", GROUP, "storageversions")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason", "message", "details"),
+    [
+        pytest.param(
+            errors.not_found(STORAGE_VERSION, "apps.x"),
+            HTTPStatus.NOT_FOUND,
+            "NotFound",
+            f'{RESOURCE} "apps.x" not found',
+            OF_NAME,
+            id="not found",
+        ),
+        pytest.param(
+            errors.already_exists(STORAGE_VERSION, "apps.x"),
+            HTTPStatus.CONFLICT,
+            "AlreadyExists",
+            f'{RESOURCE} "apps.x" already exists',
+            OF_NAME,
+            id="already exists",
+        ),
+        pytest.param(
+            errors.name_not_generated(STORAGE_VERSION, "apps.x"),
+            HTTPStatus.CONFLICT,
+            "AlreadyExists",
+            f'{RESOURCE} "apps.x" already exists, '
+            "the server was not able to generate a unique name for the object",
+            Details("apps.x", GROUP, "storageversions", retry_after_s=1),
+            id="name not generated",
+        ),
+        pytest.param(
+            errors.conflict(STORAGE_VERSION, "apps.x"),
+            HTTPStatus.CONFLICT,
+            "Conflict",
+            f'Operation cannot be fulfilled on {RESOURCE} "apps.x": the object has been modified; '
+            "please apply your changes to the latest version and try again",
+            OF_NAME,
+            id="conflict",
+        ),
+        pytest.param(
+            errors.forbidden(STORAGE_VERSION, "", "no"),
+            HTTPStatus.FORBIDDEN,
+            "Forbidden",
+            f"{RESOURCE} is forbidden: no",
+            Details("", GROUP, "storageversions"),
+            id="forbidden",
+        ),
+        pytest.param(
+            errors.unprocessable(),
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+            Details(),
+            id="unprocessable",
+        ),
+        pytest.param(
+            errors.method_not_allowed(STORAGE_VERSION, "create"),
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            f'create is not supported on resources of kind "{RESOURCE}"',
+            Details("", GROUP, "storageversions"),
+            id="method not allowed",
+        ),
+        pytest.param(
+            errors.not_acceptable(["a/b", "c/d"], "meta.k8s.io/v1, Kind=Table"),
+            HTTPStatus.NOT_ACCEPTABLE,
+            "NotAcceptable",
+            "only the following media types are accepted when converting to "
+            "meta.k8s.io/v1, Kind=Table: a/b, c/d",
+            None,
+            id="not acceptable",
+        ),
+        pytest.param(
+            errors.unsupported_media_type(["a/b", "c/d"]),
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            "the body of the request was in an unknown format - "
+            "accepted media types include: a/b, c/d",
+            None,
+            id="unsupported media type",
+        ),
+        pytest.param(
+            errors.too_large("limit is 3"),
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "RequestEntityTooLarge",
+            "Request entity too large: limit is 3",
+            None,
+            id="too large",
+        ),
+        pytest.param(
+            errors.expired("too old resource version: 1 (5)"),
+            HTTPStatus.GONE,
+            "Expired",
+            "too old resource version: 1 (5)",
+            None,
+            id="expired",
+        ),
+        pytest.param(errors.gone("it is"), HTTPStatus.GONE, "Gone", "it is", None, id="gone"),
+        pytest.param(
+            errors.bad_request("no"), HTTPStatus.BAD_REQUEST, "BadRequest", "no", None, id="bad"
+        ),
+        pytest.param(
+            errors.too_many_requests("later", 3),
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            "later",
+            Details(retry_after_s=3),
+            id="too many requests",
+        ),
+        pytest.param(
+            errors.service_unavailable("down"),
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            "down",
+            None,
+            id="service unavailable",
+        ),
+        pytest.param(
+            errors.server_timeout(STORAGE_VERSION, "update", 2),
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "ServerTimeout",
+            f"The update operation against {RESOURCE} could not be completed at this time, "
+            "please try again.",
+            Details("update", GROUP, "storageversions", retry_after_s=2),
+            id="server timeout",
+        ),
+        pytest.param(
+            errors.timeout("request did not complete", 0),
+            HTTPStatus.GATEWAY_TIMEOUT,
+            "Timeout",
+            "Timeout: request did not complete",
+            Details(),
+            id="timeout",
+        ),
+        pytest.param(
+            errors.internal_error("oh"),
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "InternalError",
+            "Internal error occurred: oh",
+            Details(causes=(Cause("", "oh", ""),)),
+            id="internal error",
+        ),
+    ],
+)
+def test_code_reason_message_and_details_are_kubernetes(
+    error: ObjectError, code: HTTPStatus, reason: str, message: str, details: Details | None
+) -> None:
+    assert (error.code, error.reason, error.message, error.details) == (
+        code,
+        reason,
+        message,
+        details,
+    )
+    assert str(error) == message
+
+
+NAME = field_errors.invalid("metadata.name", "x", "no")
+LABEL = field_errors.required("metadata.uid", "")
+
+
+@pytest.mark.parametrize(
+    ("causes", "rest"),
+    [
+        pytest.param([], "", id="none"),
+        pytest.param([NAME], ': metadata.name: Invalid value: "x": no', id="one"),
+        pytest.param(
+            [NAME, LABEL],
+            ': [metadata.name: Invalid value: "x": no, metadata.uid: Required value]',
+            id="two",
+        ),
+        pytest.param([NAME, NAME], ': metadata.name: Invalid value: "x": no', id="twice the same"),
+    ],
+)
+def test_causes_of_an_invalid_object_are_one_message(causes: list[Cause], rest: str) -> None:
+    error = errors.invalid(STORAGE_VERSION, "a.b", causes)
+    assert error.message == f'StorageVersion.{GROUP} "a.b" is invalid{rest}'
+    assert error.details == Details("a.b", GROUP, "StorageVersion", causes=tuple(causes))
+
+
+def test_invalid_options_are_of_the_meta_group() -> None:
+    error = errors.invalid_options("DeleteOptions", [NAME])
+    assert error.message.startswith('DeleteOptions.meta.k8s.io "" is invalid: metadata.name')
+
+
+def test_an_invalid_patch_names_no_kind() -> None:
+    error = errors.invalid_patch(field_errors.invalid("patch", "{}", "bad"))
+    assert error.message == ' "" is invalid: patch: Invalid value: "{}": bad'
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason", "message"),
+    [
+        pytest.param(
+            field_errors.invalid("f", 'a"b\n', "d"),
+            "FieldValueInvalid",
+            'Invalid value: "a\\"b\\n": d',
+            id="a string is quoted as in Go",
+        ),
+        pytest.param(
+            field_errors.invalid("f", ["a", "<"], "d"),
+            "FieldValueInvalid",
+            'Invalid value: ["a","\\u003c"]: d',
+            id="a list is JSON",
+        ),
+        pytest.param(
+            field_errors.invalid("f", None, "d"), "FieldValueInvalid", "Invalid value: null: d"
+        ),
+        pytest.param(
+            field_errors.forbidden("f", "d"), "FieldValueForbidden", "Forbidden: d", id="forbidden"
+        ),
+        pytest.param(
+            field_errors.too_long("f", 7),
+            "FieldValueTooLong",
+            "Too long: may not be more than 7 bytes",
+            id="too long",
+        ),
+        pytest.param(
+            field_errors.not_supported("f", "x", ["a", "b"]),
+            "FieldValueNotSupported",
+            'Unsupported value: "x": supported values: "a", "b"',
+            id="not supported",
+        ),
+    ],
+)
+def test_a_cause_shows_the_value_that_was_seen(cause: Cause, reason: str, message: str) -> None:
+    assert cause == Cause(reason, message, "f")

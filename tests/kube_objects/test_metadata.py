@@ -1,0 +1,27 @@
+"""Metadata changed without the object being touched."""
+
+from apidiscovery_service.kube_objects.kinds import LEASE
+from apidiscovery_service.kube_objects.metadata import metadata_of, with_metadata
+from kube_samples import made
+
+
+def test_changed_metadata_is_in_the_order_of_go_and_the_object_as_it_was() -> None:
+    item = made(LEASE, metadata={"name": "a", "uid": "u", "finalizers": ["f"]})
+
+    changed = with_metadata(
+        item, {"resourceVersion": "7", "generateName": "g", "finalizers": None, "uid": "v"}
+    )
+
+    assert list(metadata_of(changed).items()) == [
+        ("name", "a"),
+        ("generateName", "g"),
+        ("uid", "v"),
+        ("resourceVersion", "7"),
+    ]
+    assert list(changed) == list(item)
+    assert item == made(LEASE, metadata={"name": "a", "uid": "u", "finalizers": ["f"]})
+
+
+def test_an_object_without_metadata_has_empty_metadata() -> None:
+    assert metadata_of({}) == {}
+    assert metadata_of(with_metadata({}, {"name": "a"})) == {"name": "a"}

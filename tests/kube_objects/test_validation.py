@@ -1,0 +1,574 @@
+"""StorageVersions and metadata that keep the rules of Kubernetes, and those that do not.
+
+The cases are those of kubernetes/kubernetes
+pkg/apis/apiserverinternal/validation/validation_test.go and k8s.io/apimachinery
+pkg/api/validation/objectmeta_test.go, and what they leave out. Lengths are in bytes, and an
+unset pointer is shown as `null`, since Kubernetes 1.32.
+"""
+
+import pytest
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube_objects import validation
+from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION, Object
+
+SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    r"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+LABEL_1035 = (
+    "must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used "
+    "for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+QUALIFIED = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+DISAGREE = (
+    "should be nil if servers do not agree on the same encoding version, or if there is no server "
+    "reporting the supported versions yet"
+)
+SERVER = "status.storageVersions[0]"
+
+
+def server(
+    server_id: str, encoding: str, decodable: list[str], served: list[str] | None = None
+) -> dict[str, JSONValue]:
+    entry: dict[str, JSONValue] = {
+        "apiServerID": server_id,
+        "encodingVersion": encoding,
+        "decodableVersions": decodable,
+    }
+    return entry if served is None else entry | {"servedVersions": served}
+
+
+def messages(status: dict[str, JSONValue]) -> list[str]:
+    return [str(cause) for cause in validation.status(status)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        pytest.param(
+            server("-fea", "v1alpha1", ["v1alpha1", "v1"]),
+            [f'{SERVER}.apiServerID: Invalid value: "-fea": {SUBDOMAIN}'],
+            id="server id",
+        ),
+        pytest.param(
+            server("fea", "v1alpha1", ["v1beta1", "v1"]),
+            [
+                (
+                    f'{SERVER}.decodableVersions: Invalid value: ["v1beta1","v1"]: '
+                    "decodableVersions must include encodingVersion v1alpha1"
+                )
+            ],
+            id="encoding version is not decodable",
+        ),
+        pytest.param(
+            server("fea", "v1alpha1", []),
+            [
+                (
+                    f"{SERVER}.decodableVersions: Invalid value: null: "
+                    "decodableVersions must include encodingVersion v1alpha1"
+                )
+            ],
+            id="nothing is decodable",
+        ),
+        pytest.param(
+            server("fea", "v1alpha1", ["v1alpha1", "v1", "-fea"]),
+            [
+                (
+                    f'{SERVER}.decodableVersions[2]: Invalid value: "-fea": '
+                    f"version part: a DNS-1035 label {LABEL_1035}"
+                )
+            ],
+            id="decodable version",
+        ),
+        pytest.param(server("fea", "v1alpha1", ["v1alpha1", "v1"]), [], id="good"),
+        pytest.param(
+            server("fea", "mygroup.com/v2", ["v1alpha1", "v1", "mygroup.com/v2"]),
+            [],
+            id="good group",
+        ),
+        pytest.param(
+            server("fea", "mygroup.com/v2", ["mygroup.com/v2", "/v3"]),
+            [f'{SERVER}.decodableVersions[1]: Invalid value: "/v3": group part: must be non-empty'],
+            id="empty group",
+        ),
+        pytest.param(
+            server("fea", "mygroup.com/v2", ["mygroup.com/v2", "mygroup.com/"]),
+            [
+                (
+                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/": '
+                    "version part: must be non-empty"
+                )
+            ],
+            id="empty version",
+        ),
+        pytest.param(
+            server("fea", "/v3", ["mygroup.com/v2", "/v3"]),
+            [
+                f'{SERVER}.encodingVersion: Invalid value: "/v3": group part: must be non-empty',
+                (
+                    f'{SERVER}.decodableVersions[1]: Invalid value: "/v3": '
+                    "group part: must be non-empty"
+                ),
+            ],
+            id="encoding version",
+        ),
+        pytest.param(
+            server("fea", "v1", ["v1", "mygroup_com/v2"]),
+            [
+                (
+                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup_com/v2": '
+                    f"group part: {SUBDOMAIN}"
+                )
+            ],
+            id="group is no subdomain",
+        ),
+        pytest.param(
+            server("fea", "v1", ["v1", "mygroup.com/v2_"]),
+            [
+                (
+                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/v2_": '
+                    f"version part: a DNS-1035 label {LABEL_1035}"
+                )
+            ],
+            id="version is no label",
+        ),
+        pytest.param(
+            server("fea", "v1", ["v1", "mygroup.com/v2/myresource"]),
+            [
+                (
+                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/v2/myresource": '
+                    f"an apiVersion is a DNS-1035 label, which {LABEL_1035} with an optional DNS "
+                    "subdomain prefix and '/' (e.g. 'example.com/MyVersion')"
+                )
+            ],
+            id="three parts",
+        ),
+        pytest.param(server("fea", "v1", ["v1", "v2"], ["v2"]), [], id="good served version"),
+        pytest.param(
+            server("fea", "v1", ["v1", "v2"], ["v1", "v3"]),
+            [
+                (
+                    f'{SERVER}.servedVersions[1]: Invalid value: "v3": individual served version : '
+                    "v3 must be included in decodableVersions : [v1 v2]"
+                )
+            ],
+            id="served version is not decodable",
+        ),
+    ],
+)
+def test_an_entry_keeps_the_rules_of_its_versions(
+    entry: dict[str, JSONValue], expected: list[str]
+) -> None:
+    common = entry["encodingVersion"]
+    assert messages({"storageVersions": [entry], "commonEncodingVersion": common}) == expected
+
+
+def two(first: str, second: str) -> list[JSONValue]:
+    return [server("1", first, [first]), server("2", second, [second])]
+
+
+@pytest.mark.parametrize(
+    ("servers", "common", "expected"),
+    [
+        pytest.param([], "v1alpha1", [f'"v1alpha1": {DISAGREE}'], id="no server"),
+        pytest.param([], None, [], id="no server and none"),
+        pytest.param(
+            two("v1alpha1", "v1"), "v1alpha1", [f'"v1alpha1": {DISAGREE}'], id="disagreement"
+        ),
+        pytest.param(two("v1alpha1", "v1"), None, [], id="disagreement and none"),
+        pytest.param(
+            two("v1alpha1", "v1alpha1"),
+            None,
+            ["null: the common encoding version is v1alpha1"],
+            id="agreement and none",
+        ),
+        pytest.param(
+            two("v1alpha1", "v1alpha1"),
+            "v1",
+            ['"v1": the actual common encoding version is v1alpha1'],
+            id="agreement on another",
+        ),
+        pytest.param(
+            two("v1alpha1", "v1alpha1"),
+            "",
+            ['"": the actual common encoding version is v1alpha1'],
+            id="an empty string is not none",
+        ),
+        pytest.param(two("v1alpha1", "v1alpha1"), "v1alpha1", [], id="agreement"),
+        pytest.param([server("1", "v1alpha1", ["v1alpha1"])], "v1alpha1", [], id="one server"),
+    ],
+)
+def test_the_common_version_is_that_of_all_entries(
+    servers: list[JSONValue], common: str | None, expected: list[str]
+) -> None:
+    status: dict[str, JSONValue] = {"storageVersions": servers}
+    if common is not None:
+        status["commonEncodingVersion"] = common
+    assert messages(status) == [
+        f"status.commonEncodingVersion: Invalid value: {text}" for text in expected
+    ]
+
+
+def condition(**fields: str) -> dict[str, JSONValue]:
+    good: dict[str, JSONValue] = {"type": "fea", "status": "True", "reason": "r", "message": "m"}
+    return good | fields
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param(
+            [condition(type="-fea")],
+            [f'status[0].type: Invalid value: "-fea": {QUALIFIED}'],
+            id="type",
+        ),
+        pytest.param(
+            [condition(status="-True")],
+            [f'status[0].status: Invalid value: "fea": {QUALIFIED}'],
+            id="status, which shows the type",
+        ),
+        pytest.param(
+            [condition(reason="")],
+            ["status[0].reason: Required value: reason cannot be empty"],
+            id="reason",
+        ),
+        pytest.param(
+            [condition(message="")],
+            ["status[0].message: Required value: message cannot be empty"],
+            id="message",
+        ),
+        pytest.param(
+            [condition(), condition()],
+            [
+                (
+                    'status[1].type: Invalid value: "fea": the type of the condition is not unique'
+                    ", it also appears in conditions[0]"
+                )
+            ],
+            id="twice",
+        ),
+        pytest.param([condition()], [], id="good"),
+    ],
+)
+def test_conditions_are_whole_and_unique(conditions: list[JSONValue], expected: list[str]) -> None:
+    assert messages({"conditions": conditions}) == expected
+
+
+def storage_version(**metadata: JSONValue) -> Object:
+    return {"metadata": {"name": "apps.deployments"} | metadata, "spec": {}, "status": {}}
+
+
+def created(**metadata: JSONValue) -> list[str]:
+    return [
+        str(cause) for cause in validation.created(storage_version(**metadata), STORAGE_VERSION)
+    ]
+
+
+OWNER: dict[str, JSONValue] = {"apiVersion": "v1", "kind": "Pod", "name": "n", "uid": "1"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        pytest.param({}, [], id="good"),
+        pytest.param(
+            {"name": ""}, [".name: Required value: name or generateName is required"], id="no name"
+        ),
+        pytest.param(
+            {"name": "x"},
+            ['.name: Invalid value: "x": name must be in the form of <group>.<resource>'],
+            id="name",
+        ),
+        pytest.param(
+            {"generateName": "x-"},
+            ['.generateName: Invalid value: "x-": name must be in the form of <group>.<resource>'],
+            id="generateName",
+        ),
+        pytest.param(
+            {"namespace": "x"}, [".namespace: Forbidden: not allowed on this type"], id="namespace"
+        ),
+        pytest.param(
+            {"generation": -1},
+            [".generation: Invalid value: -1: must be greater than or equal to 0"],
+            id="generation",
+        ),
+        pytest.param(
+            {"labels": {"-a": "ok", "b": "-"}},
+            [
+                f'.labels: Invalid value: "-a": {QUALIFIED}',
+                (
+                    '.labels: Invalid value: "-": a valid label must be an empty string or consist '
+                    "of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+                    "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex "
+                    "used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+                ),
+            ],
+            id="labels",
+        ),
+        pytest.param(
+            {"labels": {"/x": ""}},
+            ['.labels: Invalid value: "/x": prefix part must be non-empty'],
+            id="label prefix",
+        ),
+        pytest.param({"annotations": {"UPPER.case/X": "any \n"}}, [], id="good annotation"),
+        pytest.param(
+            {"annotations": {"cantendwithadash-": ""}},
+            [f'.annotations: Invalid value: "cantendwithadash-": {QUALIFIED}'],
+            id="annotation",
+        ),
+        pytest.param(
+            {"annotations": {"only/one/slash": ""}},
+            [
+                '.annotations: Invalid value: "only/one/slash": a valid label key '
+                + QUALIFIED.removeprefix("name part ")
+                + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ],
+            id="annotation of three parts",
+        ),
+        pytest.param({"annotations": {"a": "b" * (256 * 1024 - 1)}}, [], id="most annotations"),
+        pytest.param(
+            {"annotations": {"a": "b" * (128 * 1024), "c": "é" * (64 * 1024)}},
+            [".annotations: Too long: may not be more than 262144 bytes"],
+            id="too many annotations",
+        ),
+        pytest.param(
+            {"ownerReferences": [{"apiVersion": "a/b/c"}]},
+            [
+                (
+                    '.ownerReferences[0].apiVersion: Invalid value: "a/b/c": '
+                    "must be <group>/<version> or <version>"
+                ),
+                ".ownerReferences[0].kind: Required value: must not be empty",
+                ".ownerReferences[0].name: Required value: must not be empty",
+                ".ownerReferences[0].uid: Required value: must not be empty",
+            ],
+            id="owner",
+        ),
+        pytest.param(
+            {"ownerReferences": [OWNER | {"kind": "Event"}]},
+            [
+                (
+                    '.ownerReferences[0]: Invalid value: {"apiVersion":"v1","kind":"Event",'
+                    '"name":"n","uid":"1"}: /v1, Kind=Event is disallowed from being an owner'
+                )
+            ],
+            id="an event owns nothing",
+        ),
+        pytest.param(
+            {"ownerReferences": [OWNER, OWNER | {"controller": True}, OWNER]},
+            [],
+            id="one controller",
+        ),
+        pytest.param(
+            {
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "A", "name": "n", "uid": "1", "controller": True},
+                    {"apiVersion": "v1", "kind": "B", "name": "n", "uid": "2", "controller": True},
+                ]
+            },
+            [
+                (
+                    '.ownerReferences: Invalid value: [{"apiVersion":"v1","kind":"A","name":"n",'
+                    '"uid":"1","controller":true},{"apiVersion":"v1","kind":"B","name":"n","uid":"2",'
+                    '"controller":true}]: Only one reference can have Controller set to true. '
+                    'Found "true" in references for A/n and B/n'
+                )
+            ],
+            id="two controllers",
+        ),
+        pytest.param({"finalizers": ["example.com/x"]}, [], id="good finalizer"),
+        pytest.param(
+            {"finalizers": ["-"]},
+            [f'.finalizers: Invalid value: "-": {QUALIFIED}'],
+            id="finalizer",
+        ),
+        pytest.param(
+            {"finalizers": ["orphan", "foregroundDeletion"]},
+            [
+                (
+                    '.finalizers: Invalid value: ["orphan","foregroundDeletion"]: '
+                    "finalizer orphan and foregroundDeletion cannot be both set"
+                )
+            ],
+            id="finalizers that contradict each other",
+        ),
+        pytest.param(
+            {
+                "managedFields": [
+                    {"operation": "Update", "manager": "kubectl", "fieldsType": "FieldsV1"},
+                    {"operation": "Merge", "manager": "a\x07", "fieldsType": "FieldsV2"},
+                    {"manager": "m" * 129, "subresource": "s" * 257},
+                ]
+            },
+            [
+                (
+                    '.managedFields[1].operation: Unsupported value: "Merge": '
+                    'supported values: "Apply", "Update"'
+                ),
+                '.managedFields[1].fieldsType: Invalid value: "FieldsV2": must be `FieldsV1`',
+                (
+                    '.managedFields[1].manager: Invalid value: "a\\a": '
+                    "invalid character U+0007 (at position 1)"
+                ),
+                ".managedFields[2].operation: Required value: must not be empty",
+                ".managedFields[2].manager: Too long: may not be more than 128 bytes",
+                ".managedFields[2].subresource: Too long: may not be more than 256 bytes",
+            ],
+            id="managers",
+        ),
+    ],
+)
+def test_metadata_of_a_new_object(metadata: dict[str, JSONValue], expected: list[str]) -> None:
+    assert created(**metadata) == [f"metadata{text}" for text in expected]
+
+
+def test_a_new_object_is_refused_for_its_status_too() -> None:
+    wrong = storage_version() | {"status": {"commonEncodingVersion": "v1"}}
+    (cause,) = validation.created(wrong, STORAGE_VERSION)
+    assert cause.field == "status.commonEncodingVersion"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        pytest.param({"name": "apiserver-x", "namespace": "kube-system"}, [], id="good"),
+        pytest.param(
+            {"name": "apiserver-x"}, ["metadata.namespace: Required value"], id="no namespace"
+        ),
+        pytest.param(
+            {"name": "apiserver-x", "namespace": "a.b"},
+            ['metadata.namespace: Invalid value: "a.b": must not contain dots'],
+            id="namespace",
+        ),
+        pytest.param(
+            {"name": "a", "generateName": "apiserver-", "namespace": "n"}, [], id="generateName"
+        ),
+        pytest.param(
+            {"name": "_", "namespace": "n"},
+            [f'metadata.name: Invalid value: "_": {SUBDOMAIN}'],
+            id="name",
+        ),
+    ],
+)
+def test_metadata_of_a_lease(metadata: dict[str, JSONValue], expected: list[str]) -> None:
+    causes = validation.created({"metadata": metadata}, LEASE)
+    assert [str(cause) for cause in causes] == expected
+
+
+KEPT: dict[str, JSONValue] = {"resourceVersion": "1", "uid": "u", "generation": 5}
+IMMUTABLE = "field is immutable"
+AT, LATER = "1970-01-01T00:16:40Z", "1970-01-01T00:33:20Z"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param({}, {}, [], id="the same"),
+        pytest.param({}, {"generation": 6}, [], id="a greater generation"),
+        pytest.param(
+            {},
+            {"generation": 4},
+            [".generation: Invalid value: 4: must not be decremented"],
+            id="a lesser generation",
+        ),
+        pytest.param(
+            {},
+            {"resourceVersion": ""},
+            ['.resourceVersion: Invalid value: "": must be specified for an update'],
+            id="no resourceVersion",
+        ),
+        pytest.param(
+            {}, {"name": "a.b"}, [f'.name: Invalid value: "a.b": {IMMUTABLE}'], id="another name"
+        ),
+        pytest.param(
+            {}, {"uid": "v"}, [f'.uid: Invalid value: "v": {IMMUTABLE}'], id="another uid"
+        ),
+        pytest.param(
+            {},
+            {"creationTimestamp": AT},
+            [f'.creationTimestamp: Invalid value: "{AT}": {IMMUTABLE}'],
+            id="set creationTimestamp",
+        ),
+        pytest.param(
+            {"creationTimestamp": AT},
+            {},
+            [f".creationTimestamp: Invalid value: null: {IMMUTABLE}"],
+            id="clear creationTimestamp",
+        ),
+        pytest.param(
+            {"deletionTimestamp": AT, "deletionGracePeriodSeconds": 30},
+            {"deletionTimestamp": AT, "deletionGracePeriodSeconds": 30},
+            [],
+            id="the same deletion",
+        ),
+        pytest.param(
+            {},
+            {"deletionTimestamp": AT},
+            [f'.deletionTimestamp: Invalid value: "{AT}": {IMMUTABLE}'],
+            id="set deletionTimestamp",
+        ),
+        pytest.param(
+            {"deletionTimestamp": AT},
+            {},
+            [f".deletionTimestamp: Invalid value: null: {IMMUTABLE}"],
+            id="clear deletionTimestamp",
+        ),
+        pytest.param(
+            {"deletionTimestamp": AT},
+            {"deletionTimestamp": LATER},
+            [f'.deletionTimestamp: Invalid value: "{LATER}": {IMMUTABLE}'],
+            id="change deletionTimestamp",
+        ),
+        pytest.param(
+            {"deletionGracePeriodSeconds": 30},
+            {"deletionGracePeriodSeconds": 40},
+            [f".deletionGracePeriodSeconds: Invalid value: 40: {IMMUTABLE}"],
+            id="change deletionGracePeriodSeconds",
+        ),
+        pytest.param(
+            {"deletionTimestamp": AT, "finalizers": ["x/a"]},
+            {"deletionTimestamp": AT, "finalizers": ["x/a", "y/b"]},
+            [
+                (
+                    ".finalizers: Forbidden: no new finalizers can be added if the object is being "
+                    'deleted, found new finalizers []string{"y/b"}'
+                )
+            ],
+            id="a finalizer too late",
+        ),
+        pytest.param(
+            {"deletionTimestamp": AT, "finalizers": ["x/a", "y/b"]},
+            {"deletionTimestamp": AT, "finalizers": ["x/a"]},
+            [],
+            id="a finalizer is done",
+        ),
+        pytest.param({"finalizers": ["x/a"]}, {"finalizers": ["y/b"]}, [], id="other finalizers"),
+        pytest.param(
+            {},
+            {"labels": {"a": "-"}},
+            [created(labels={"a": "-"})[0].removeprefix("metadata")] * 2,
+            id="a label is wrong twice",
+        ),
+    ],
+)
+def test_metadata_of_an_update(
+    old: dict[str, JSONValue], new: dict[str, JSONValue], expected: list[str]
+) -> None:
+    causes = validation.updated(
+        storage_version(**(KEPT | new)), storage_version(**(KEPT | old)), STORAGE_VERSION
+    )
+    assert [str(cause) for cause in causes] == [f"metadata{text}" for text in expected]
+
+
+def test_only_an_update_of_the_status_looks_at_it() -> None:
+    old = storage_version(**KEPT)
+    new = old | {"status": {"commonEncodingVersion": "v1"}}
+    assert validation.updated(new, old, STORAGE_VERSION) == []
+    (cause,) = validation.status_updated(new, old)
+    assert cause.field == "status.commonEncodingVersion"

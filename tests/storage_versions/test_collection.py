@@ -1,0 +1,524 @@
+"""The objects of a store, their view, and the events of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube_objects.watch_events import INITIAL_EVENTS_END, EventType
+from apidiscovery_service.storage import (
+    ABSENT,
+    Batch,
+    Compacted,
+    Conflict,
+    Entry,
+    Fenced,
+    Guard,
+    Listing,
+    Store,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.storage_versions.collection import (
+    Collection,
+    Event,
+    Expired,
+    Stored,
+    TooLarge,
+    Unreadable,
+)
+from apidiscovery_service.storage_versions.stored import metadata_of, with_metadata
+
+PREFIX = "storageversions/"
+NAME = "apps.deployments"
+
+
+def a_storage_version(name: str = NAME, **annotations: str) -> Object:
+    metadata: Object = {"name": name}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata}
+
+
+def saying(stored: Stored, **annotations: str) -> Object:
+    return with_metadata(stored.object, metadata_of(stored.object) | {"annotations": annotations})
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened: Store = (
+        MemoryStore()
+        if request.param == "memory"
+        else await SqliteStore.open(tmp_path / "store.sqlite")
+    )
+    # Revision 0 is not one to go on after.
+    await opened.put("leases/kube-system/other", b"{}")
+    yield opened
+    await opened.close()
+
+
+@asynccontextmanager
+async def following(store: Store, history: int = 1024) -> AsyncGenerator[Collection]:
+    """Return a collection that is followed."""
+    collection = Collection(store, STORAGE_VERSION, PREFIX, history, pause_s=0.01)
+    await collection.load()
+    task = asyncio.create_task(collection.follow())
+    try:
+        async with asyncio.timeout(20):
+            yield collection
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def take(events: AsyncGenerator[Event], count: int) -> list[Event]:
+    async with asyncio.timeout(10):
+        return [await anext(events) for _ in range(count)]
+
+
+def told(event: Event) -> tuple[str, str, int]:
+    return event.type.value, str(metadata_of(event.object).get("name", "")), event.revision
+
+
+# The store.
+
+
+async def test_what_is_created_is_read_again_with_the_revision_as_resource_version(
+    store: Store,
+) -> None:
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    created = await collection.create(a_storage_version())
+    assert created == await collection.read(NAME)
+    assert (created.key, created.name) == (PREFIX + NAME, NAME)
+    assert metadata_of(created.object)["resourceVersion"] == str(created.revision)
+    assert await collection.read_all() == ((created,), created.revision)
+    assert await collection.read("apps.others") is None
+
+
+async def test_the_stored_value_is_canonical_and_has_no_resource_version(store: Store) -> None:
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    created = await collection.create({"status": {}, **a_storage_version()})
+    replaced = await collection.replace(created, saying(created, a="b"))
+    entry = await store.get(replaced.key)
+    assert entry is not None
+    assert entry.value == (
+        b'{"kind":"StorageVersion","apiVersion":"internal.apiserver.k8s.io/v1alpha1",'
+        b'"metadata":{"name":"apps.deployments","annotations":{"a":"b"}},"spec":{},"status":{}}'
+    )
+    assert (replaced.revision, replaced.created) == (entry.revision, created.revision)
+
+
+async def test_only_what_was_read_is_replaced_or_removed(store: Store) -> None:
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    first = await collection.create(a_storage_version())
+    with pytest.raises(Conflict):
+        await collection.create(a_storage_version())
+    second = await collection.replace(first, saying(first, a="b"))
+    with pytest.raises(Conflict):
+        await collection.replace(first, saying(first, a="c"))
+    with pytest.raises(Conflict):
+        await collection.remove(first)
+    assert await collection.read(NAME) == second
+    await collection.remove(second)
+    with pytest.raises(Conflict):
+        await collection.remove(second)
+    assert await collection.read(NAME) is None
+
+
+async def test_nothing_is_written_when_a_guard_does_not_hold(store: Store) -> None:
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    lease = await store.put("leases/kube-system/a", b"{}")
+    broken = (Guard("leases/kube-system/a", lease.created), Guard("leases/kube-system/b", 7))
+    with pytest.raises(Fenced):
+        await collection.create(a_storage_version(), broken)
+    kept = await collection.create(a_storage_version(), broken[:1])
+    with pytest.raises(Fenced):
+        await collection.replace(kept, saying(kept, a="b"), broken)
+    with pytest.raises(Fenced):
+        await collection.remove(kept, Guard("leases/kube-system/a", ABSENT))
+    assert await collection.read(NAME) == kept
+
+
+async def test_an_object_larger_than_a_store_takes_is_refused(store: Store) -> None:
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    with pytest.raises(TooLarge, match=r"at most 1048576 can be stored"):
+        await collection.create(a_storage_version(a="x" * 1024 * 1024))
+
+
+async def test_no_writer_loses_what_another_wrote(store: Store) -> None:
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    await collection.create(a_storage_version(count="0"))
+
+    async def count(times: int) -> None:
+        while times:
+            stored = await collection.read(NAME)
+            assert stored is not None
+            annotations = metadata_of(stored.object)["annotations"]
+            assert isinstance(annotations, dict)
+            more = f"{annotations['count']}x"
+            try:
+                await collection.replace(stored, saying(stored, count=more))
+            except Conflict:
+                continue
+            times -= 1
+
+    await asyncio.gather(*(count(10) for _ in range(8)))
+    stored = await collection.read(NAME)
+    assert stored is not None
+    assert metadata_of(stored.object)["annotations"] == {"count": "0" + 80 * "x"}
+
+
+# The events.
+
+
+async def test_a_life_is_added_modified_and_deleted(store: Store) -> None:
+    async with following(store) as collection:
+        events = collection.events(collection.revision)
+        first = await collection.create(a_storage_version())
+        (added,) = await take(events, 1)
+        second = await collection.replace(first, saying(first, a="b"))
+        (modified,) = await take(events, 1)
+        await collection.remove(second)
+        (deleted,) = await take(events, 1)
+        await events.aclose()
+    assert (added.type, added.object, added.previous) == (EventType.ADDED, first.object, None)
+    assert (modified.type, modified.object) == (EventType.MODIFIED, second.object)
+    assert (modified.previous, deleted.previous) == (first.object, second.object)
+    assert (deleted.type, deleted.revision) == (EventType.DELETED, second.revision + 1)
+    version = {"resourceVersion": str(deleted.revision)}
+    assert metadata_of(deleted.object) == metadata_of(second.object) | version
+    assert collection.view == {}
+
+
+async def test_a_watch_begins_with_what_stands_in_the_store_though_the_view_is_late() -> None:
+    store = MemoryStore()
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    await collection.load()
+    await collection.create(a_storage_version("b.b"))
+    created = await collection.create(a_storage_version("a.a"))
+    events = collection.events(None)
+    added, other, bookmark = await take(events, 3)
+    assert [told(added), told(other)] == [("ADDED", "a.a", 2), ("ADDED", "b.b", 1)]
+    assert added.initial
+    assert (bookmark.type, bookmark.initial) == (EventType.BOOKMARK, True)
+    assert metadata_of(bookmark.object) == {
+        "resourceVersion": str(created.revision),
+        "annotations": {INITIAL_EVENTS_END: "true"},
+    }
+    # The view hears of those writes only now; nobody is told twice.
+    follower = asyncio.create_task(collection.follow())
+    await collection.seen(created.revision)
+    await collection.create(a_storage_version("c.c"))
+    assert [told(event) for event in await take(events, 1)] == [("ADDED", "c.c", 3)]
+    follower.cancel()
+    with suppress(asyncio.CancelledError):
+        await follower
+
+
+async def test_a_watch_may_begin_with_the_view() -> None:
+    store = MemoryStore()
+    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    await collection.create(a_storage_version("a.a"))
+    await collection.load()
+    await collection.create(a_storage_version("b.b"))
+    events = await take(collection.events(0), 2)
+    assert [told(event) for event in events] == [("ADDED", "a.a", 1), ("BOOKMARK", "", 1)]
+
+
+async def test_a_watch_goes_on_after_any_revision_that_is_kept(store: Store) -> None:
+    async with following(store) as collection:
+        for name in ("a.a", "b.b", "c.c"):
+            last = await collection.create(a_storage_version(name))
+        await collection.seen(last.revision)
+        for after, names in ((1, "abc"), (2, "bc"), (3, "c")):
+            events = collection.events(after)
+            missed = await take(events, len(names))
+            assert [told(event)[1][0] for event in missed] == list(names)
+            await events.aclose()
+
+
+async def test_what_is_to_come_is_waited_for(store: Store) -> None:
+    async with following(store) as collection:
+        next_one = asyncio.create_task(take(collection.events(3), 1))
+        await collection.create(a_storage_version("a.a"))
+        await collection.create(a_storage_version("b.b"))
+        await collection.create(a_storage_version("c.c"))
+        assert [told(event) for event in await next_one] == [("ADDED", "c.c", 4)]
+
+
+async def test_who_comes_too_late_must_list_again(store: Store) -> None:
+    async with following(store, history=2) as collection:
+        for name in ("a.a", "b.b", "c.c", "d.d"):
+            last = await collection.create(a_storage_version(name))
+            await collection.seen(last.revision)
+        with pytest.raises(Expired, match=r"^too old resource version: 1 \(3\)$") as caught:
+            await take(collection.events(1), 1)
+        assert (caught.value.after, caught.value.oldest) == (1, 3)
+        assert len(await take(collection.events(3), 2)) == 2
+
+
+async def test_who_reads_too_slowly_must_list_again(store: Store) -> None:
+    async with following(store, history=2) as collection:
+        events = collection.events(collection.revision)
+        await collection.seen((await collection.create(a_storage_version("a.a"))).revision)
+        await take(events, 1)
+        for name in ("b.b", "c.c", "d.d"):
+            last = await collection.create(a_storage_version(name))
+            await collection.seen(last.revision)
+        with pytest.raises(Expired, match=r"too old resource version: 2 \(3\)"):
+            await take(events, 1)
+
+
+async def test_what_happened_before_the_view_was_loaded_is_not_kept(store: Store) -> None:
+    for name in ("a.a", "b.b"):
+        await Collection(store, STORAGE_VERSION, PREFIX).create(a_storage_version(name))
+    async with following(store) as collection:
+        with pytest.raises(Expired):
+            await take(collection.events(1), 1)
+
+
+async def test_bookmarks_tell_how_far_a_watch_has_come(store: Store) -> None:
+    async with following(store) as collection:
+        created = await collection.create(a_storage_version())
+        await collection.seen(created.revision)
+        watching = collection.events(created.revision, bookmark_every_s=0.01)
+        first, second = await take(watching, 2)
+        replaced = await collection.replace(created, saying(created, a="b"))
+        later = [event async for event in _until(watching, replaced.revision)]
+    assert told(first) == told(second) == ("BOOKMARK", "", created.revision)
+    assert not first.initial
+    assert told(later[-2])[0] == "MODIFIED"
+    assert told(later[-1]) == ("BOOKMARK", "", replaced.revision)
+
+
+async def _until(events: AsyncGenerator[Event], revision: int) -> AsyncIterator[Event]:
+    """Yield events up to a bookmark of a revision."""
+    async for event in events:
+        yield event
+        if event.type is EventType.BOOKMARK and event.revision == revision:
+            return
+
+
+async def test_a_thousand_watchers_share_one_event(store: Store) -> None:
+    async with following(store) as collection:
+        created = await collection.create(a_storage_version())
+        await collection.seen(created.revision)
+        watching = [collection.events(created.revision) for _ in range(1000)]
+        waiting = [asyncio.create_task(take(events, 1)) for events in watching]
+        await collection.replace(created, saying(created, a="b"))
+        seen = await asyncio.gather(*waiting)
+    (first,) = seen[0]
+    assert first.type is EventType.MODIFIED
+    assert all(event is first for (event,) in seen)
+
+
+async def test_a_name_that_was_given_anew_between_is_another_life() -> None:
+    store = MemoryStore()
+    async with following(store) as collection:
+        first = await collection.create(a_storage_version())
+        await collection.seen(first.revision)
+        await collection.remove(first)
+        again = await collection.create(a_storage_version())
+        assert collection.revision == first.revision, "the changes must come together"
+        deleted, added = await take(collection.events(first.revision), 2)
+    assert (deleted.type, deleted.revision) == (EventType.DELETED, again.revision - 1)
+    assert (added.type, added.object, added.previous) == (EventType.ADDED, again.object, None)
+
+
+async def test_removals_that_came_together_can_be_gone_on_after_one_by_one() -> None:
+    store = MemoryStore()
+    async with following(store) as collection:
+        both = [await collection.create(a_storage_version(name)) for name in ("a.a", "b.b")]
+        await collection.seen(2)
+        for stored in both:
+            await collection.remove(stored)
+        first, second = await take(collection.events(2), 2)
+        again, same = await take(collection.events(first.revision), 2)
+        assert collection.revision == second.revision == 4
+    assert [told(first)[:2], told(second)[:2]] == [("DELETED", "a.a"), ("DELETED", "b.b")]
+    assert (again, same) == (first, second)
+
+
+# What goes wrong.
+
+
+BROKEN = {
+    "no JSON": b"\xff{",
+    "no object": b"[]",
+    "a list for metadata": b'{"metadata":[]}',
+    "a number for a name": b'{"metadata":{"name":1}}',
+    "another name": b'{"metadata":{"name":"apps.others"}}',
+    "no name": b"{}",
+    "wrong type in status": b'{"metadata":{"name":"apps.deployments"},"status":{"conditions":1}}',
+    "another kind": b'{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{}}',
+    "too deep": b'{"metadata":' + 900 * b'{"a":' + b"1" + 900 * b"}" + b"}",
+    "much too deep": 100_000 * b"[",
+}
+
+
+@pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in BROKEN.items()])
+async def test_what_is_no_object_is_named_and_left_out_until_it_is_one(value: bytes) -> None:
+    store = MemoryStore()
+    await store.put(PREFIX + "apps.whole", json.dumps(a_storage_version("apps.whole")).encode())
+    good = await store.put(PREFIX + NAME, json.dumps(a_storage_version()).encode())
+    async with following(store) as collection:
+        assert not collection.warnings()
+        events = collection.events(collection.revision)
+        bad = await store.put(PREFIX + NAME, value)
+        (deleted,) = await take(events, 1)
+        assert told(deleted) == ("DELETED", NAME, bad.revision)
+        assert list(collection.view) == ["apps.whole"]
+        (warning,) = collection.warnings()
+        assert PREFIX + NAME in warning
+        with pytest.raises(Unreadable, match=PREFIX + NAME):
+            await collection.read(NAME)
+        assert [stored.name for stored in (await collection.read_all())[0]] == ["apps.whole"]
+        assert Collection(store, STORAGE_VERSION, PREFIX).warnings() == []
+        healed = await store.put(PREFIX + NAME, good.value)
+        assert [told(event) for event in await take(events, 1)] == [
+            ("ADDED", NAME, healed.revision)
+        ]
+        assert not collection.warnings()
+
+
+async def test_a_broken_entry_that_is_there_at_the_start_is_named_too() -> None:
+    store = MemoryStore()
+    await store.put(PREFIX + NAME, b"?")
+    async with following(store) as collection:
+        assert len(collection.warnings()) == 1
+        await store.delete(PREFIX + NAME)
+        await store.put(PREFIX + "a.a", json.dumps(a_storage_version("a.a")).encode())
+        await collection.seen(3)
+        assert (collection.warnings(), list(collection.view)) == ([], ["a.a"])
+
+
+class Unsteady(MemoryStore):
+    """A store that can be away, forget, or be put back to an earlier state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind = MemoryStore()
+        self.away = False
+        self.interrupted = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def get(self, key: str) -> Entry | None:
+        return await self.behind.get(key)
+
+    async def list(self, prefix: str) -> Listing:
+        self.asked.set()
+        if self.away:
+            raise StoreUnavailable("no route to host")
+        return await self.behind.list(prefix)
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        self.asked.set()
+        if self.away:
+            raise StoreUnavailable("no route to host")
+        batches = self.behind.watch(prefix, after)
+        while True:
+            batch = asyncio.ensure_future(anext(batches))
+            stop = asyncio.ensure_future(self.interrupted.wait())
+            await asyncio.wait((batch, stop), return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+            if not batch.done():
+                batch.cancel()
+                await asyncio.gather(batch, return_exceptions=True)
+                if self.away:
+                    raise StoreUnavailable("connection reset")
+                raise Compacted("forgotten")
+            yield batch.result()
+
+    async def interrupt(self) -> None:
+        """Let the watch end, and wait until the store is asked again."""
+        self.asked.clear()
+        self.interrupted.set()
+        await self.asked.wait()
+        self.interrupted.clear()
+
+
+async def test_what_changed_while_the_store_was_away_is_told_afterwards() -> None:
+    store = Unsteady()
+    writer = Collection(store.behind, STORAGE_VERSION, PREFIX)
+    gone = await writer.create(a_storage_version("a.a"))
+    async with following(store) as collection:
+        events = collection.events(collection.revision)
+        store.away = True
+        await store.interrupt()
+        await asyncio.sleep(0)
+        (warning,) = collection.warnings()
+        assert warning.startswith("storageversions cannot be followed: ")
+        assert list(collection.view) == ["a.a"]
+        await writer.create(a_storage_version("b.b"))
+        await writer.remove(gone)
+        store.away = False
+        news = await take(events, 2)
+        assert [told(event) for event in news] == [("ADDED", "b.b", 2), ("DELETED", "a.a", 3)]
+        await asyncio.sleep(0.1)  # twice the pause of the follower, and more
+        assert not collection.warnings()
+
+
+async def test_what_the_store_forgot_is_told_as_the_difference() -> None:
+    store = MemoryStore(history=2)
+    writer = Collection(store, STORAGE_VERSION, PREFIX)
+    first = [await writer.create(a_storage_version(name)) for name in ("a.a", "b.b", "c.c", "d.d")]
+    async with following(store) as collection:
+        events = collection.events(4)
+        await writer.remove(first[3])
+        await writer.remove(first[0])
+        await writer.replace(first[1], saying(first[1], a="b"))
+        await writer.create(a_storage_version("e.e"))
+        news = await take(events, 4)
+        assert [told(event)[:2] for event in news] == [
+            ("DELETED", "a.a"),
+            ("DELETED", "d.d"),
+            ("MODIFIED", "b.b"),
+            ("ADDED", "e.e"),
+        ]
+        assert [event.revision for event in news] == [4, 6, 7, 8]
+        assert sorted(collection.view) == ["b.b", "c.c", "e.e"]
+
+
+async def test_a_store_that_was_put_back_begins_anew_for_all() -> None:
+    store = Unsteady()
+    writer = Collection(store.behind, STORAGE_VERSION, PREFIX)
+    for name in ("a.a", "b.b", "c.c"):
+        await writer.create(a_storage_version(name))
+    async with following(store) as collection:
+        events = collection.events(None)
+        await take(events, 4)
+        waiting = asyncio.create_task(take(events, 1))
+        store.behind = MemoryStore()
+        restored = Collection(store.behind, STORAGE_VERSION, PREFIX)
+        await restored.create(a_storage_version("old.old"))
+        await store.interrupt()
+        with pytest.raises(Expired):
+            await waiting
+        assert (list(collection.view), collection.revision) == (["old.old"], 1)
+        again = await take(collection.events(0), 2)
+        assert [told(event) for event in again] == [
+            ("ADDED", "old.old", 1),
+            ("BOOKMARK", "", 1),
+        ]
+
+
+async def test_a_view_that_is_not_loaded_is_loaded_when_it_is_followed() -> None:
+    store = Unsteady()
+    store.away = True
+    await Collection(store.behind, STORAGE_VERSION, PREFIX).create(a_storage_version())
+    collection = Collection(store, STORAGE_VERSION, PREFIX, pause_s=0.01)
+    follower = asyncio.create_task(collection.follow())
+    events = asyncio.create_task(take(collection.events(0), 2))
+    await store.asked.wait()
+    await asyncio.sleep(0)
+    assert not events.done()
+    store.away = False
+    assert [told(event) for event in await events] == [("ADDED", NAME, 1), ("BOOKMARK", "", 1)]
+    follower.cancel()
+    with suppress(asyncio.CancelledError):
+        await follower

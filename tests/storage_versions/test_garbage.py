@@ -1,0 +1,301 @@
+"""What is removed of servers that are gone, and above all what is not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.storage import Fenced, StoreUnavailable
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage_versions.stored import Stored
+from storage_version_replicas import (
+    DisturbedStore,
+    Replica,
+    failing,
+    lease_key,
+    object_key,
+    once,
+    ticking,
+    until,
+    writes,
+)
+
+JOBS = "apps.jobs"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[DisturbedStore]:
+    memory = DisturbedStore(MemoryStore())
+    yield memory
+    await memory.close()
+
+
+@pytest.fixture
+def replica(store: DisturbedStore) -> Replica:
+    return Replica(store, now=ticking())
+
+
+async def only(replica: Replica, *server_ids: str) -> bool:
+    """Tell whether entries of these servers are left of the jobs, in this order."""
+    return list(await replica.written(JOBS) or {}) == list(server_ids)
+
+
+async def is_away(replica: Replica, name: str) -> bool:
+    return await replica.objects.read(name) is None
+
+
+def metadata(stored: Stored | None) -> Object:
+    assert stored is not None
+    value = stored.object["metadata"]
+    assert isinstance(value, dict)
+    return value
+
+
+# When it is looked at.
+
+
+async def test_the_entries_of_whose_lease_is_removed_are_removed(replica: Replica) -> None:
+    guard = await replica.take_claim()
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1", cronjobs="v1")
+    await replica.says(b, jobs="v2")
+    async with replica.following(), replica.collecting(guard):
+        await replica.members.depart(a)
+        await until(lambda: only(replica, b))
+        await until(lambda: is_away(replica, "apps.cronjobs"))
+    status = await replica.status(JOBS)
+    assert status is not None
+    assert status.common_encoding_version == "apps/v2"
+    assert status.condition is not None
+    assert status.condition.status == "True"
+
+
+async def test_what_is_garbage_when_it_begins_is_removed(replica: Replica) -> None:
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    await replica.members.depart(a)
+    guard = await replica.take_claim()
+    async with replica.following(), replica.collecting(guard):
+        await until(lambda: is_away(replica, JOBS))
+
+
+async def test_an_object_that_comes_with_a_stranger_is_looked_at(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    """As when somebody writes a status over HTTP."""
+    guard = await replica.take_claim()
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    written_elsewhere = (await store.get(object_key(JOBS))).value  # type: ignore[union-attr]
+    strange = written_elsewhere.replace(a.encode(), b"apiserver-stranger")
+    async with replica.following(), replica.collecting(guard):
+        await store.put(object_key(JOBS), strange)
+        await until(lambda: is_away(replica, JOBS))
+
+
+async def test_all_is_looked_at_now_and_then_whatever_is_told(store: DisturbedStore) -> None:
+    """A removal of a lease that the views did not hear of is noticed by the clock."""
+    replica = Replica(store, collect_every_s=0.2)
+    guard = await replica.take_claim()
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    async with replica.following(), replica.collecting(guard):
+        store.before = once("get", lease_key(a), _fail)
+        await store.delete(lease_key(a))
+        await until(lambda: is_away(replica, JOBS))
+
+
+async def _fail() -> None:
+    raise StoreUnavailable("as the test wants")
+
+
+async def test_an_object_that_never_had_an_entry_is_left(replica: Replica) -> None:
+    guard = await replica.take_claim()
+    fresh: Object = {
+        "kind": "StorageVersion",
+        "apiVersion": "internal.apiserver.k8s.io/v1alpha1",
+        "metadata": {"name": "apps.fresh", "uid": "1"},
+        "spec": {},
+        "status": {},
+    }
+    husk = fresh | {
+        "metadata": {"name": "apps.husk", "uid": "2"},
+        "status": {
+            "conditions": [
+                {
+                    "type": "AllEncodingVersionsEqual",
+                    "status": "False",
+                    "lastTransitionTime": None,
+                    "reason": "CommonEncodingVersionUnset",
+                    "message": "Common encoding version unset",
+                }
+            ]
+        },
+    }
+    await replica.objects.create(fresh)
+    await replica.objects.create(husk)
+    async with replica.following(), replica.collecting(guard):
+        await until(lambda: is_away(replica, "apps.husk"))
+    await replica.garbage.clear({"apps.fresh", "apps.none"}, guard)
+    assert await replica.objects.read("apps.fresh") is not None
+
+
+# What is not removed.
+
+
+async def test_who_came_back_before_it_is_looked_at_keeps_its_entries(replica: Replica) -> None:
+    guard = await replica.take_claim()
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    await replica.members.depart(a)
+    await replica.join("a")
+    await replica.garbage.clear({JOBS}, guard)
+    assert await replica.written(JOBS) == {a: "apps/v1"}
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["the last entry", "one of two"])
+async def test_who_comes_back_between_look_and_removal_keeps_its_entry(
+    replica: Replica, store: DisturbedStore, others: int
+) -> None:
+    guard = await replica.take_claim()
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    for _ in range(others):
+        await replica.says(await replica.join("b"), jobs="v2")
+    await replica.members.depart(a)
+    operation = "put" if others else "delete"
+    store.before = once(operation, object_key(JOBS), lambda: replica.join("a"))
+    await replica.garbage.clear({JOBS}, guard)
+    assert a in (await replica.written(JOBS) or {})
+
+
+async def test_a_report_between_look_and_removal_is_not_lost(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    other = Replica(store.store)
+    guard = await replica.take_claim()
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1")
+    await replica.members.depart(a)
+    store.before = once("delete", object_key(JOBS), lambda: other.says(b, jobs="v2"))
+    await replica.garbage.clear({JOBS}, guard)
+    assert await replica.written(JOBS) == {b: "apps/v2"}
+
+
+async def test_a_lease_that_cannot_be_read_is_not_absent(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    """kube-controller-manager removes the entry then, and the server repairs it minutes later."""
+    guard = await replica.take_claim()
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1")
+    await replica.says(b, jobs="v1")
+    async with replica.following(), replica.collecting(guard) as collecting:
+        store.before = failing("get", "leases/")
+        await store.store.delete(lease_key(a))
+        await asyncio.sleep(0.5)
+        assert not collecting.done()
+        assert await only(replica, a, b)
+        store.before = None
+        await until(lambda: only(replica, b))
+
+
+async def test_with_the_store_away_nothing_is_removed_and_the_work_goes_on(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    guard = await replica.take_claim()
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1")
+    await replica.says(b, jobs="v1")
+    async with replica.following(), replica.collecting(guard) as collecting:
+        store.before = failing("put", "storageversions/")
+        await store.store.delete(lease_key(a))
+        await asyncio.sleep(0.3)
+        assert not collecting.done()
+        store.before = None
+        await until(lambda: only(replica, b))
+
+
+async def test_a_lease_that_is_no_object_is_there(replica: Replica, store: DisturbedStore) -> None:
+    guard = await replica.take_claim()
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    await store.put(lease_key(a), b"no object")
+    await replica.garbage.clear({JOBS}, guard)
+    assert await only(replica, a)
+
+
+async def test_an_object_that_cannot_be_read_is_left_to_people(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    guard = await replica.take_claim()
+    await store.put(object_key(JOBS), b"no object")
+    await replica.garbage.clear({JOBS}, guard)
+    assert await store.get(object_key(JOBS)) is not None
+
+
+async def test_who_lost_the_claim_removes_nothing(replica: Replica, store: DisturbedStore) -> None:
+    guard = await replica.take_claim()
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1", cronjobs="v1")
+    await replica.says(b, jobs="v1")
+    await replica.members.depart(a)
+    await store.delete(guard.key)
+    for name in (JOBS, "apps.cronjobs"):
+        with pytest.raises(Fenced):
+            await replica.garbage.clear({name}, guard)
+    assert await only(replica, a, b)
+    async with replica.following():
+        with pytest.raises(Fenced):
+            await asyncio.wait_for(replica.garbage.collect(guard), 10)
+
+
+# Objects that somebody holds on to.
+
+
+async def test_an_object_with_finalizers_is_emptied_and_marked(replica: Replica) -> None:
+    guard = await replica.take_claim()
+    a = await replica.join("a")
+    (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
+    held = metadata(result.stored) | {"finalizers": ["example.com/hold"], "generation": 3}
+    await replica.objects.replace(result.stored, result.stored.object | {"metadata": held})
+    await replica.members.depart(a)
+    await replica.garbage.clear({JOBS}, guard)
+    stored = await replica.objects.read(JOBS)
+    assert metadata(stored)["deletionTimestamp"] is not None
+    assert metadata(stored)["deletionGracePeriodSeconds"] == 0
+    assert metadata(stored)["generation"] == 4
+    assert await replica.written(JOBS) == {}
+    await replica.garbage.clear({JOBS}, guard)
+    assert await replica.objects.read(JOBS) == stored
+
+
+# More than one collector.
+
+
+async def test_two_collectors_do_no_harm_to_each_other(store: DisturbedStore) -> None:
+    one, other = Replica(store, now=ticking()), Replica(store, now=ticking())
+    guard = await one.take_claim()
+    servers = [await one.join(f"node-{n}") for n in range(6)]
+    names = {f"r{n}": "v1" for n in range(20)}
+    for server in servers:
+        await one.says(server, **names)
+    for server in servers[:3]:
+        await one.members.depart(server)
+    objects = {f"apps.{name}" for name in names}
+    await asyncio.gather(one.garbage.clear(objects, guard), other.garbage.clear(objects, guard))
+    for name in objects:
+        assert await one.written(name) == dict.fromkeys(servers[3:], "apps/v1")
+
+
+async def test_collecting_ends_when_it_is_cancelled(replica: Replica) -> None:
+    guard = await replica.take_claim()
+    before = asyncio.all_tasks()
+    async with replica.following():
+        task = asyncio.ensure_future(replica.garbage.collect(guard))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert asyncio.all_tasks() == before

@@ -1,0 +1,100 @@
+"""Events and how they look to those who watch some objects only."""
+
+import pytest
+from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.kube_objects.watch_events import EventType
+from apidiscovery_service.storage_versions.history import (
+    Event,
+    Expired,
+    Gap,
+    History,
+    Step,
+    dated,
+    narrowed,
+)
+from apidiscovery_service.storage_versions.stored import Stored, metadata_of
+
+
+def stored(name: str, revision: int) -> Stored:
+    return Stored({"metadata": {"name": name}}, f"storageversions/{name}", revision, revision)
+
+
+def put(revision: int) -> Step:
+    return Step(stored("a.a", revision), None, revision)
+
+
+REMOVED = Step(None, stored("b.b", 1), None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "dates"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([put(6), put(8)], [(6, 6), (8, 8)], id="writes have their own"),
+        pytest.param([REMOVED], [(9, 9)], id="a removal alone has that of the batch"),
+        pytest.param([put(6), REMOVED], [(6, 6), (9, 9)], id="a removal at the end"),
+        pytest.param([REMOVED, put(7)], [(6, 9), (7, 7)], id="a removal before a write"),
+        pytest.param([REMOVED, REMOVED], [(5, 9), (9, 9)], id="two removals"),
+        pytest.param(
+            [put(6), REMOVED, REMOVED, put(9)],
+            [(6, 6), (6, 9), (8, 9), (9, 9)],
+            id="removals between writes",
+        ),
+        pytest.param([Step(None, stored("b.b", 1), 7)], [(7, 7)], id="a removal that is dated"),
+        pytest.param([REMOVED._replace(before_revision=8), put(8)], [(7, 7), (8, 8)], id="remade"),
+    ],
+)
+def test_who_goes_on_after_an_event_has_seen_all_up_to_its_revision(
+    steps: list[Step], dates: list[tuple[int, int]]
+) -> None:
+    events = dated(steps, 5, 9)
+    assert [(event.revision, event.until) for event in events] == dates
+    for event in events:
+        if event.type is EventType.DELETED:
+            assert metadata_of(event.object)["resourceVersion"] == str(event.revision)
+
+
+def test_who_may_have_seen_what_came_and_went_must_list_again() -> None:
+    history = History(10)
+    history.restart(5)
+    history.extend([Gap(5, 9), *dated([put(11)], 9, 11)])
+    for begun in (6, 8):
+        with pytest.raises(Expired):
+            history.at(history.after(begun), begun, begun)
+    assert history.at(history.after(5), 5, 5) is None
+    event = history.at(history.after(9), 9, 9)
+    assert event is not None
+    assert event.revision == 11
+
+
+def an_object(look: str) -> Object:
+    return {"metadata": {"name": "a.a", "resourceVersion": "1"}, "status": {"look": look}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "now", "seen"),
+    [
+        ("ADDED", "", "good", "ADDED"),
+        ("ADDED", "", "bad", ""),
+        ("MODIFIED", "good", "good", "MODIFIED"),
+        ("MODIFIED", "bad", "good", "ADDED"),
+        ("MODIFIED", "good", "bad", "DELETED"),
+        ("MODIFIED", "bad", "bad", ""),
+        ("DELETED", "good", "good", "DELETED"),
+        ("DELETED", "bad", "bad", ""),
+    ],
+)
+def test_an_event_is_of_what_passes(kind: str, before: str, now: str, seen: str) -> None:
+    event = Event(EventType(kind), an_object(now), 7, 7, an_object(before) if before else None)
+    found = narrowed(event, lambda value: value["status"] == {"look": "good"})
+    assert (found.type.value if found else "") == seen
+    if found is not None and seen == kind == "MODIFIED":
+        assert found is event
+    if found is not None and seen == "DELETED":
+        assert found.object["status"] == {"look": "good"}
+        assert metadata_of(found.object)["resourceVersion"] == "7"
+
+
+def test_a_bookmark_is_for_everybody() -> None:
+    event = Event(EventType.BOOKMARK, {}, 7, 7)
+    assert narrowed(event, lambda _: False) is event

@@ -1,0 +1,366 @@
+"""Who is a member: heartbeats, departures, and leases that end."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.storage import ABSENT, Fenced, Guard, StoreUnavailable
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage_versions.members import (
+    Heartbeat,
+    Members,
+    NotMember,
+    identity,
+)
+from storage_version_replicas import (
+    NOON,
+    DisturbedStore,
+    Replica,
+    end,
+    failing,
+    lease_key,
+    once,
+    ticking,
+    until,
+)
+
+NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[DisturbedStore]:
+    memory = DisturbedStore(MemoryStore())
+    yield memory
+    await memory.close()
+
+
+@pytest.fixture
+def replica(store: DisturbedStore) -> Replica:
+    return Replica(store)
+
+
+def spec(lease: Object) -> Object:
+    value = lease["spec"]
+    assert isinstance(value, dict)
+    return value
+
+
+# The identity.
+
+
+def test_the_identity_of_a_kube_apiserver_is_the_one_that_it_gives_itself() -> None:
+    assert identity("node-1") == NODE_1
+
+
+def test_the_component_decides_the_identity_too() -> None:
+    digest = hashlib.sha256(b"\x00\x06node-1\x00\x04demo").digest()
+    assert identity("node-1", "demo") != NODE_1
+    # Base32 of 16 bytes has 26 digits; the first has the first five bits.
+    assert identity("node-1", "demo")[10] == "abcdefghijklmnopqrstuvwxyz234567"[digest[0] >> 3]
+    assert len(identity("node-1", "demo")) == len(NODE_1)
+
+
+def test_where_hostname_and_component_meet_does_not_matter_to_no_identity() -> None:
+    assert identity("ab", "c") != identity("a", "bc")
+
+
+# Heartbeats.
+
+
+async def test_the_first_heartbeat_makes_the_lease_of_a_kube_apiserver(replica: Replica) -> None:
+    beat = await replica.members.heartbeat(Heartbeat("node-1", instance="life"))
+    assert beat.joined
+    assert beat.api_server_id == NODE_1
+    assert beat.renew_after_s == 10
+    metadata = beat.lease.object["metadata"]
+    assert isinstance(metadata, dict)
+    assert metadata["name"] == NODE_1
+    assert metadata["namespace"] == "kube-system"
+    assert metadata["labels"] == {
+        "apiserver.kubernetes.io/identity": "kube-apiserver",
+        "kubernetes.io/hostname": "node-1",
+    }
+    assert spec(beat.lease.object) == {
+        "holderIdentity": f"{NODE_1}_life",
+        "leaseDurationSeconds": 3600,
+        "renewTime": "2026-03-01T12:00:00.000000Z",
+    }
+    assert (await replica.members.membership(NODE_1)) == Guard(
+        lease_key(NODE_1), beat.lease.created
+    )
+
+
+async def test_a_further_heartbeat_renews(store: DisturbedStore) -> None:
+    replica = Replica(store, now=ticking())
+    first = await replica.beat("node-1")
+    second = await replica.beat("node-1", duration_s=6)
+    assert not second.joined
+    assert second.renew_after_s == 2
+    assert second.lease.created == first.lease.created
+    assert spec(second.lease.object) == {
+        "holderIdentity": f"{NODE_1}_1",
+        "leaseDurationSeconds": 6,
+        "renewTime": "2026-03-01T12:00:01.000000Z",
+    }
+    assert second.lease.object["metadata"] == {
+        **dict_of(first.lease.object["metadata"]),
+        "resourceVersion": str(second.lease.revision),
+    }
+
+
+def dict_of(value: JSONValue) -> Object:
+    assert isinstance(value, dict)
+    return value
+
+
+async def test_a_new_holder_takes_over_and_is_counted(store: DisturbedStore) -> None:
+    replica = Replica(store, now=ticking())
+    await replica.beat("node-1")
+    for life in ("2", "3"):
+        beat = await replica.members.heartbeat(Heartbeat("node-1", instance=life))
+        assert not beat.joined
+    assert list(spec(beat.lease.object).items()) == [
+        ("holderIdentity", f"{NODE_1}_3"),
+        ("leaseDurationSeconds", 3600),
+        ("acquireTime", "2026-03-01T12:00:02.000000Z"),
+        ("renewTime", "2026-03-01T12:00:02.000000Z"),
+        ("leaseTransitions", 2),
+    ]
+
+
+async def test_without_an_instance_each_heartbeat_is_a_new_one(replica: Replica) -> None:
+    beats = [await replica.members.heartbeat(Heartbeat("node-1")) for _ in range(2)]
+    holders = {str(spec(beat.lease.object)["holderIdentity"]) for beat in beats}
+    assert len(holders) == 2
+    assert all(holder.startswith(f"{NODE_1}_") for holder in holders)
+
+
+async def test_of_two_first_heartbeats_at_once_one_joins(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    store.before = once("put", lease_key(NODE_1), lambda: replica.beat("node-1"))
+    beat = await replica.beat("node-1")
+    assert not beat.joined
+    assert store.puts == [lease_key(NODE_1)] * 2
+
+
+async def test_a_lease_that_ends_during_a_heartbeat_is_made_again(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    first = await replica.beat("node-1")
+    store.before = once("put", lease_key(NODE_1), lambda: replica.members.depart(NODE_1))
+    beat = await replica.beat("node-1")
+    assert beat.joined
+    assert beat.lease.created > first.lease.created
+    before, now = (dict_of(b.lease.object["metadata"])["uid"] for b in (first, beat))
+    assert before != now
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "field"),
+    [
+        pytest.param(Heartbeat(""), "hostname", id="no hostname"),
+        pytest.param(Heartbeat("a b"), "hostname", id="no label"),
+        pytest.param(Heartbeat("a" * 64), "hostname", id="too long a label"),
+        pytest.param(Heartbeat("a", "b/c"), "component", id="component"),
+        pytest.param(Heartbeat("a", instance="i" * 254), "instance", id="instance"),
+        pytest.param(Heartbeat("a", lease_duration_s=0), "lease_duration_seconds", id="no time"),
+        pytest.param(Heartbeat("a", lease_duration_s=86_401), "lease_duration_seconds", id="days"),
+    ],
+)
+async def test_a_heartbeat_that_cannot_be_is_refused(
+    replica: Replica, store: DisturbedStore, heartbeat: Heartbeat, field: str
+) -> None:
+    with pytest.raises(InvalidFields) as refused:
+        await replica.members.heartbeat(heartbeat)
+    assert [violation.field for violation in refused.value.violations] == [field]
+    assert store.puts == []
+
+
+@pytest.mark.parametrize("duration_s", [1, 86_400])
+async def test_the_shortest_and_the_longest_duration_are_taken(
+    replica: Replica, duration_s: int
+) -> None:
+    beat = await replica.beat("node-1", duration_s)
+    assert spec(beat.lease.object)["leaseDurationSeconds"] == duration_s
+
+
+async def test_a_heartbeat_fails_when_the_store_does(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    store.before = failing("get", "leases/")
+    with pytest.raises(StoreUnavailable):
+        await replica.beat("node-1")
+
+
+# Departures.
+
+
+async def test_who_departs_is_no_member(replica: Replica) -> None:
+    await replica.beat("node-1")
+    assert await replica.members.depart(NODE_1)
+    with pytest.raises(NotMember, match=NODE_1):
+        await replica.members.membership(NODE_1)
+    assert replica.members.absence(NODE_1) == Guard(lease_key(NODE_1), ABSENT)
+
+
+async def test_a_late_departure_of_an_earlier_life_ends_nothing(replica: Replica) -> None:
+    await replica.members.heartbeat(Heartbeat("node-1", instance="first"))
+    await replica.members.heartbeat(Heartbeat("node-1", instance="second"))
+    assert not await replica.members.depart(NODE_1, "first")
+    assert await replica.leases.read(NODE_1)
+    assert await replica.members.depart(NODE_1, "second")
+    assert await replica.leases.read(NODE_1) is None
+
+
+async def test_a_departure_of_no_member_is_no_error(replica: Replica) -> None:
+    assert not await replica.members.depart(NODE_1)
+
+
+async def test_a_departure_wins_against_a_heartbeat_that_came_between(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    await replica.beat("node-1")
+    store.before = once("delete", lease_key(NODE_1), lambda: replica.beat("node-1"))
+    assert await replica.members.depart(NODE_1)
+    assert await replica.leases.read(NODE_1) is None
+
+
+async def test_what_is_no_identity_cannot_depart(replica: Replica) -> None:
+    with pytest.raises(InvalidFields) as refused:
+        await replica.members.depart("../claims")
+    assert refused.value.violations[0].field == "api_server_id"
+
+
+async def test_gone_is_only_whose_lease_the_store_does_not_have(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    await replica.beat("node-1")
+    await store.put(lease_key("apiserver-broken"), b"no object")
+    ids = [NODE_1, "apiserver-broken", "apiserver-other"]
+    assert await replica.members.gone(ids) == {"apiserver-other"}
+    store.before = failing("get", lease_key("apiserver-other"))
+    with pytest.raises(StoreUnavailable):
+        await replica.members.gone(ids)
+
+
+# The end of leases.
+
+
+async def expiring(members: Members, guard: Guard) -> "asyncio.Future[None]":
+    return asyncio.ensure_future(members.expire(guard))
+
+
+async def test_a_silent_lease_ends_after_its_duration_and_no_sooner(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    guard = await replica.take_claim()
+    async with replica.following():
+        begun = asyncio.get_running_loop().time()
+        await replica.beat("node-1", duration_s=1)
+        await replica.beat("node-2", duration_s=2)
+        task = await expiring(replica.members, guard)
+        await until(lambda: is_gone(replica, NODE_1))
+        assert asyncio.get_running_loop().time() - begun >= 1
+        assert await replica.leases.read(identity("node-2")) is not None
+        await until(lambda: is_gone(replica, identity("node-2")))
+        assert asyncio.get_running_loop().time() - begun >= 2
+        assert not task.done()
+        await end(task)
+    assert len(store.puts) == 3
+
+
+async def is_gone(replica: Replica, server_id: str) -> bool:
+    return await replica.leases.read(server_id) is None
+
+
+async def test_a_lease_that_is_renewed_lasts_on_whatever_its_clock_says(
+    store: DisturbedStore,
+) -> None:
+    """The clock of the replica that takes the heartbeats is days behind."""
+    behind = Replica(store, now=lambda: NOON - timedelta(days=3))
+    guard = await behind.take_claim()
+    async with behind.following():
+        await behind.beat("node-1", duration_s=1)
+        task = await expiring(behind.members, guard)
+        for _ in range(6):
+            await asyncio.sleep(0.3)
+            assert not (await behind.beat("node-1", duration_s=1)).joined
+        await end(task)
+
+
+async def test_a_renewal_at_the_last_moment_wins(replica: Replica, store: DisturbedStore) -> None:
+    guard = await replica.take_claim()
+    renewed = asyncio.Event()
+
+    async def renew() -> None:
+        assert not (await replica.beat("node-1", duration_s=1)).joined
+        renewed.set()
+
+    async with replica.following():
+        await replica.beat("node-1", duration_s=1)
+        store.before = once("delete", lease_key(NODE_1), renew)
+        task = await expiring(replica.members, guard)
+        async with asyncio.timeout(10):
+            await renewed.wait()
+        await asyncio.sleep(0.1)
+        assert await replica.leases.read(NODE_1) is not None
+        await until(lambda: is_gone(replica, NODE_1))  # it was silent again
+        assert not task.done()
+        await end(task)
+
+
+async def test_while_the_store_cannot_be_read_no_lease_ends(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    guard = await replica.take_claim()
+    async with replica.following():
+        await replica.beat("node-1", duration_s=1)
+        task = await expiring(replica.members, guard)
+        await asyncio.sleep(0.1)
+        store.before = failing("get", lease_key(NODE_1))
+        await asyncio.sleep(1.2)
+        store.before = None
+        back = asyncio.get_running_loop().time()
+        # Who could not renew has the whole time to do so, but for the pause of the last failure.
+        await until(lambda: is_gone(replica, NODE_1))
+        assert asyncio.get_running_loop().time() - back >= 0.6
+        assert not task.done()
+        await end(task)
+
+
+async def test_who_lost_the_claim_removes_nothing(replica: Replica, store: DisturbedStore) -> None:
+    guard = await replica.take_claim()
+    await store.delete(guard.key)
+    async with replica.following():
+        await replica.beat("node-1", duration_s=1)
+        async with asyncio.timeout(10):
+            with pytest.raises(Fenced):
+                await replica.members.expire(guard)
+    assert await replica.leases.read(NODE_1) is not None
+
+
+async def test_after_the_process_stood_still_leases_last_on(store: DisturbedStore) -> None:
+    """The clock leaps once, as when the process was stopped for a while."""
+    replica = Replica(store)
+    leap_s = 0.0
+
+    def monotonic() -> float:
+        return asyncio.get_running_loop().time() + leap_s
+
+    members = Members(replica.leases, now=lambda: NOON, monotonic=monotonic)
+    guard = await replica.take_claim()
+    async with replica.following():
+        await replica.beat("node-1", duration_s=2)
+        task = await expiring(members, guard)
+        await asyncio.sleep(0.1)
+        leap_s = 100.0
+        leapt = asyncio.get_running_loop().time()
+        await until(lambda: is_gone(replica, NODE_1))
+        assert asyncio.get_running_loop().time() - leapt >= 2
+        await end(task)

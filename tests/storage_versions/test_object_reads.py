@@ -1,0 +1,181 @@
+"""StorageVersions are read by the rules of kube-apiserver: one, all, or page by page."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.kube_objects import selectors
+from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.storage import Store
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.storage_versions.object_reads import ListOptions
+from apidiscovery_service.storage_versions.objects import Objects
+from apidiscovery_service.storage_versions.stored import metadata_of
+from rest_objects import NAME, PREFIX, named, refusal, said
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened: Store = (
+        MemoryStore()
+        if request.param == "memory"
+        else await SqliteStore.open(tmp_path / "store.sqlite")
+    )
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def objects(store: Store) -> Objects:
+    return Objects(Collection(store, STORAGE_VERSION, PREFIX))
+
+
+def names_of(items: tuple[Object, ...]) -> str:
+    return "".join(str(metadata_of(item)["name"])[0] for item in items)
+
+
+async def test_a_list_is_read_in_pages_of_one_state(objects: Objects, store: Store) -> None:
+    for name in "cabed":
+        await objects.create(named(f"{name}.{name}"))
+    first = await objects.list(ListOptions(limit=2))
+    assert (names_of(first.items), first.metadata.remaining) == ("ab", 3)
+    assert first.metadata.resource_version == "5"
+    token = first.metadata.continue_token
+    content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    assert content.items() >= {"v": "meta.k8s.io/v1", "rv": 5, "start": "b.b\0"}.items()
+    # What happens elsewhere in the store does not matter.
+    await store.put("leases/kube-system/a", b"{}")
+    second = await objects.list(ListOptions(limit=2, continue_token=token))
+    assert (names_of(second.items), second.metadata.remaining) == ("cd", 1)
+    last = await objects.list(ListOptions(limit=2, continue_token=second.metadata.continue_token))
+    assert (names_of(last.items), last.metadata.remaining) == ("e", None)
+    assert (last.metadata.continue_token, last.metadata.resource_version) == ("", "5")
+    await objects.delete("e.e")
+    error = await refusal(objects.list(ListOptions(limit=2, continue_token=token)))
+    assert (error.code, error.reason) == (410, "Expired")
+    assert error.message.startswith("The provided continue parameter is too old to display")
+
+
+async def test_a_list_is_narrowed_by_labels_and_fields(objects: Objects) -> None:
+    for name in "abcd":
+        await objects.create(named(f"{name}.{name}", labels={"odd": str(name in "ac").lower()}))
+    odd = selectors.parse("odd=true")
+    assert names_of((await objects.list(ListOptions(odd))).items) == "ac"
+    page = await objects.list(ListOptions(odd, limit=1))
+    assert (names_of(page.items), page.metadata.remaining) == ("a", None)
+    rest = await objects.list(
+        ListOptions(odd, limit=1, continue_token=page.metadata.continue_token)
+    )
+    assert (names_of(rest.items), rest.metadata.continue_token) == ("c", "")
+    field = selectors.parse(field_selector="metadata.name=b.b")
+    assert names_of((await objects.list(ListOptions(field))).items) == "b"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        pytest.param({"resource_version": "1"}, 0, "", id="older"),
+        pytest.param({"resource_version": "0"}, 0, "", id="any"),
+        pytest.param({"resource_version": "2", "limit": 1}, 0, "", id="exactly this one"),
+        pytest.param(
+            {"resource_version": "1", "limit": 1}, 410, "resourceVersion for the", id="limit"
+        ),
+        pytest.param(
+            {"resource_version": "1", "resource_version_match": "Exact"},
+            410,
+            "The resourceVersion for the provided list is too old.",
+            id="exactly an older one",
+        ),
+        pytest.param(
+            {"resource_version": "1", "resource_version_match": "NotOlderThan", "limit": 1},
+            0,
+            "",
+            id="not older",
+        ),
+        pytest.param(
+            {"resource_version": "3"},
+            504,
+            "Timeout: Too large resource version: 3, current: 2",
+            id="to come",
+        ),
+        pytest.param(
+            {"resource_version": "x"},
+            400,
+            'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: '
+            'parsing "x": invalid syntax',
+            id="no version",
+        ),
+        pytest.param(
+            {"resource_version": "18446744073709551616"}, 400, "value out of range", id="huge"
+        ),
+        pytest.param(
+            {"resource_version_match": "Exact"},
+            422,
+            'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            id="match of nothing",
+        ),
+        pytest.param(
+            {"resource_version": "1", "resource_version_match": "Newest"},
+            422,
+            'Unsupported value: "Newest": supported values: "Exact", "NotOlderThan", ""',
+            id="unknown match",
+        ),
+        pytest.param(
+            {"resource_version": "0", "resource_version_match": "Exact"},
+            422,
+            'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+            id="exactly any",
+        ),
+        pytest.param(
+            {"continue_token": "?"}, 400, "invalid continue token: continue key", id="no token"
+        ),
+        pytest.param({"continue_token": "e30"}, 400, "continue key is not valid", id="empty token"),
+    ],
+)
+async def test_a_list_may_be_of_a_certain_state(
+    objects: Objects, options: dict[str, object], code: int, message: str
+) -> None:
+    for name in ("a.a", "b.b"):
+        await objects.create(named(name))
+    asked = ListOptions(**options)  # type: ignore[arg-type]
+    if not code:
+        assert (await objects.list(asked)).metadata.resource_version == "2"
+        return
+    error = await refusal(objects.list(asked))
+    assert error.code == code
+    assert message in error.message
+
+
+async def test_a_read_may_not_be_older_than_a_revision(objects: Objects, store: Store) -> None:
+    created = await objects.create(named())
+    await store.put("leases/kube-system/a", b"{}")
+    for version in ("", "0", "1", "2"):
+        assert await objects.get(NAME, version) == created
+    error = await refusal(objects.get(NAME, "3"))
+    assert said(error) == (504, "Timeout", "Timeout: Too large resource version: 3, current: 2")
+    assert error.details is not None
+    assert (error.details.causes[0].reason, error.details.retry_after_s) == (
+        "ResourceVersionTooLarge",
+        1,
+    )
+
+
+async def test_a_continued_list_takes_no_version_of_its_own(objects: Objects) -> None:
+    for name in ("a.a", "b.b"):
+        await objects.create(named(name))
+    token = (await objects.list(ListOptions(limit=1))).metadata.continue_token
+    asked = ListOptions(limit=1, continue_token=token, resource_version="2")
+    assert "specifying resource version is not allowed" in str(await refusal(objects.list(asked)))
+
+
+async def test_what_cannot_be_read_is_said_to_be_broken(objects: Objects, store: Store) -> None:
+    await store.put(PREFIX + NAME, b"?")
+    for doing in (objects.get(NAME), objects.create(named(), dry_run=True), objects.delete(NAME)):
+        error = await refusal(doing)
+        assert (error.code, error.reason) == (500, "InternalError")
+        assert PREFIX + NAME in error.message

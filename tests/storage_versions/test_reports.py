@@ -1,0 +1,515 @@
+"""What a report does to the objects."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.storage import StoreUnavailable
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage_version import Entry
+from apidiscovery_service.storage_versions.members import NotMember
+from apidiscovery_service.storage_versions.reported_resources import entries
+from apidiscovery_service.storage_versions.reports import (
+    GroupVersionResource,
+    Outcome,
+    ReportedResource,
+)
+from apidiscovery_service.storage_versions.status_fields import status_of
+from storage_version_replicas import (
+    DisturbedStore,
+    Replica,
+    failing,
+    lease_key,
+    object_key,
+    once,
+    ticking,
+    writes,
+)
+
+INGRESSES = ReportedResource(
+    "networking.k8s.io",
+    "ingresses",
+    "networking.k8s.io/v1",
+    ("networking.k8s.io/v1", "networking.k8s.io/v1beta1"),
+    ("networking.k8s.io/v1",),
+    (
+        GroupVersionResource("extensions", "v1beta1", "ingresses"),
+        GroupVersionResource("networking.k8s.io", "v1", "ingresses"),
+    ),
+)
+OLD_INGRESSES = ReportedResource(
+    "extensions",
+    "ingresses",
+    "networking.k8s.io/v1",
+    ("extensions/v1beta1", "networking.k8s.io/v1"),
+    (),
+    (
+        GroupVersionResource("extensions", "v1beta1", "ingresses"),
+        GroupVersionResource("networking.k8s.io", "v1", "ingresses"),
+    ),
+)
+PODS = ReportedResource("", "pods", "v1", ("v1",), ("v1",))
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[DisturbedStore]:
+    memory = DisturbedStore(MemoryStore())
+    yield memory
+    await memory.close()
+
+
+@pytest.fixture
+def replica(store: DisturbedStore) -> Replica:
+    return Replica(store, now=ticking())
+
+
+def written_objects(store: DisturbedStore) -> list[str]:
+    return [key for key in store.puts if key.startswith("storageversions/")]
+
+
+# What becomes of resources.
+
+
+async def test_the_first_report_makes_the_object(replica: Replica) -> None:
+    a = await replica.join("a")
+    (result,) = await replica.reports.report(a, [PODS])
+    assert (result.name, result.outcome, result.agreed) == ("core.pods", Outcome.CREATED, True)
+    value = result.stored.object
+    metadata = value["metadata"]
+    assert isinstance(metadata, dict)
+    assert {name: metadata[name] for name in ("name", "resourceVersion")} == {
+        "name": "core.pods",
+        "resourceVersion": str(result.stored.revision),
+    }
+    assert datetime.fromisoformat(str(metadata["creationTimestamp"])).tzinfo == UTC
+    assert len(str(metadata["uid"])) == 36
+    assert list(value) == ["kind", "apiVersion", "metadata", "spec", "status"]
+    assert value["spec"] == {}
+    assert value["status"] == {
+        "storageVersions": [
+            {
+                "apiServerID": a,
+                "encodingVersion": "v1",
+                "decodableVersions": ["v1"],
+                "servedVersions": ["v1"],
+            }
+        ],
+        "commonEncodingVersion": "v1",
+        "conditions": [
+            {
+                "type": "AllEncodingVersionsEqual",
+                "status": "True",
+                "lastTransitionTime": metadata["creationTimestamp"],
+                "reason": "CommonEncodingVersionSet",
+                "message": "Common encoding version set",
+            }
+        ],
+    }
+
+
+async def test_the_same_report_again_writes_nothing(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    first = await replica.reports.report(a, [PODS, INGRESSES])
+    again = await replica.reports.report(a, [INGRESSES, PODS])
+    assert [each.outcome for each in again] == [Outcome.UNCHANGED] * 2
+    assert [each.stored for each in again] == [each.stored for each in first]
+    assert len(written_objects(store)) == 2
+
+
+async def test_what_changes_is_written_and_nothing_else(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    await replica.reports.report(a, [writes("daemonsets", "v1"), writes("deployments", "v1")])
+    results = await replica.reports.report(
+        a, [writes("daemonsets", "v1"), writes("deployments", "v2"), writes("jobs", "v1")]
+    )
+    assert [(each.name, each.outcome) for each in results] == [
+        ("apps.daemonsets", Outcome.UNCHANGED),
+        ("apps.deployments", Outcome.UPDATED),
+        ("apps.jobs", Outcome.CREATED),
+    ]
+    assert sorted(written_objects(store)[2:]) == [
+        object_key("apps.deployments"),
+        object_key("apps.jobs"),
+    ]
+
+
+async def test_servers_that_write_different_versions_do_not_agree(replica: Replica) -> None:
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1")
+    (result,) = await replica.reports.report(b, [writes("jobs", "v2")])
+    assert not result.agreed
+    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v2"}
+
+
+async def test_what_else_stands_in_the_object_is_kept(replica: Replica) -> None:
+    a, b = await replica.join("a"), await replica.join("b")
+    (first,) = await replica.reports.report(a, [writes("jobs", "v1")])
+    metadata = first.stored.object["metadata"]
+    assert isinstance(metadata, dict)
+    labelled = first.stored.object | {
+        "metadata": metadata | {"labels": {"a": "b"}, "generation": 4}
+    }
+    await replica.objects.replace(first.stored, labelled)
+    (result,) = await replica.reports.report(b, [writes("jobs", "v1")])
+    kept = result.stored.object["metadata"]
+    assert isinstance(kept, dict)
+    assert kept["labels"] == {"a": "b"}
+    condition = status_of(result.stored.object).condition
+    assert condition is not None
+    assert condition.observed_generation == 4
+
+
+def test_entries_are_by_group_and_resource_and_equivalents_have_one() -> None:
+    made = entries("a", [PODS, INGRESSES, OLD_INGRESSES])
+    assert list(made.items()) == [
+        ("core.pods", Entry("a", "v1", ("v1",), ("v1",))),
+        (
+            "extensions.ingresses",
+            Entry("a", "networking.k8s.io/v1", ("extensions/v1beta1", "networking.k8s.io/v1")),
+        ),
+    ]
+
+
+def test_the_versions_of_equivalents_come_last_and_once() -> None:
+    made = entries("a", [INGRESSES])
+    assert made["networking.k8s.io.ingresses"].decodable_versions == (
+        "networking.k8s.io/v1",
+        "networking.k8s.io/v1beta1",
+        "extensions/v1beta1",
+    )
+
+
+def test_what_is_said_twice_alike_counts_once() -> None:
+    assert list(entries("a", [PODS, PODS])) == ["core.pods"]
+
+
+VERSIONS_101 = tuple(f"apps/v{n}" for n in range(1, 102))
+
+
+@pytest.mark.parametrize(
+    ("resource", "fields"),
+    [
+        pytest.param(ReportedResource("", "", "v1", ("v1",)), ["resource"], id="no resource"),
+        pytest.param(ReportedResource("", "Pods", "v1", ("v1",)), ["resource"], id="resource"),
+        pytest.param(
+            ReportedResource("", "pods/status", "v1", ("v1",)), ["resource"], id="subresource"
+        ),
+        pytest.param(
+            ReportedResource("core", "pods", "v1", ("v1",)), ["group"], id="core is no group"
+        ),
+        pytest.param(ReportedResource("a_b", "pods", "v1", ("v1",)), ["group"], id="group"),
+        pytest.param(
+            ReportedResource("", "pods", "", ("v1",)),
+            ["encoding_version", "decodable_versions"],
+            id="no version",
+        ),
+        pytest.param(
+            ReportedResource("", "pods", "a/b/c", ("a/b/c",)),
+            ["encoding_version", "decodable_versions[0]"],
+            id="version",
+        ),
+        pytest.param(
+            ReportedResource("", "pods", "v1", ()), ["decodable_versions"], id="cannot decode"
+        ),
+        pytest.param(
+            ReportedResource("", "pods", "v1", ("v2",)),
+            ["decodable_versions"],
+            id="cannot decode own",
+        ),
+        pytest.param(
+            ReportedResource("", "pods", "v1", ("v1", "v1")), ["decodable_versions[1]"], id="twice"
+        ),
+        pytest.param(
+            ReportedResource("", "pods", "v1", ("v1", "V2")),
+            ["decodable_versions[1]"],
+            id="decodable version",
+        ),
+        pytest.param(
+            ReportedResource("", "pods", "v1", ("v1",), ("v1", "v2")),
+            ["served_versions[1]"],
+            id="served",
+        ),
+        pytest.param(
+            ReportedResource("apps", "jobs", "apps/v1", VERSIONS_101),
+            ["decodable_versions"],
+            id="too many",
+        ),
+        pytest.param(
+            ReportedResource("apps", "jobs", "apps/v1", VERSIONS_101[:100], VERSIONS_101),
+            ["served_versions"],
+            id="too many served",
+        ),
+        pytest.param(
+            ReportedResource(
+                "", "pods", "v1", ("v1",), (), (GroupVersionResource("a_", "V1", ""),)
+            ),
+            ["equivalents[0].group", "equivalents[0].resource", "equivalents[0].version"],
+            id="equivalent",
+        ),
+        pytest.param(
+            ReportedResource(
+                "", "pods", "v1", ("v1",), (), (GroupVersionResource("a", "v1", "b"),) * 101
+            ),
+            ["equivalents"],
+            id="too many equivalents",
+        ),
+    ],
+)
+async def test_a_report_that_cannot_be_names_each_field_and_writes_nothing(
+    replica: Replica, store: DisturbedStore, resource: ReportedResource, fields: list[str]
+) -> None:
+    a = await replica.join("a")
+    with pytest.raises(InvalidFields) as refused:
+        await replica.reports.report(a, [INGRESSES, resource])
+    assert [each.field for each in refused.value.violations] == [
+        f"resources[1].{field}" for field in fields
+    ]
+    assert written_objects(store) == []
+
+
+def test_what_is_said_twice_and_differently_is_refused() -> None:
+    with pytest.raises(InvalidFields) as refused:
+        entries("a", [writes("jobs", "v1"), PODS, writes("jobs", "v2")])
+    assert [each.field for each in refused.value.violations] == ["resources[2]"]
+
+
+def test_five_thousand_resources_are_taken_and_no_more() -> None:
+    resources = [writes(f"r{n}", "v1") for n in range(5001)]
+    assert len(entries("a", resources[:5000])) == 5000
+    with pytest.raises(InvalidFields) as refused:
+        entries("a", resources)
+    assert [each.field for each in refused.value.violations] == ["resources"]
+
+
+def test_no_more_is_said_than_fits_into_an_answer() -> None:
+    with pytest.raises(InvalidFields) as refused:
+        entries("a", [ReportedResource("", f"R{n}", "v1", ("v1",)) for n in range(100)])
+    assert len(refused.value.violations) == 50
+
+
+async def test_what_is_no_identity_cannot_report(replica: Replica) -> None:
+    with pytest.raises(InvalidFields) as refused:
+        await replica.reports.report("a/b", [PODS])
+    assert [each.field for each in refused.value.violations] == ["api_server_id"]
+
+
+# Membership.
+
+
+async def test_who_is_no_member_cannot_report(replica: Replica, store: DisturbedStore) -> None:
+    with pytest.raises(NotMember) as refused:
+        await replica.reports.report("apiserver-a", [PODS])
+    assert refused.value.api_server_id == "apiserver-a"
+    assert store.puts == []
+
+
+async def test_whose_lease_ends_before_the_write_has_written_nothing(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    store.before = once("put", object_key("core.pods"), lambda: replica.members.depart(a))
+    with pytest.raises(NotMember):
+        await replica.reports.report(a, [PODS])
+    assert written_objects(store) == []
+
+
+async def test_whose_lease_ends_after_the_write_is_not_told_that_all_is_well(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    await replica.reports.report(a, [PODS])
+    # Nothing is to be written: the lease is read at the beginning and in the end.
+    store.before = once("list", "storageversions/", lambda: replica.members.depart(a))
+    with pytest.raises(NotMember):
+        await replica.reports.report(a, [PODS])
+
+
+async def test_who_leaves_and_comes_back_meanwhile_has_its_report_taken_anew(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    """Its entry is collected between, after the listing in which the report finds it."""
+    a = await replica.join("a")
+    await replica.reports.report(a, [PODS])
+    guard = await replica.take_claim()
+    leases_read = 0
+
+    async def before(operation: str, key: str) -> None:
+        nonlocal leases_read
+        if (operation, key) != ("get", lease_key(a)):
+            return
+        leases_read += 1
+        if leases_read == 2:  # the last look before it is acknowledged
+            store.before = None
+            await replica.members.depart(a)
+            await replica.garbage.clear({"core.pods"}, guard)
+            assert await replica.objects.read("core.pods") is None
+            await replica.join("a")
+
+    store.before = before
+    (result,) = await replica.reports.report(a, [PODS])
+    assert result.outcome is Outcome.CREATED
+    assert await replica.written("core.pods") == {a: "v1"}
+
+
+async def test_entries_of_servers_that_are_gone_are_removed_with_the_same_write(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a, b, c = [await replica.join(name) for name in "abc"]
+    for server, version in ((a, "v1"), (b, "v1"), (c, "v2")):
+        await replica.says(server, jobs=version)
+    await replica.members.depart(c)
+    before = len(written_objects(store))
+    (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
+    assert result.outcome is Outcome.UPDATED
+    assert result.agreed
+    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
+    assert len(written_objects(store)) == before + 1
+
+
+async def test_an_entry_whose_server_comes_back_before_the_write_is_kept(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(b, jobs="v1")
+    await replica.members.depart(b)
+    store.before = once("put", object_key("apps.jobs"), lambda: replica.join("b"))
+    await replica.says(a, jobs="v1")
+    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
+
+
+async def test_a_server_whose_lease_cannot_be_read_keeps_its_entry(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(b, jobs="v1")
+    store.before = failing("get", lease_key(b))
+    with pytest.raises(StoreUnavailable):
+        await replica.says(a, jobs="v1")
+    assert await replica.written("apps.jobs") == {b: "apps/v1"}
+
+
+async def test_a_server_whose_lease_is_no_object_keeps_its_entry(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(b, jobs="v1")
+    await store.put(lease_key(b), b"no object")
+    await replica.says(a, jobs="v1")
+    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
+
+
+# Others who write.
+
+
+async def test_who_writes_between_is_not_overwritten(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    other = Replica(store.store)
+    a, b = await replica.join("a"), await replica.join("b")
+    await replica.says(a, jobs="v1")
+    store.before = once("put", object_key("apps.jobs"), lambda: other.says(b, jobs="v2"))
+    await replica.says(a, jobs="v2")
+    assert await replica.written("apps.jobs") == {a: "apps/v2", b: "apps/v2"}
+
+
+async def test_who_creates_the_object_between_is_not_overwritten(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    other = Replica(store.store)
+    a, b = await replica.join("a"), await replica.join("b")
+    store.before = once("put", object_key("apps.jobs"), lambda: other.says(b, jobs="v1"))
+    (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
+    assert result.outcome is Outcome.UPDATED
+    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
+
+
+async def test_an_object_that_is_removed_between_is_made_anew(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    await replica.says(a, jobs="v1")
+    key = object_key("apps.jobs")
+    store.before = once("put", key, lambda: store.store.delete(key))
+    (result,) = await replica.reports.report(a, [writes("jobs", "v2")])
+    assert result.outcome is Outcome.CREATED
+
+
+async def test_reports_through_one_process_never_write_in_vain(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    servers = [await replica.join(f"node-{n}") for n in range(8)]
+    attempts = 0
+
+    async def before(operation: str, key: str) -> None:
+        nonlocal attempts
+        attempts += operation == "put" and key.startswith("storageversions/")
+        await asyncio.sleep(0)
+
+    store.before = before
+    await asyncio.gather(*(replica.says(each, jobs="v1", cronjobs="v1") for each in servers))
+    assert attempts == len(written_objects(store)) == 16
+
+
+async def test_a_report_in_a_long_queue_does_not_believe_what_is_gone(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    """What was written last in this process is older than the membership that reports."""
+    a, b = await replica.join("a"), await replica.join("b")
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold_up_b() -> None:
+        reached.set()
+        await go_on.wait()
+
+    first = asyncio.create_task(replica.says(a, jobs="v1"))
+    await first
+    store.before = once("put", object_key("apps.jobs"), hold_up_b)
+    second = asyncio.create_task(replica.says(b, jobs="v1"))
+    await reached.wait()
+    await replica.members.depart(a)
+    await store.store.delete(object_key("apps.jobs"))
+    a = await replica.join("a")
+    third = asyncio.create_task(replica.says(a, jobs="v1"))
+    await asyncio.sleep(0.01)
+    go_on.set()
+    await asyncio.gather(second, third)
+    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
+
+
+async def test_a_report_fails_when_the_store_does_and_can_be_sent_again(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    store.before = failing("put", object_key("apps.jobs"))
+    resources = [writes(name, "v1") for name in ("cronjobs", "jobs")]
+    with pytest.raises(StoreUnavailable):
+        await replica.reports.report(a, resources)
+    store.before = None
+    results = await replica.reports.report(a, resources)
+    assert [each.outcome for each in results][1] is Outcome.CREATED
+    assert await replica.written("apps.jobs") == {a: "apps/v1"}
+
+
+async def test_only_one_listing_is_read_however_many_resources(
+    replica: Replica, store: DisturbedStore
+) -> None:
+    a = await replica.join("a")
+    resources = [writes(f"r{n}", "v1") for n in range(200)]
+    await replica.reports.report(a, resources)
+    store.reads.clear()
+    await replica.reports.report(a, resources)
+    assert store.reads == [lease_key(a), "storageversions/", lease_key(a)]
+
+
+def test_an_object_is_named_as_kubernetes_names_it() -> None:
+    value: Object = {}
+    assert status_of(value).entries == ()
+    assert INGRESSES.name == "networking.k8s.io.ingresses"
+    assert PODS.name == "core.pods"

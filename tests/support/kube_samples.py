@@ -1,0 +1,32 @@
+"""Objects of Kubernetes for tests: its own samples, and ones made of a few fields."""
+
+from pathlib import Path
+
+from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube_objects.decoding import from_value
+from apidiscovery_service.kube_objects.kinds import Kind, Object
+from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Serializer
+
+RELEASES = ("HEAD", "v1.33.0", "v1.35.0")
+SUFFIXES = {JSON: "json", YAML: "yaml", PROTOBUF: "pb"}
+
+_GOLDEN = Path(__file__).parents[1] / "golden" / "kubernetes-wire"
+_MAGIC = b"k8s\x00"
+
+
+def sample(release: str, kind: Kind, serializer: Serializer) -> bytes:
+    """Return Kubernetes' sample of a kind; its JSON is pretty."""
+    name = f"{kind.group}.{kind.version}.{kind.kind}.{SUFFIXES[serializer]}"
+    return (_GOLDEN / release / name).read_bytes()
+
+
+def made(kind: Kind, **fields: JSONValue) -> Object:
+    """Return an object with these fields."""
+    return from_value(fields, kind).object
+
+
+def raw_of(body: bytes) -> bytes:
+    """Return the message that a protobuf body is an envelope of."""
+    assert body.startswith(_MAGIC)
+    return runtime_pb2.Unknown.FromString(body[len(_MAGIC) :]).raw

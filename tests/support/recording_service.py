@@ -1,0 +1,145 @@
+"""Stands between API servers and a replica: records what passes, holds what a test wants."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery.service.v1 import storage_version_pb2_grpc
+from apidiscovery_service.storage_versions.identity import identity
+from storage_version_history import History, connected, stub_of
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+AnswerT = TypeVar("AnswerT")
+
+_STOP_S = 0.1
+
+
+class Steps:
+    """Moments of an API server's life at which it can be stopped.
+
+    Args:
+        dice: Decides how long each report takes on its way.
+
+    Attributes:
+        report_takes_s: At most, and half of it at least.
+    """
+
+    def __init__(self, dice: random.Random) -> None:
+        self.report_takes_s = 0.0
+        self._dice = dice
+        self._held: dict[tuple[str, str], asyncio.Event] = {}
+
+    def hold(self, server_id: str, step: str) -> asyncio.Event:
+        """Hold every call of a server at a step; return what is set when one is held.
+
+        Args:
+            server_id: Of the API server.
+            step: `before Heartbeat`, `after Heartbeat`, `before Report` or `after Report`.
+        """
+        return self._held.setdefault((server_id, step), asyncio.Event())
+
+    def release(self, server_id: str) -> None:
+        """Hold no further calls of a server; those that are held stay so."""
+        self._held = {key: event for key, event in self._held.items() if key[0] != server_id}
+
+    async def reach(self, server_id: str, step: str) -> None:
+        """Return when a call may go on."""
+        if event := self._held.get((server_id, step)):
+            event.set()
+            await asyncio.Event().wait()  # until its caller is killed
+        if step == "before Report":
+            await asyncio.sleep(self._dice.uniform(0.5, 1) * self.report_takes_s)
+
+
+class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
+    """What API servers are told to be the service.
+
+    Args:
+        history: Where calls are recorded.
+        steps: Where calls are held.
+        target: The replica.
+
+    Attributes:
+        address: HOST:PORT, once it is entered.
+    """
+
+    def __init__(self, history: History, steps: Steps, target: str) -> None:
+        self._history = history
+        self._steps = steps
+        self._target = target
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        self._channel = connected(self._target)
+        self._stub = stub_of(self._channel)
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(self, self._server)
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        await self._server.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._server.stop(_STOP_S)
+        await self._channel.close()
+
+    async def Heartbeat(  # noqa: N802 - a method of the service
+        self, request: pb.HeartbeatRequest, context: Context
+    ) -> pb.HeartbeatResponse:
+        server_id = identity(request.hostname, request.component)
+        return await self._pass(
+            "Heartbeat",
+            server_id,
+            lambda: self._history.heartbeat(self._stub, request, context.time_remaining()),
+            context,
+        )
+
+    async def Report(  # noqa: N802
+        self, request: pb.ReportRequest, context: Context
+    ) -> pb.ReportResponse:
+        return await self._pass(
+            "Report",
+            request.api_server_id,
+            lambda: self._history.report(self._stub, request, context.time_remaining()),
+            context,
+        )
+
+    async def Depart(  # noqa: N802
+        self, request: pb.DepartRequest, context: Context
+    ) -> pb.DepartResponse:
+        return await self._pass(
+            "Depart",
+            request.api_server_id,
+            lambda: self._history.depart(self._stub, request, context.time_remaining()),
+            context,
+        )
+
+    async def _pass(
+        self,
+        method: str,
+        server_id: str,
+        call: Callable[[], Awaitable[AnswerT]],
+        context: Context,
+    ) -> AnswerT:
+        await self._steps.reach(server_id, f"before {method}")
+        try:
+            answer = await call()
+        except grpc.aio.AioRpcError as error:
+            await context.abort(error.code(), error.details() or "")
+        await self._steps.reach(server_id, f"after {method}")
+        return answer
+
+    # What a reporter never calls.
+    def _unused(self, request: object, context: object) -> NoReturn:
+        raise NotImplementedError
+
+    Get = List = Watch = WaitForAgreement = _unused

@@ -1,0 +1,203 @@
+"""StorageVersionService that says what a test tells it to, on a real loopback socket."""
+
+import queue
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import NamedTuple, NoReturn, Self, TypeAlias
+
+import grpc
+from apidiscovery.coordination.v1 import lease_pb2
+from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery.service.v1 import storage_version_pb2_grpc
+from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
+
+SINCE_S = 1_700_000_000  # 2023-11-14T22:13:20Z
+DEPLOYMENTS = "apps.deployments"
+
+
+class End(NamedTuple):
+    """How a call ends."""
+
+    code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE
+    message: str = "the server is stopping"
+
+
+Step: TypeAlias = pb.WaitForAgreementResponse | threading.Event | End
+
+
+class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer):
+    """The server; use it as a context manager.
+
+    Attributes:
+        listing: What List answers.
+        ends: For a method, how its next calls end.
+        events: What Watch tells next, and how it ends.
+        scripts: What the next calls of WaitForAgreement say; after the last of them it is silent.
+        calls: Every call that arrived.
+        timeouts: For how long each of them was to go on, in seconds.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self.listing = pb.StorageVersionServiceListResponse()
+        self.ends: dict[str, deque[End]] = defaultdict(deque)
+        self.events: queue.Queue[pb.StorageVersionServiceWatchResponse | End] = queue.Queue()
+        self.scripts: deque[Sequence[Step]] = deque()
+        self.calls: list[tuple[str, object]] = []
+        self.timeouts: list[float | None] = []
+        self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+        storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(self, self._server)
+        self._port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.stop(0).wait()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def methods(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+    def list_all(
+        self,
+        revision: int,
+        *objects: storageversion_pb2.StorageVersion,
+        members: Sequence[lease_pb2.Lease] = (),
+        comparisons: Sequence[pb.HashComparison] = (),
+    ) -> None:
+        """Answer List so from now on."""
+        answer = pb.StorageVersionServiceListResponse(members=members, comparisons=comparisons)
+        answer.list.metadata.resource_version = str(revision)
+        answer.list.items.extend(objects)
+        self.listing = answer
+
+    def changed(self, revision: int) -> None:
+        """Have Watch tell of a change."""
+        event = pb.StorageVersionServiceWatchResponse(
+            type=pb.WATCH_EVENT_TYPE_MODIFIED, resource_version=str(revision)
+        )
+        self.events.put(event)
+
+    def List(  # noqa: N802 - a method of the service
+        self, request: pb.StorageVersionServiceListRequest, context: grpc.ServicerContext
+    ) -> pb.StorageVersionServiceListResponse:
+        self._arrived("List", request, context)
+        return self.listing
+
+    def Watch(  # noqa: N802
+        self, request: pb.StorageVersionServiceWatchRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.StorageVersionServiceWatchResponse]:
+        self._arrived("Watch", request, context)
+        while context.is_active():
+            try:
+                step = self.events.get(timeout=0.02)
+            except queue.Empty:
+                continue
+            if isinstance(step, End):
+                context.abort(step.code, step.message)
+            yield step
+
+    def WaitForAgreement(  # noqa: N802
+        self, request: pb.WaitForAgreementRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.WaitForAgreementResponse]:
+        self._arrived("WaitForAgreement", request, context)
+        for step in self.scripts.popleft() if self.scripts else ():
+            match step:
+                case End():
+                    context.abort(step.code, step.message)
+                case threading.Event():
+                    step.wait(10)
+                case _:
+                    yield step
+                    if step.done:
+                        return
+        while context.is_active():
+            threading.Event().wait(0.02)
+
+    def _unused(self, request: object, context: object) -> NoReturn:
+        raise NotImplementedError
+
+    Heartbeat = Depart = Report = Get = _unused
+
+    def _arrived(self, method: str, request: object, context: grpc.ServicerContext) -> None:
+        self.calls.append((method, request))
+        self.timeouts.append(context.time_remaining())
+        if self.ends[method]:
+            end = self.ends[method].popleft()
+            context.abort(end.code, end.message)
+
+
+def storage_version(
+    entries: Mapping[str, str], name: str = DEPLOYMENTS, *, agreed: str = ""
+) -> storageversion_pb2.StorageVersion:
+    """Return an object with what each server writes, by default `False` unless all write one."""
+    found = storageversion_pb2.StorageVersion()
+    found.metadata.name = name
+    found.metadata.uid = f"uid of {name}"
+    found.metadata.resource_version = "7"
+    found.metadata.creation_timestamp.seconds = SINCE_S
+    for server, version in entries.items():
+        found.status.storage_versions.add(
+            api_server_id=server, encoding_version=version, decodable_versions=["apps/v1", version]
+        )
+    versions = set(entries.values())
+    if len(versions) == 1:
+        found.status.common_encoding_version = versions.pop()
+    condition = found.status.conditions.add(
+        type="AllEncodingVersionsEqual", reason="CommonEncodingVersionSet", message="set"
+    )
+    condition.status = agreed or ("True" if found.status.common_encoding_version else "False")
+    condition.last_transition_time.seconds = SINCE_S
+    return found
+
+
+def member(server: str, hostname: str) -> lease_pb2.Lease:
+    """Return the lease of a server."""
+    lease = lease_pb2.Lease()
+    lease.metadata.name = server
+    lease.metadata.namespace = "kube-system"
+    lease.metadata.labels["kubernetes.io/hostname"] = hostname
+    lease.spec.holder_identity = f"{server}_1"
+    lease.spec.lease_duration_seconds = 3600
+    lease.spec.renew_time.seconds = SINCE_S
+    lease.spec.renew_time.nanos = 123_456_000
+    return lease
+
+
+def progress(
+    *,
+    agreeing: Sequence[str] = (),
+    lagging: Sequence[str] = (),
+    unreported: Sequence[str] = (),
+    name: str = DEPLOYMENTS,
+    version: str = "apps/v2",
+) -> pb.AgreementProgress:
+    """Return how far servers agree."""
+    told = pb.AgreementProgress(
+        name=name,
+        agreed=bool(agreeing) and not lagging,
+        agreeing=agreeing,
+        lagging=lagging,
+        unreported=unreported,
+    )
+    if agreeing or lagging:
+        entries = dict.fromkeys(agreeing, version) | dict.fromkeys(lagging, "apps/v1")
+        told.storage_version.CopyFrom(storage_version(entries, name))
+    return told
+
+
+def waited(*told: pb.AgreementProgress) -> pb.WaitForAgreementResponse:
+    """Return one message about all targets."""
+    return pb.WaitForAgreementResponse(progress=told, done=all(one.agreed for one in told))

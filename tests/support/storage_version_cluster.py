@@ -1,0 +1,365 @@
+"""Replicas of the service, API servers and migrations: processes that tests kill and cut off."""
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery_service.storage_versions.identity import identity
+from programs import free_port
+from recording_service import RecordingService, Steps
+from server import COMMAND, START_S, environment
+from storage_version_checks import Run
+from storage_version_history import History, connected, stub_of
+from tcp_proxy import TcpProxy
+
+EXTENSION_SERVER = Path(__file__).parents[2] / "examples" / "extension_server.py"
+COMPONENT = "widget-server"
+STOP_S = 8.0
+MIGRATED_S = 15.0
+_LOOK_S = 0.02
+_SUPPORT = Path(__file__).parent
+
+
+async def eventually(look: Callable[[], object], within_s: float, what: str) -> None:
+    """Return when something is so.
+
+    Raises:
+        AssertionError: It is not in time; `what` says what was waited for.
+    """
+    deadline = time.monotonic() + within_s
+    while not look():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        await asyncio.sleep(_LOOK_S)
+
+
+class Program:
+    """A process that can be killed, and started again with other arguments.
+
+    Args:
+        folder: Where it runs, and where what it writes is kept.
+        name: Of the file for that.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.name = name
+        self.life_began = 0.0
+        self._output = folder / f"{name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def log(self) -> str:
+        """Return what it has written in all its lives."""
+        return self._output.read_text(encoding="utf-8") if self._output.exists() else ""
+
+    def run(self, *command: str) -> None:
+        assert not self.runs
+        self.life_began = time.monotonic()
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own arguments
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                env=environment(self.folder, {"PYTHONPATH": str(_SUPPORT)}),
+            )
+
+    def kill(self) -> None:
+        """End it as kill -9 does, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    async def stop(self) -> None:
+        """Ask it to end, and expect that it ends well."""
+        process = self._process
+        assert process is not None
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.to_thread(process.wait, STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} does not stop:\n{self.log()}") from None
+        assert process.returncode == 0, self.log()
+
+
+class Replica(Program):
+    """A replica of the service, at the same address in all its lives.
+
+    Args:
+        folder: Where it runs.
+        name: Of the replica.
+        store: URL.
+        shift_s: How much later it is on its machine.
+    """
+
+    def __init__(self, folder: Path, name: str, store: str, shift_s: float = 0) -> None:
+        super().__init__(folder, name)
+        self.address = f"127.0.0.1:{free_port()}"
+        self.shift_s = shift_s
+        self._store = store
+        self._ready = folder / f"{name}.ready"
+
+    async def start(self) -> None:
+        """Start it, and return when it answers."""
+        self._ready.unlink(missing_ok=True)
+        shifted = [str(_SUPPORT / "shifted_clock.py"), str(self.shift_s)] if self.shift_s else []
+        self.run(
+            *(sys.executable, *shifted, str(COMMAND), "serve", "--catalog", "none"),
+            *("--feature-gates", "StorageVersionAPI=true", "--store", self._store),
+            *("--http", "127.0.0.1:0", "--grpc", self.address, "--ready-file", str(self._ready)),
+        )
+        await eventually(lambda: self._ready.exists() or not self.runs, START_S, self.name)
+        assert self.runs, self.log()
+
+
+class ApiServer(Program):
+    """The example of an extension API server.
+
+    Args:
+        folder: Where it runs, shared with the others: they have one file of widgets.
+        name: Its host name.
+        services: Addresses of the service.
+        lease_s: How long it may be silent.
+    """
+
+    def __init__(self, folder: Path, name: str, services: Sequence[str], lease_s: int) -> None:
+        super().__init__(folder, name)
+        self.server_id = identity(name, COMPONENT)
+        self.address = f"127.0.0.1:{free_port()}"
+        self._services = services
+        self._lease_s = lease_s
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "widgets.db"
+
+    def start(self, encode: str) -> None:
+        """Start it with the version that it is to write."""
+        services = [word for address in self._services for word in ("--service", address)]
+        self.run(
+            *(sys.executable, str(EXTENSION_SERVER), *services, "--http", self.address),
+            *("--hostname", self.name, "--encode", encode, "--data", str(self.data)),
+            *("--lease-seconds", str(self._lease_s)),
+        )
+
+
+class Migrations(Program):
+    """A process with one guarded migration after the other."""
+
+    def start(self, seed: int, address: str, *names: str) -> None:
+        script = str(_SUPPORT / "guarded_migrations.py")
+        self.run(sys.executable, script, str(seed), address, *names)
+
+    def outcome(self) -> tuple[list[Run], list[str]]:
+        """Return the migrations that came to their end, and why others did not."""
+        lines = self.log().split("\n")[:-1]
+        assert all(line.startswith("{") for line in lines), self.log()[-5000:]
+        told = [cast("dict[str, Any]", json.loads(line)) for line in lines]
+        return [Run(**one) for one in told if "uid" in one], [o["why"] for o in told if "why" in o]
+
+    async def until_done(self, version: str) -> None:
+        """Wait until one more has come to its end, with this version."""
+        since = time.monotonic()
+
+        def is_done() -> bool:
+            runs, _ = self.outcome()
+            return any(run.version == version and run.began > since for run in runs)
+
+        await eventually(is_done, MIGRATED_S, f"a migration to {version}")
+
+
+class Collector(Program):
+    """A collector of garbage that asks nobody whether another one collects."""
+
+    def start(self, store: str) -> None:
+        self.run(sys.executable, str(_SUPPORT / "garbage_collector.py"), store)
+
+
+ProgramT = TypeVar("ProgramT", bound=Program)
+
+
+class Cluster:
+    """Replicas on one store, all that runs beside them, and all that is recorded.
+
+    Args:
+        folder: Where programs run.
+        store: URL of the store, not through any network that can be cut.
+        seed: Of whatever is left to chance.
+
+    Attributes:
+        dice: Decides what is left to chance.
+        history: What is recorded.
+        steps: Where calls of API servers can be held.
+        replicas: The processes.
+        networks: Between each replica and etcd; empty for SQLite.
+        services: Addresses for API servers, one for each replica.
+    """
+
+    def __init__(self, folder: Path, store: str, seed: int) -> None:
+        self.folder = folder
+        self.store = store
+        self.seed = seed
+        self.dice = random.Random(seed)  # noqa: S311 - to be repeated
+        self.history = History()
+        self.steps = Steps(random.Random(seed))  # noqa: S311
+        self.replicas: list[Replica] = []
+        self.networks: list[TcpProxy] = []
+        self.services: list[str] = []
+        self._programs: list[Program] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for program in self._programs:
+            program.kill()
+        for task in self._tasks:
+            task.cancel()
+        ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+        for one in ended:
+            if isinstance(one, Exception):
+                raise one
+
+    @property
+    def is_etcd(self) -> bool:
+        return self.store.startswith("etcd:")
+
+    def keep(self, program: ProgramT) -> ProgramT:
+        """Return a program, which is killed in the end at the latest."""
+        self._programs.append(program)
+        return program
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Do something meanwhile, until it is done or all ends."""
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
+
+    def migrating(self, *names: str) -> Migrations:
+        """Return a process that migrates these resources from now on, with the last replica."""
+        migrations = self.keep(Migrations(self.folder, "migrations"))
+        migrations.start(self.seed, self.replicas[-1].address, *names)
+        return migrations
+
+    def api_server(self, name: str, services: Sequence[str] = (), lease_s: int = 10) -> ApiServer:
+        """Return an API server that is not started yet."""
+        services = services or self.services
+        return self.keep(ApiServer(self.folder, name, services, lease_s))
+
+    async def start(self, *shifts_s: float) -> None:
+        """Start a replica for each of these shifts of its clock."""
+        for shift_s in shifts_s:
+            url = await self._network()
+            name = f"replica-{len(self.replicas)}"
+            replica = self.keep(Replica(self.folder, name, url, shift_s))
+            service = RecordingService(self.history, self.steps, replica.address)
+            self.services.append((await self._stack.enter_async_context(service)).address)
+            self.replicas.append(replica)
+            self.beside(self.history.watch(replica.address))
+        await asyncio.gather(*(replica.start() for replica in self.replicas))
+
+    async def _network(self) -> str:
+        """Return the URL of the store behind a network that can be cut, where there is one."""
+        if not self.is_etcd:
+            return self.store
+        scheme, _, rest = self.store.partition("//")
+        endpoint, _, prefix = rest.partition("/")
+        network = await self._stack.enter_async_context(TcpProxy(endpoint))
+        self.networks.append(network)
+        return f"{scheme}//{network.address}/{prefix}"
+
+    async def network_to(self, address: str) -> TcpProxy:
+        """Return another network that can be cut."""
+        return await self._stack.enter_async_context(TcpProxy(address))
+
+    async def list(self, replica: Replica) -> pb.StorageVersionServiceListResponse:
+        async with connected(replica.address) as channel:
+            return await stub_of(channel).List(pb.StorageVersionServiceListRequest(), timeout=2)
+
+    async def converge(self, wanted: "Callable[[Listed], bool]", within_s: float) -> "Listed":
+        """Return what every replica says, as soon as all say the same and it is as wanted."""
+        deadline = time.monotonic() + within_s
+        while True:
+            said = [await self._listed(replica) for replica in self.replicas]
+            views = [self.history.views[replica.address] for replica in self.replicas]
+            first = said[0]
+            if (
+                first is not None
+                and all(one == first for one in said)
+                and all(view == first.revisions for view in views)
+                and wanted(first)
+            ):
+                return first
+            if time.monotonic() > deadline:
+                logs = "\n".join(replica.log()[-3000:] for replica in self.replicas)
+                raise AssertionError(f"not within {within_s} s: {said}\n{views}\n{logs}")
+            await asyncio.sleep(0.1)
+
+    async def _listed(self, replica: Replica) -> "Listed | None":
+        try:
+            return Listed.of(await self.list(replica))
+        except grpc.aio.AioRpcError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is there.
+
+    Attributes:
+        members: Identities of the API servers.
+        entries: The version that each server writes, by object.
+        revisions: Of each object.
+        common: The common version of each object that has one.
+    """
+
+    members: frozenset[str]
+    entries: Mapping[str, Mapping[str, str]]
+    revisions: Mapping[str, int]
+    common: Mapping[str, str]
+
+    @classmethod
+    def of(cls, answer: pb.StorageVersionServiceListResponse) -> Self:
+        items = {item.metadata.name: item for item in answer.list.items}
+        return cls(
+            frozenset(lease.metadata.name for lease in answer.members),
+            {
+                name: {e.api_server_id: e.encoding_version for e in one.status.storage_versions}
+                for name, one in items.items()
+            },
+            {name: int(one.metadata.resource_version) for name, one in items.items()},
+            {
+                name: one.status.common_encoding_version
+                for name, one in items.items()
+                if one.status.common_encoding_version
+            },
+        )

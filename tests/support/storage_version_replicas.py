@@ -1,0 +1,225 @@
+"""Replicas of the service's state of StorageVersions, over a store that tests can disturb."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from itertools import count
+
+from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
+from apidiscovery_service.storage import (
+    Batch,
+    Entry,
+    Guard,
+    Guards,
+    Lease,
+    Listing,
+    Store,
+    StoreUnavailable,
+)
+from apidiscovery_service.storage_version import Status
+from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.storage_versions.garbage import Garbage
+from apidiscovery_service.storage_versions.members import Beat, Heartbeat, Members
+from apidiscovery_service.storage_versions.reports import ReportedResource, Reports
+from apidiscovery_service.storage_versions.status_fields import status_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CLAIM_KEY = "claims/collector"
+
+Disturbance = Callable[[str, str], Awaitable[None]]
+"""What happens before an operation: its name and key or prefix. It may raise."""
+
+
+class DisturbedStore:
+    """A store in which something can happen, or fail, before every operation.
+
+    Attributes:
+        before: Called before each; None for nothing.
+        after: Called after each write that has happened; None for nothing.
+        puts: Keys that were written, in order.
+        reads: Keys and prefixes that were read, in order.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.before: Disturbance | None = None
+        self.after: Disturbance | None = None
+        self.puts: list[str] = []
+        self.reads: list[str] = []
+
+    async def _disturb(self, operation: str, key: str) -> None:
+        if self.before is not None:
+            await self.before(operation, key)
+
+    async def get(self, key: str) -> Entry | None:
+        await self._disturb("get", key)
+        self.reads.append(key)
+        return await self.store.get(key)
+
+    async def list(self, prefix: str) -> Listing:
+        await self._disturb("list", prefix)
+        self.reads.append(prefix)
+        return await self.store.list(prefix)
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guards = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        await self._disturb("put", key)
+        entry = await self.store.put(key, value, expected=expected, guard=guard, lease=lease)
+        self.puts.append(key)
+        if self.after is not None:
+            await self.after("put", key)
+        return entry
+
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
+        await self._disturb("delete", key)
+        is_removed = await self.store.delete(key, expected=expected, guard=guard)
+        if self.after is not None:
+            await self.after("delete", key)
+        return is_removed
+
+    def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        return self.store.watch(prefix, after)
+
+    async def lease(self, ttl_s: float) -> Lease:
+        return await self.store.lease(ttl_s)
+
+    async def close(self) -> None:
+        await self.store.close()
+
+
+def once(operation: str, key: str, happens: Callable[[], Awaitable[object]]) -> Disturbance:
+    """Return what lets something happen before the first such operation."""
+    left = [True]
+
+    async def before(seen: str, at: str) -> None:
+        if (seen, at) == (operation, key) and left:
+            left.clear()
+            await happens()
+
+    return before
+
+
+def failing(operation: str, prefix: str) -> Disturbance:
+    """Return what lets every such operation below a prefix fail."""
+
+    async def before(seen: str, at: str) -> None:
+        if seen == operation and at.startswith(prefix):
+            raise StoreUnavailable(f"{operation} {at} fails, as the test wants")
+
+    return before
+
+
+class Replica:
+    """What one process has of the state."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], datetime] = lambda: NOON,
+        collect_every_s: float = 600.0,
+    ) -> None:
+        self.store = store
+        self.objects = Collection(store, STORAGE_VERSION, "storageversions/", pause_s=0.05)
+        self.leases = Collection(store, LEASE, "leases/kube-system/", pause_s=0.05)
+        self.members = Members(self.leases, now=now)
+        self.reports = Reports(self.objects, self.members, now=now)
+        self.garbage = Garbage(
+            self.objects, self.leases, self.members, every_s=collect_every_s, now=now
+        )
+
+    @asynccontextmanager
+    async def following(self) -> AsyncGenerator[None]:
+        """Keep the views up to date meanwhile."""
+        await self.objects.load()
+        await self.leases.load()
+        tasks = [asyncio.ensure_future(each.follow()) for each in (self.objects, self.leases)]
+        try:
+            yield
+        finally:
+            await end(*tasks)
+
+    async def join(self, hostname: str, duration_s: int = 3600) -> str:
+        """Make a server a member, and return its identity."""
+        return (await self.beat(hostname, duration_s)).api_server_id
+
+    async def beat(self, hostname: str, duration_s: int = 3600) -> Beat:
+        """Send a heartbeat of the one life of a server."""
+        heartbeat = Heartbeat(hostname, instance="1", lease_duration_s=duration_s)
+        return await self.members.heartbeat(heartbeat)
+
+    async def says(self, server_id: str, **versions: str) -> None:
+        """Report resources of the group apps, each with the version in which it is written."""
+        await self.reports.report(
+            server_id, [writes(name, version) for name, version in versions.items()]
+        )
+
+    async def status(self, name: str) -> Status | None:
+        """Return the status of an object; None when it is not there."""
+        stored = await self.objects.read(name)
+        return None if stored is None else status_of(stored.object)
+
+    async def written(self, name: str) -> dict[str, str] | None:
+        """Return what each server writes; None when the object is not there."""
+        status = await self.status(name)
+        return None if status is None else written(status)
+
+    async def take_claim(self) -> Guard:
+        """Return the guard of a claim that is held."""
+        entry = await self.store.put(CLAIM_KEY, b"{}")
+        return Guard(CLAIM_KEY, entry.created)
+
+    @asynccontextmanager
+    async def collecting(self, guard: Guard) -> AsyncGenerator[asyncio.Future[None]]:
+        """Collect garbage meanwhile."""
+        task = asyncio.ensure_future(self.garbage.collect(guard))
+        try:
+            yield task
+        finally:
+            await end(task)
+
+
+def writes(resource: str, version: str) -> ReportedResource:
+    """Return that a resource of the group apps is written in a version, which is all it has."""
+    return ReportedResource("apps", resource, f"apps/{version}", (f"apps/{version}",))
+
+
+def written(status: Status) -> dict[str, str]:
+    """Return the version that each server writes."""
+    return {entry.api_server_id: entry.encoding_version for entry in status.entries}
+
+
+def lease_key(server_id: str) -> str:
+    return f"leases/kube-system/{server_id}"
+
+
+def object_key(name: str) -> str:
+    return f"storageversions/{name}"
+
+
+def ticking() -> Callable[[], datetime]:
+    """Return a clock that is a second later each time."""
+    seconds = count(int(NOON.timestamp()))
+    return lambda: datetime.fromtimestamp(next(seconds), UTC)
+
+
+async def end(*tasks: "asyncio.Future[None]") -> None:
+    """Cancel tasks and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(holds: Callable[[], Awaitable[bool]], limit_s: float = 10.0) -> None:
+    """Wait until something is so, at most so long."""
+    async with asyncio.timeout(limit_s):
+        while not await holds():  # noqa: ASYNC110 - the store has no event for it
+            await asyncio.sleep(0.01)

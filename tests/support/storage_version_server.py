@@ -1,0 +1,203 @@
+"""StorageVersionService in this process on a real loopback socket, and clients of both families."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery.service.v1 import storage_version_pb2_grpc
+from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.feature_gates import FeatureGates
+from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
+from apidiscovery_service.grpc_api.registry_service import Access
+from apidiscovery_service.grpc_api.storage_versions import StorageVersionService
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.model import Contribution
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage_versions.state import StorageVersions
+from grpclib.client import Channel
+from prometheus_client.parser import text_string_to_metric_families
+from storage_version_replicas import DisturbedStore
+
+SERVICE = "apidiscovery.service.v1.StorageVersionService"
+DEADLINE_S = 10.0
+
+Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"
+WatchCall: TypeAlias = grpc.aio.UnaryStreamCall[
+    pb.StorageVersionServiceWatchRequest, pb.StorageVersionServiceWatchResponse
+]
+WaitCall: TypeAlias = grpc.aio.UnaryStreamCall[
+    pb.WaitForAgreementRequest, pb.WaitForAgreementResponse
+]
+
+
+@dataclass
+class Served:
+    """A server and what is behind it.
+
+    Attributes:
+        state: Also there while the service says that the gate is off.
+        service: What answers.
+        port: Where, without TLS.
+        ready: Whether the service says that the state has been read.
+    """
+
+    store: DisturbedStore
+    state: StorageVersions
+    registry: Registry
+    metrics: Metrics
+    service: StorageVersionService = field(init=False)
+    server: GrpcServer = field(init=False)
+    port: int = 0
+    ready: bool = True
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def streams(self) -> int:
+        """How many are open."""
+        return len(self.service._streams)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    async def counted(self, method: str, code: str, count: int) -> None:
+        """Wait until so many calls have ended so: they are counted after their caller is told."""
+        async with asyncio.timeout(DEADLINE_S):
+            while self.calls(method, code) != count:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.005)
+
+    def calls(self, method: str, code: str) -> float:
+        """Return how many calls have ended so, as a scrape shows it."""
+        families = text_string_to_metric_families(self.metrics.text().decode())
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "apidiscovery_grpc_requests_total"
+            and {"method": method, "code": code}.items() <= sample.labels.items()
+        )
+
+    async def no_streams(self) -> None:
+        """Wait until none is open."""
+        async with asyncio.timeout(DEADLINE_S):
+            while self.streams:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def serving(
+    *contributions: Contribution,
+    store: DisturbedStore | None = None,
+    enabled: bool = True,
+    ready: bool = True,
+    access: Access | None = None,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+) -> AsyncGenerator[Served]:
+    """Serve what is reported, next to a discovery of these contributions."""
+    store = store or DisturbedStore(MemoryStore())
+    registry, metrics = Registry(), Metrics()
+    registry.publish(*contributions)
+    served = Served(store, StorageVersions(store), registry, metrics, ready=ready)
+    served.service = StorageVersionService(
+        served.state if enabled else None,
+        registry,
+        metrics,
+        access,
+        ready=lambda: served.ready,
+    )
+    discovery = DiscoveryService(registry, CurrentEncoding(registry), FeatureGates(), metrics)
+    served.server = GrpcServer(
+        discovery, interceptors, [served.service], [served.service.end_streams]
+    )
+    await served.state.load()
+    following = asyncio.create_task(served.state.follow())
+    served.port = await served.server.start("127.0.0.1:0")
+    try:
+        yield served
+    finally:
+        await served.server.stop(0)
+        following.cancel()
+        await asyncio.wait([following])
+
+
+@asynccontextmanager
+async def stub_of(served: Served) -> AsyncGenerator[Stub]:
+    """Connect with grpcio's stub."""
+    async with grpc.aio.insecure_channel(served.target) as channel:
+        yield storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+
+
+@asynccontextmanager
+async def betterproto_stub_of(
+    served: Served,
+) -> AsyncGenerator[betterproto_service.StorageVersionServiceStub]:
+    """Connect with betterproto's stub, over grpclib."""
+    channel = Channel("127.0.0.1", served.port)
+    try:
+        yield betterproto_service.StorageVersionServiceStub(channel)
+    finally:
+        channel.close()
+
+
+async def join(stub: Stub, hostname: str) -> str:
+    """Make a server a member, and return its identity."""
+    answer = await stub.Heartbeat(pb.HeartbeatRequest(hostname=hostname, instance="1"))
+    return answer.api_server_id
+
+
+def resource(name: str, version: str, *decodable: str) -> pb.ReportedResource:
+    """Return that a resource of the group apps is written in a version of it."""
+    versions = [f"apps/{each}" for each in (version, *decodable)]
+    return pb.ReportedResource(
+        group="apps",
+        resource=name,
+        encoding_version=versions[0],
+        decodable_versions=versions,
+        served_versions=versions[:1],
+    )
+
+
+async def report(stub: Stub, server_id: str, **versions: str) -> pb.ReportResponse:
+    """Report resources of the group apps, each with the version in which it is written."""
+    resources = [resource(name, version) for name, version in versions.items()]
+    return await stub.Report(pb.ReportRequest(api_server_id=server_id, resources=resources))
+
+
+def watching(stub: Stub, *names: str, after: str = "") -> WatchCall:
+    """Begin a watch."""
+    request = pb.StorageVersionServiceWatchRequest(names=names, resource_version=after)
+    return stub.Watch(request)
+
+
+def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
+    """Begin to wait for agreement, on a version or on any."""
+    targets = [pb.AgreementTarget(name=name, encoding_version=version) for name in names]
+    return stub.WaitForAgreement(pb.WaitForAgreementRequest(targets=targets))
+
+
+async def next_event(call: WatchCall) -> pb.StorageVersionServiceWatchResponse:
+    """Return the next message of a watch."""
+    async with asyncio.timeout(DEADLINE_S):
+        message = await call.read()
+    assert isinstance(message, pb.StorageVersionServiceWatchResponse), await call.code()
+    return message
+
+
+async def next_progress(call: WaitCall) -> pb.WaitForAgreementResponse:
+    """Return the next message about agreement."""
+    async with asyncio.timeout(DEADLINE_S):
+        message = await call.read()
+    assert isinstance(message, pb.WaitForAgreementResponse), await call.code()
+    return message
+
+
+async def ended(call: WatchCall | WaitCall) -> tuple[grpc.StatusCode, str]:
+    """Return with what a stream ends."""
+    async with asyncio.timeout(DEADLINE_S):
+        return await call.code(), await call.details()

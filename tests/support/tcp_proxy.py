@@ -1,0 +1,88 @@
+"""A network that can be cut: connections pass through, or are left hanging, or are refused."""
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Self
+
+_PIECE = 65536
+
+
+class TcpProxy:
+    """Forwards connections to an address of this machine.
+
+    While it is cut nothing is lost: what was sent arrives when it is mended, as it does when a
+    network comes back before the connection is given up.
+
+    Args:
+        target: HOST:PORT.
+
+    Attributes:
+        address: HOST:PORT to connect to.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.address = ""
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def cut(self) -> None:
+        """Let nothing through from now on, without a sign to either end."""
+        self._flows.clear()
+
+    def mend(self) -> None:
+        """Let everything through again."""
+        self._flows.set()
+
+    def drop(self) -> None:
+        """End all connections; new ones are taken."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = self._target.rpartition(":")
+        with contextlib.suppress(OSError), contextlib.closing(writer):
+            await self._flows.wait()
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            with contextlib.closing(far_writer):
+                pumps = [
+                    asyncio.ensure_future(self._pump(reader, far_writer)),
+                    asyncio.ensure_future(self._pump(far_reader, writer)),
+                ]
+                try:
+                    await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for pump in pumps:
+                        pump.cancel()
+                    await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while piece := await reader.read(_PIECE):
+                await self._flows.wait()
+                writer.write(piece)
+                await writer.drain()

@@ -1,0 +1,114 @@
+"""Clients that keep writing widgets through API servers that come and go."""
+
+import asyncio
+import itertools
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx2
+from storage_version_checks import Write
+from storage_version_cluster import ApiServer
+
+WIDGETS = "example.dev.widgets"
+_PATH = "/apis/example.dev/v1/widgets"
+_PAUSE_S = 0.02
+_TIMEOUT_S = 5.0
+_CREATED = 201
+_REFUSED = 503
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A write that was asked for.
+
+    Attributes:
+        status: Of HTTP; 0 when there was no answer.
+        life_began: When the server had been started.
+    """
+
+    server: ApiServer
+    name: str
+    status: int
+    life_began: float
+    began: float
+    ended: float
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.status == _CREATED
+
+    @property
+    def is_refused(self) -> bool:
+        return self.status == _REFUSED
+
+
+class Load:
+    """Writes through servers, and knows what became of it.
+
+    Attributes:
+        attempts: In the order in which they ended.
+    """
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+
+    async def write(self, server: ApiServer) -> None:
+        """Make widgets through a server until cancelled."""
+        url = f"http://{server.address}{_PATH}"
+        async with httpx2.AsyncClient(trust_env=False, timeout=_TIMEOUT_S) as client:
+            for number in itertools.count():
+                name = f"{server.name}-{number}"
+                widget = {"metadata": {"name": name}, "spec": {"millimetres": number}}
+                life_began, began = server.life_began, time.monotonic()
+                status = await _status(client, url, widget)
+                ended = time.monotonic()
+                self.attempts.append(Attempt(server, name, status, life_began, began, ended))
+                await asyncio.sleep(_PAUSE_S)
+
+    def of(self, server: ApiServer) -> list[Attempt]:
+        """Return what became of the writes through a server in its present or last life."""
+        life = server.life_began
+        return [one for one in self.attempts if one.server is server and one.life_began == life]
+
+    def accepted(self, server: ApiServer) -> int:
+        return sum(one.is_accepted for one in self.of(server))
+
+    def written(self) -> list[Write]:
+        """Return what the servers have carried out, whether they could answer or not."""
+        by_name = {one.name: one for one in self.attempts}
+        writes = list[Write]()
+        for name, version in _stored(self.attempts[0].server):
+            one = by_name.get(name)
+            if one is not None:
+                writes.append(
+                    Write(
+                        one.server.server_id,
+                        f"example.dev/{version}",
+                        one.life_began,
+                        one.began,
+                        one.ended,
+                    )
+                )
+        return writes
+
+    def unkept(self) -> list[str]:
+        """Return writes that were accepted and are not there."""
+        there = {name for name, _ in _stored(self.attempts[0].server)}
+        return [one.name for one in self.attempts if one.is_accepted and one.name not in there]
+
+
+async def _status(client: httpx2.AsyncClient, url: str, widget: Mapping[str, object]) -> int:
+    try:
+        return (await client.post(url, json=widget)).status_code
+    except httpx2.TransportError:
+        return 0
+
+
+def _stored(server: ApiServer) -> list[tuple[str, str]]:
+    """Return the name and the version of everything that was made."""
+    with sqlite3.connect(server.data) as file:
+        rows = file.execute("SELECT name, version FROM writes ORDER BY revision").fetchall()
+    file.close()
+    return rows
