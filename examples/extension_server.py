@@ -311,9 +311,9 @@ async def serve(options: argparse.Namespace) -> None:
     # Nothing is served or written outside of it: who has departed must not write.
     async with reporter:
         serving = asyncio.create_task(server.serve())
-        log.info("serving http://%s:%d", host, server.port)
         if options.ready_file:
             options.ready_file.write_text(f"{host}:{server.port}\n", encoding="utf-8")
+        log.info("serving http://%s:%d", host, server.port)
         await stopped.wait()
         await server.stop(GRACE_S)
         await serving

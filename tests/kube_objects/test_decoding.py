@@ -615,7 +615,9 @@ def test_aliases_cannot_multiply_without_end() -> None:
 @pytest.mark.parametrize(
     ("body", "serializer"),
     [
-        pytest.param(b'{"status":{"conditions":[' + b"{}," * MAX_VALUES + b"{}]}}", JSON, id="json"),
+        pytest.param(
+            b'{"status":{"conditions":[' + b"{}," * MAX_VALUES + b"{}]}}", JSON, id="json"
+        ),
         pytest.param(b"- a\n" * (2 * MAX_VALUES + 1), YAML, id="yaml"),
         pytest.param(wire(delimited(3, b"\x1a\x00") * MAX_VALUES), PROTOBUF, id="protobuf"),
         pytest.param(wire(b"\x0b" * 2 * MAX_VALUES), PROTOBUF, id="protobuf-groups"),
@@ -629,7 +631,7 @@ def test_aliases_cannot_multiply_without_end() -> None:
     ],
 )
 def test_what_costs_too_much_is_too_large(body: bytes, serializer: Serializer) -> None:
-    with pytest.raises(ObjectError, match="^Request entity too large: limit is ") as refusal:
+    with pytest.raises(ObjectError, match=r"^Request entity too large: limit is ") as refusal:
         decode(body, serializer, STORAGE_VERSION)
 
     assert refusal.value.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE

@@ -236,3 +236,13 @@ def test_an_invalid_patch_names_no_kind() -> None:
 )
 def test_a_cause_shows_the_value_that_was_seen(cause: Cause, reason: str, message: str) -> None:
     assert cause == Cause(reason, message, "f")
+
+
+def test_an_answer_repeats_no_more_of_what_is_wrong_than_can_be_read() -> None:
+    causes = [field_errors.invalid(f"a[{n}]", "x" * 1_000_000, "no") for n in range(1000)]
+    error = errors.invalid(STORAGE_VERSION, "y" * 1_000_000, causes)
+
+    assert error.details is not None
+    assert [cause.field for cause in error.details.causes] == [f"a[{n}]" for n in range(100)]
+    assert len(error.message) < 2_000_000
+    assert len(errors.bad_request("z" * 1_000_000).message) < 20_000

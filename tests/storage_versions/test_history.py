@@ -1,5 +1,8 @@
 """Events and how they look to those who watch some objects only."""
 
+import asyncio
+from contextlib import ExitStack
+
 import pytest
 from apidiscovery_service.kube_objects.kinds import Object
 from apidiscovery_service.kube_objects.watch_events import EventType
@@ -98,3 +101,34 @@ def test_an_event_is_of_what_passes(kind: str, before: str, now: str, seen: str)
 def test_a_bookmark_is_for_everybody() -> None:
     event = Event(EventType.BOOKMARK, {}, 7, 7)
     assert narrowed(event, lambda _: False) is event
+
+
+async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
+    history = History(10)
+    woken = list[int]()
+
+    async def watcher(number: int) -> None:
+        with history.turn() as turn:
+            await turn.next().wait()
+            woken.append(number)
+
+    tasks = [asyncio.create_task(watcher(number)) for number in range(100)]
+    await asyncio.sleep(0)
+    history.restart(1)
+    await asyncio.sleep(0)
+    first = len(woken)
+    history.restart(2)  # while not all have had their turn
+    async with asyncio.timeout(10):
+        await asyncio.gather(*tasks)
+
+    assert 0 < first < 100
+    assert sorted(woken) == list(range(100))
+
+
+def test_who_watches_no_more_has_no_turn() -> None:
+    history = History(10)
+    with ExitStack() as watchers:
+        bells = {watchers.enter_context(history.turn()) for _ in range(100)}
+    assert 1 < len(bells) < 100
+
+    history.restart(1)  # without an event loop: nobody is to be woken

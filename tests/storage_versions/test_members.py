@@ -17,6 +17,7 @@ from apidiscovery_service.storage_versions.members import (
     NotMember,
     identity,
 )
+from apidiscovery_service.storage_versions.stored import metadata_of
 from storage_version_replicas import (
     NOON,
     DisturbedStore,
@@ -122,8 +123,12 @@ async def test_a_new_holder_takes_over_and_is_counted(store: DisturbedStore) -> 
     replica = Replica(store, now=ticking())
     await replica.beat("node-1")
     for life in ("2", "3"):
+        before = await replica.leases.read(NODE_1)
         beat = await replica.members.heartbeat(Heartbeat("node-1", instance=life))
-        assert not beat.joined
+        assert beat.joined
+        assert before
+        assert before.created < beat.lease.created
+        assert metadata_of(before.object)["uid"] != metadata_of(beat.lease.object)["uid"]
     assert list(spec(beat.lease.object).items()) == [
         ("holderIdentity", f"{NODE_1}_3"),
         ("leaseDurationSeconds", 3600),
@@ -133,11 +138,15 @@ async def test_a_new_holder_takes_over_and_is_counted(store: DisturbedStore) -> 
     ]
 
 
-async def test_without_an_instance_each_heartbeat_is_a_new_one(replica: Replica) -> None:
-    beats = [await replica.members.heartbeat(Heartbeat("node-1")) for _ in range(2)]
-    holders = {str(spec(beat.lease.object)["holderIdentity"]) for beat in beats}
-    assert len(holders) == 2
-    assert all(holder.startswith(f"{NODE_1}_") for holder in holders)
+async def test_without_an_instance_a_heartbeat_is_of_whoever_holds_the_lease(
+    replica: Replica,
+) -> None:
+    first = await replica.members.heartbeat(Heartbeat("node-1"))
+    holder = str(spec(first.lease.object)["holderIdentity"])
+    assert holder.startswith(f"{NODE_1}_")
+    again = await replica.members.heartbeat(Heartbeat("node-1"))
+    assert not again.joined
+    assert spec(again.lease.object)["holderIdentity"] == holder
 
 
 async def test_of_two_first_heartbeats_at_once_one_joins(

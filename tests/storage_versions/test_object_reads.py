@@ -58,6 +58,27 @@ async def test_a_list_is_read_in_pages_of_one_state(objects: Objects, store: Sto
     error = await refusal(objects.list(ListOptions(limit=2, continue_token=token)))
     assert (error.code, error.reason) == (410, "Expired")
     assert error.message.startswith("The provided continue parameter is too old to display")
+    # Who does not mind gets the rest as it is now.
+    latest = await objects.list(ListOptions(continue_token=error.continue_token))
+    assert names_of(latest.items) == "cd"
+
+
+@pytest.mark.parametrize(
+    ("token", "problem"),
+    [
+        ({"v": "meta.k8s.io/v1", "rv": True, "start": "a"}, "rv is no number"),
+        ({"v": "meta.k8s.io/v1", "rv": -1, "start": "../a"}, "../a"),
+        ({"v": "meta.k8s.io/v2", "rv": 1, "start": "a"}, "encoded version meta.k8s.io/v2"),
+    ],
+)
+async def test_a_token_that_nobody_gave_is_refused(
+    objects: Objects, token: dict[str, str | int], problem: str
+) -> None:
+    text = base64.urlsafe_b64encode(json.dumps(token).encode()).rstrip(b"=").decode()
+    error = await refusal(objects.list(ListOptions(limit=2, continue_token=text)))
+    assert error.code == 400
+    assert error.message.startswith("invalid continue token: continue key is not valid: ")
+    assert error.message.endswith(problem)
 
 
 async def test_a_list_is_narrowed_by_labels_and_fields(objects: Objects) -> None:

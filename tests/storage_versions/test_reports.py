@@ -331,7 +331,7 @@ async def test_whose_lease_ends_after_the_write_is_not_told_that_all_is_well(
         await replica.reports.report(a, [PODS])
 
 
-async def test_who_leaves_and_comes_back_meanwhile_has_its_report_taken_anew(
+async def test_who_leaves_and_comes_back_meanwhile_must_report_again(
     replica: Replica, store: DisturbedStore
 ) -> None:
     """Its entry is collected between, after the listing in which the report finds it."""
@@ -353,6 +353,8 @@ async def test_who_leaves_and_comes_back_meanwhile_has_its_report_taken_anew(
             await replica.join("a")
 
     store.before = before
+    with pytest.raises(NotMember):
+        await replica.reports.report(a, [PODS])
     (result,) = await replica.reports.report(a, [PODS])
     assert result.outcome is Outcome.CREATED
     assert await replica.written("core.pods") == {a: "v1"}

@@ -167,8 +167,8 @@ def _early_ends(history: History) -> Iterator[str]:
     for beat in sorted(history.beats, key=lambda beat: beat.revision):
         before = last.get(beat.server_id)
         last[beat.server_id] = beat
-        if before is None or before.uid == beat.uid:
-            continue
+        if before is None or before.uid == beat.uid or before.holder != beat.holder:
+            continue  # a new life takes the place of the one before
         has_departed = any(
             one.server_id == beat.server_id and one.began <= beat.ended
             for one in history.departures

@@ -27,11 +27,13 @@ class Beat:
 
     Attributes:
         uid: Of the lease, another one in each membership.
+        holder: Of the lease, another one in each life of the server.
         revision: At which the lease stood.
     """
 
     server_id: str
     uid: str
+    holder: str
     revision: int
     joined: bool
     lease_s: int
@@ -145,6 +147,7 @@ class History:
             Beat(
                 answer.api_server_id,
                 lease.metadata.uid,
+                lease.spec.holder_identity,
                 int(lease.metadata.resource_version),
                 answer.joined,
                 lease.spec.lease_duration_seconds,

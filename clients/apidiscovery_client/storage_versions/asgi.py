@@ -134,7 +134,7 @@ class WriteGateMiddleware:
 def _path(scope: Scope) -> str:
     """Return the path without the prefix under which the application is mounted."""
     path: str = scope["path"]
-    prefix: str = scope.get("root_path", "")
+    prefix = str(scope.get("root_path", "")).rstrip("/")
     return path[len(prefix) :] if prefix and path.startswith(f"{prefix}/") else path
 
 

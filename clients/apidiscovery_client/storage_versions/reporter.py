@@ -224,7 +224,6 @@ class StorageVersionReporter:
         traceback: TracebackType | None,
     ) -> None:
         """Close the gate, let calls that are under way end, and depart."""
-        was_member = self._membership.is_member
         self._membership.end()
         self._ended.set()
         self._beat_now.set()
@@ -233,7 +232,7 @@ class StorageVersionReporter:
         try:
             # A heartbeat that is cut off may still be carried out, after the departure.
             await asyncio.wait(self._tasks, timeout=_END_S)
-            if was_member or self._membership.is_member:
+            if self._api_server_id is not None:
                 await self._depart()
         finally:
             try:
@@ -265,6 +264,8 @@ class StorageVersionReporter:
         except CallFailed as error:
             self._warn("heartbeat", error)
             self._membership.beat_failed(str(error))
+            if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # another process is this one now
+                self._membership.end()
             self._notify()
             return self._timing.retry_s
         self._take(answer, sent_at)
@@ -275,7 +276,7 @@ class StorageVersionReporter:
         before, self._lease = self._lease, _Lease.of(answer.lease)
         self._api_server_id = answer.api_server_id
         is_new = answer.joined or self._lease.is_before(before)
-        if before.uid == self._lease.uid and before.transitions != self._lease.transitions:
+        if before.uid and before.transitions < self._lease.transitions:
             _log.warning(
                 "another process is %s too: no two may share a hostname", answer.api_server_id
             )
@@ -304,6 +305,7 @@ class StorageVersionReporter:
         request = storage_version_pb2.ReportRequest(
             api_server_id=self._api_server_id or "",
             resources=[resource.message() for resource in sent.resources],
+            instance=self._heartbeat.instance,
         )
         try:
             await self._service.call(

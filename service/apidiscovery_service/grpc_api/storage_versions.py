@@ -33,7 +33,7 @@ from apidiscovery_service.storage_versions.collection import (
     Unreadable,
 )
 from apidiscovery_service.storage_versions.comparison import compare
-from apidiscovery_service.storage_versions.members import NotMember
+from apidiscovery_service.storage_versions.members import NotMember, Superseded
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.storage_versions.stored import metadata_of
 
@@ -143,7 +143,9 @@ class StorageVersionService:
         async with self._answering("Report", context) as state:
             self._check_may_report(context)
             resources = messages.resources_of(request)
-            reported = await state.reports.report(request.api_server_id, resources)
+            reported = await state.reports.report(
+                request.api_server_id, resources, request.instance
+            )
             return storage_version_pb2.ReportResponse(
                 reported=map(messages.reported_message, reported)
             )
@@ -298,9 +300,9 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
     match error:
         case InvalidFields():
             await abort_invalid(context, error.violations)
-        case NotMember():
+        case NotMember() | Superseded():
             info = error_details_pb2.ErrorInfo(
-                reason="NOT_A_MEMBER",
+                reason="NOT_A_MEMBER" if isinstance(error, NotMember) else "SUPERSEDED",
                 domain=DOMAIN,
                 metadata={"api_server_id": error.api_server_id},
             )

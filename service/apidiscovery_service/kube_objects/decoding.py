@@ -33,7 +33,15 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 
 class Undecodable(Exception):
-    """A body is no object of the kind; the text is the message of the 400 Bad Request."""
+    """A body is no object of the kind; the text is the message of the 400 Bad Request.
+
+    Attributes:
+        why: What is wrong, which is the whole message where it is no resource that was sent.
+    """
+
+    def __init__(self, message: str, why: str) -> None:
+        super().__init__(message)
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +101,8 @@ def from_value(value: JSONValue, kind: Kind) -> Decoded:
     try:
         return _from_tree(value, kind)
     except _NoKind as error:
-        raise Undecodable(
-            f"the object provided is unrecognized (must be of type {kind.kind}): {error}"
-        ) from None
+        message = f"the object provided is unrecognized (must be of type {kind.kind}): {error}"
+        raise Undecodable(message, str(error)) from None
 
 
 def refusal(problems: Sequence[str], kind: Kind) -> str:
@@ -136,7 +143,7 @@ def _from_tree(tree: Tree, kind: Kind, problems: tuple[str, ...] = ()) -> Decode
     try:
         fields, more = typed_values.read(_with_type_meta(kind), tree)
     except Mistyped as error:
-        raise Undecodable(_cannot_be(said, kind, str(error))) from None
+        raise Undecodable(_cannot_be(said, kind, str(error)), str(error)) from None
     return Decoded(_object(kind, fields), problems + more)
 
 
@@ -150,14 +157,14 @@ def _from_protobuf(body: bytes, kind: Kind) -> Decoded:
         )
     if body == _MAGIC:
         raise NotProtobuf("empty body")
-    limits.check_size(body, limits.MAX_JSON_BYTES)
+    limits.check_size(body, limits.MAX_PROTOBUF_BYTES)
     budget = Budget()
     meta, raw = _envelope(body[len(_MAGIC) :], budget)
     said = _said(meta, kind)
     try:
         fields = wire_reading.read(kind.struct, raw, budget)
     except NotProtobuf as error:
-        raise Undecodable(_cannot_be(said, kind, str(error))) from None
+        raise Undecodable(_cannot_be(said, kind, str(error)), str(error)) from None
     return Decoded(_object(kind, fields))
 
 
@@ -200,7 +207,7 @@ def _said(meta: Mapping[str, JSONValue], kind: Kind) -> _Said:
     if name != kind.kind or not same_version:
         where = quote(api_version or kind.api_version)
         why = f"no kind {quote(name)} is registered for version {where} in scheme {quote(_SCHEME)}"
-        raise Undecodable(_cannot_be(said, kind, why))
+        raise Undecodable(_cannot_be(said, kind, why), why)
     return said
 
 
@@ -211,7 +218,8 @@ def _cannot_be(said: _Said, kind: Kind, why: str) -> str:
 def _unrecognized(body: bytes, kind: Kind, why: str) -> Undecodable:
     return Undecodable(
         f"the object provided is unrecognized (must be of type {kind.kind}): {why} "
-        f"({_summary(body)})"
+        f"({_summary(body)})",
+        why,
     )
 
 

@@ -17,6 +17,11 @@ MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 
+# What of a wrong object an answer repeats. Upstream repeats everything; a body of 1.5 MB would have
+# an answer of 20.
+_MAX_CAUSES = 100
+_MAX_TEXT = 16 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -61,16 +66,23 @@ class ObjectError(DiscoveryError):
         reason: Machine-readable reason, such as `NotFound`.
         message: What a person reads.
         details: None when the Status has none.
+        continue_token: Where a list that ended may go on; empty for nowhere.
     """
 
     def __init__(
-        self, code: HTTPStatus, reason: str, message: str, details: Details | None = None
+        self,
+        code: HTTPStatus,
+        reason: str,
+        message: str,
+        details: Details | None = None,
+        continue_token: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
+        self.continue_token = continue_token
 
 
 def group_resource(kind: Kind) -> str:
@@ -146,11 +158,19 @@ def invalid_patch(cause: Cause) -> ObjectError:
 
 
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ObjectError:
+    name = _cut(name)
+    told = tuple(
+        Cause(cause.reason, _cut(cause.message), cause.field) for cause in causes[:_MAX_CAUSES]
+    )
     message = f"{_dotted(kind, group)} {quote(name)} is invalid"
-    if causes:
-        message += f": {aggregate([str(cause) for cause in causes])}"
-    details = Details(name, group, kind, causes=tuple(causes))
+    if told:
+        message += f": {aggregate([str(cause) for cause in told])}"
+    details = Details(name, group, kind, causes=told)
     return ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
 
 
 def unprocessable() -> ObjectError:
@@ -165,7 +185,7 @@ def unprocessable() -> ObjectError:
 
 def bad_request(message: str) -> ObjectError:
     """The request cannot be understood."""
-    return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
+    return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", _cut(message))
 
 
 def method_not_allowed(kind: Kind, verb: str) -> ObjectError:
@@ -204,9 +224,9 @@ def too_large(message: str) -> ObjectError:
     )
 
 
-def expired(message: str) -> ObjectError:
-    """What was asked for is no longer kept; the client must list again."""
-    return ObjectError(HTTPStatus.GONE, "Expired", message)
+def expired(message: str, continue_token: str = "") -> ObjectError:
+    """What was asked for is no longer kept; the client must list again, or go on from here."""
+    return ObjectError(HTTPStatus.GONE, "Expired", message, continue_token=continue_token)
 
 
 def gone(message: str) -> ObjectError:

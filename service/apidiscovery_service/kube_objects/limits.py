@@ -12,6 +12,8 @@ MAX_VALUES = 10_000
 """Fields, elements and entries of a body."""
 
 MAX_JSON_BYTES = 1536 * 1024
+MAX_PROTOBUF_BYTES = 1024 * 1024
+"""What has more in protobuf has more than any store takes in JSON."""
 MAX_YAML_BYTES = 512 * 1024
 """libyaml takes ten times as long as a reader of JSON."""
 

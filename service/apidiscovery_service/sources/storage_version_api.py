@@ -40,9 +40,7 @@ def storage_version_api() -> Contribution:
         Scope.CLUSTER,
         "storageversion",
         ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-        subresources=(
-            Subresource("status", _kind("StorageVersion"), ("get", "patch", "update")),
-        ),
+        subresources=(Subresource("status", _kind("StorageVersion"), ("get", "patch", "update")),),
         storage_version_hash=storage_version_hash(GROUP, VERSION, "StorageVersion"),
     )
     lease = Resource(

@@ -46,6 +46,8 @@ class Continuation:
         Raises:
             ValueError: Nothing; the text is Kubernetes'.
         """
+        if "=" in token:
+            raise ValueError(f"{_INVALID}: it is padded")
         try:
             text = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
             said: JSONValue = orjson.loads(text)
@@ -53,10 +55,16 @@ class Continuation:
             raise ValueError(f"{_INVALID}: {error}") from None
         match said:
             case {"v": version} if version != _VERSION:
-                raise ValueError(f"{_INVALID}: server does not recognize this encoded version")
+                raise ValueError(
+                    f"{_INVALID}: server does not recognize this encoded version {version}"
+                )
+            case {"v": _, "rv": bool()}:
+                raise ValueError(f"{_INVALID}: rv is no number")
             case {"v": _, "rv": int(revision), "start": str(start), **rest} if revision:
                 if not start:
                     raise ValueError(f"{_INVALID}: encoded start key empty (version {_VERSION})")
+                if "/" in start or start in (".", ".."):
+                    raise ValueError(f"{_INVALID}: {start}")
                 return cls(revision, start, str(rest.get("state", "")))
             case _:
                 raise ValueError(

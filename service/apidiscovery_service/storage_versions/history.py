@@ -6,7 +6,7 @@ out of it must list again.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,7 +16,6 @@ from apidiscovery_service.kube_objects.kinds import Object
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.storage.wakeup import Wakeup
 from apidiscovery_service.storage_versions.stored import Stored, with_resource_version
-
 
 # What two thousand watchers do at once keeps the event loop for 100 ms: they are woken by turns.
 _IN_TURN = 16
@@ -173,7 +172,7 @@ class History:
         self._ring()
 
     @contextmanager
-    def turn(self) -> Iterator[Wakeup]:
+    def turn(self) -> Generator[Wakeup]:
         """Return what rings for one of many watchers, soon after every change of the row."""
         turn = next((turn for turn in self._turns if turn.members < _IN_TURN), None)
         if turn is None:

@@ -3,7 +3,8 @@
 Its fields are those that kube-apiserver writes: k8s.io/component-helpers
 apimachinery/lease/controller.go, `newLease`, and kubernetes/kubernetes
 pkg/controlplane/apiserver/server.go, `labelAPIServerHeartbeatFunc`. A new holder is counted as
-k8s.io/client-go tools/leaderelection does it; kube-apiserver keeps the name of the old one.
+k8s.io/client-go tools/leaderelection does it; kube-apiserver keeps the name of the old one, and its
+lease.
 """
 
 import uuid
@@ -17,6 +18,10 @@ from apidiscovery_service.storage_versions import timestamps
 NAMESPACE = "kube-system"
 COMPONENT_LABEL = "apiserver.kubernetes.io/identity"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+# Who held it before, the last of them first, separated by blanks; our own.
+EARLIER_HOLDERS = "apidiscovery/earlier-holders"
+_MAX_EARLIER = 32
 
 DEFAULT_DURATION_S = 3600
 
@@ -67,19 +72,29 @@ def created(holding: Holding, now: datetime) -> Object:
     return {"kind": LEASE.kind, "apiVersion": LEASE.api_version, "metadata": metadata, "spec": spec}
 
 
+def succeeding(lease: Object, holding: Holding, now: datetime) -> Object:
+    """Return the lease of another holder after this one: a lease of its own, one transition on."""
+    transitions = reading.integer(reading.mapping(lease, "spec"), "leaseTransitions") + 1
+    new = created(holding, now)
+    earlier = [holder(lease), *earlier_holders(lease)][:_MAX_EARLIER]
+    metadata = dict(reading.mapping(new, "metadata")) | {
+        "annotations": {EARLIER_HOLDERS: " ".join(earlier)}
+    }
+    spec = dict(reading.mapping(new, "spec")) | {
+        "acquireTime": timestamps.micros(now),
+        "leaseTransitions": min(transitions, _INT32_MAX),
+    }
+    spec = {name: spec[name] for name in _SPEC_ORDER if name in spec}
+    return new | {"metadata": metadata, "spec": spec}
+
+
 def renewed(lease: Object, holding: Holding, now: datetime) -> Object:
-    """Return the lease renewed; a new holder has acquired it, and is one more transition."""
+    """Return the lease renewed by its holder."""
     old = reading.mapping(lease, "spec")
-    changes: Object = {
-        "holderIdentity": holding.holder,
+    spec = dict(old) | {
         "leaseDurationSeconds": holding.duration_s,
         "renewTime": timestamps.micros(now),
     }
-    if reading.text(old, "holderIdentity") != holding.holder:
-        changes["acquireTime"] = timestamps.micros(now)
-        transitions = reading.integer(old, "leaseTransitions") + 1
-        changes["leaseTransitions"] = min(transitions, _INT32_MAX)
-    spec = dict(old) | changes
     metadata = reading.mapping(lease, "metadata")
     labels = dict(reading.string_map(metadata, "labels")) | holding.labels
     return lease | {
@@ -107,3 +122,9 @@ def name(lease: Object) -> str:
 def holder(lease: Object) -> str:
     """Return `spec.holderIdentity`; empty when there is none."""
     return reading.text(reading.mapping(lease, "spec"), "holderIdentity")
+
+
+def earlier_holders(lease: Object) -> list[str]:
+    """Return who held the lease before, the last of them first; not all when they are many."""
+    annotations = reading.string_map(reading.mapping(lease, "metadata"), "annotations")
+    return annotations.get(EARLIER_HOLDERS, "").split()

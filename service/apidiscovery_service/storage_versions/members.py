@@ -30,7 +30,7 @@ from apidiscovery_service.storage_versions.expiry import Sightings
 from apidiscovery_service.storage_versions.following import beside, note_events, rings_within
 from apidiscovery_service.storage_versions.identity import KUBE_APISERVER, identity
 
-__all__ = ["Beat", "Heartbeat", "Members", "NotMember", "identity"]
+__all__ = ["Beat", "Heartbeat", "Members", "NotMember", "Superseded", "identity"]
 
 MAX_DURATION_S = 86_400
 
@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 
 class NotMember(DiscoveryError):
-    """An API server has no lease; it must send a heartbeat before it reports.
+    """An API server has no lease, or not any more; it must send a heartbeat before it reports.
 
     Attributes:
         api_server_id: Which.
@@ -56,8 +56,23 @@ class NotMember(DiscoveryError):
 
     def __init__(self, api_server_id: str) -> None:
         super().__init__(
-            f"API server {api_server_id!r} is no member: it has no lease. "
-            "Send a heartbeat first, then report"
+            f"API server {api_server_id!r} is no member: it has no lease, or another life of it "
+            "has one. Send a heartbeat first, then report"
+        )
+        self.api_server_id = api_server_id
+
+
+class Superseded(DiscoveryError):
+    """A life of an API server is over: a later one has taken its place.
+
+    Attributes:
+        api_server_id: Of which.
+    """
+
+    def __init__(self, api_server_id: str) -> None:
+        super().__init__(
+            f"another process has become API server {api_server_id!r} since, and this one is no "
+            "member any more. Start it again, and let no two share a hostname"
         )
         self.api_server_id = api_server_id
 
@@ -69,7 +84,8 @@ class Heartbeat:
     Attributes:
         hostname: Decides the identity, together with the component.
         component: What kind of API server it is; empty for kube-apiserver.
-        instance: Differs between two of its lives; empty for one made for this heartbeat.
+        instance: Differs between two of its lives, and another one joins anew; empty for whichever
+            life holds the lease.
         lease_duration_s: How long it may be silent, 1 to 86 400 s.
     """
 
@@ -128,25 +144,44 @@ class Members:
     async def heartbeat(self, heartbeat: Heartbeat) -> Beat:
         """Make an API server a member, or keep it one; the last that does holds the lease.
 
+        Another life of it joins anew, so that nothing late of the earlier one is taken any more,
+        not its heartbeats either.
+
         Raises:
             InvalidFields: Naming `hostname`, `component`, `instance` or `lease_duration_seconds`.
+            Superseded: By a later life.
         """
         holding = _holding(heartbeat)
         backoff = Backoff()
         while True:
             lease = await self._leases.read(holding.api_server_id)
+            is_its_own = lease is not None and (
+                not heartbeat.instance or leases.holder(lease.object) == holding.holder
+            )
+            if lease is not None and holding.holder in leases.earlier_holders(lease.object):
+                raise Superseded(holding.api_server_id)
             try:
-                if lease is None:
-                    value = leases.created(holding, self._now())
-                    now_held = await self._leases.create(value)
-                else:
+                if lease is not None and is_its_own:
                     value = leases.renewed(lease.object, holding, self._now())
-                    now_held = await self._leases.replace(lease, value)
+                    held = await self._leases.replace(lease, value)
+                else:
+                    held = await self._join(lease, holding)
             except Conflict:
                 await backoff.pause()
             else:
                 renew_after_s = min(_RENEW_AFTER_S, holding.duration_s / _BEATS)
-                return Beat(now_held, lease is None, renew_after_s)
+                return Beat(held, not is_its_own, renew_after_s)
+
+    async def _join(self, lease: Stored | None, holding: leases.Holding) -> Stored:
+        """Put a lease where none is, or where that of an earlier life is.
+
+        That one is removed first: what its holder has sent and has not been written yet names it,
+        and is refused from then on.
+        """
+        if lease is None:
+            return await self._leases.create(leases.created(holding, self._now()))
+        await self._leases.remove(lease)
+        return await self._leases.create(leases.succeeding(lease.object, holding, self._now()))
 
     async def depart(self, api_server_id: str, instance: str = "") -> bool:
         """End a membership; False when there is none.
@@ -174,14 +209,20 @@ class Members:
 
     # Who is a member, for whoever writes on the strength of it.
 
-    async def membership(self, api_server_id: str) -> Guard:
-        """Return what holds for as long as an API server goes on being a member.
+    async def membership(self, api_server_id: str, instance: str = "") -> Guard:
+        """Return what holds for as long as an API server, in one life, goes on being a member.
+
+        Args:
+            api_server_id: Which.
+            instance: In which life; empty for whichever holds the lease.
 
         Raises:
             NotMember: It is none.
         """
         lease = await self._leases.read(api_server_id)
         if lease is None:
+            raise NotMember(api_server_id)
+        if instance and leases.holder(lease.object) != _holder(api_server_id, instance):
             raise NotMember(api_server_id)
         return Guard(lease.key, lease.created)
 

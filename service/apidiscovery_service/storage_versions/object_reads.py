@@ -22,9 +22,13 @@ from apidiscovery_service.storage_versions.continuation import Continuation, sta
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 _EXPIRED = "The resourceVersion for the provided list is too old."
+# Source: pkg/storage/etcd3/errors.go, inconsistentContinue.
 _CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You must "
-    "start a new list without the continue parameter."
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without the continue parameter, or use the continue token in this response "
+    "to retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list."
 )
 _MAX_UINT64 = 2**64 - 1
 _UINT64_DIGITS = 20
@@ -209,7 +213,8 @@ def _rest(every: Sequence[Stored], now: int, options: ListOptions, begun: Contin
     if begun.revision < 0:
         return _page(every, now, options, begun.start)
     if begun.revision != now and begun.state != state_of(every):
-        raise errors.expired(_CONTINUE_EXPIRED)
+        latest = Continuation(-1, begun.start)
+        raise errors.expired(_CONTINUE_EXPIRED, latest.encode())
     return _page(every, begun.revision, options, begun.start)
 
 

@@ -22,7 +22,7 @@ from apidiscovery_service.storage_versions import status_fields, timestamps
 from apidiscovery_service.storage_versions.backoff import Backoff
 from apidiscovery_service.storage_versions.collection import Collection, Stored
 from apidiscovery_service.storage_versions.following import for_each
-from apidiscovery_service.storage_versions.members import Members, check_id
+from apidiscovery_service.storage_versions.members import Members, NotMember, check_id
 from apidiscovery_service.storage_versions.presence import Presence
 from apidiscovery_service.storage_versions.reported_resources import (
     GroupVersionResource,
@@ -63,10 +63,6 @@ class Reported:
     def agreed(self) -> bool:
         """Whether all servers that have reported write the same version."""
         return status_fields.status_of(self.stored.object).agreed
-
-
-class _MembershipEnded(Exception):
-    """The lease of the reporting server is another one than at the beginning, or none."""
 
 
 class _Turn:
@@ -122,7 +118,7 @@ class Reports:
         self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
 
     async def report(
-        self, api_server_id: str, resources: Sequence[ReportedResource]
+        self, api_server_id: str, resources: Sequence[ReportedResource], instance: str = ""
     ) -> list[Reported]:
         """Say what an API server writes and can read.
 
@@ -131,28 +127,26 @@ class Reports:
         fails or is cancelled, some of it may be: report again. It goes on while others write the
         same objects, so the caller sets a limit to its time.
 
+        Args:
+            api_server_id: Of the server.
+            resources: What it stores.
+            instance: In which of its lives it speaks; empty for whichever holds the lease.
+
         Returns:
             By group and resource; resources that another one covers have none.
 
         Raises:
             InvalidFields: Nothing is written.
-            NotMember: The server has no lease, or lost it meanwhile.
+            NotMember: The server, or this life of it, has no lease, or lost it meanwhile.
             StoreUnavailable: It is not known what has been written.
         """
         check_id(api_server_id)
         wanted = entries(api_server_id, resources)
-        backoff = Backoff()
-        while True:
-            membership = await self._members.membership(api_server_id)
-            report = _Report(api_server_id, membership, Presence(self._members), {})
-            try:
-                await self._take(report, wanted)
-                await self._check_membership(report)
-            except _MembershipEnded:
-                # It has left and come back: what was written may have been removed between.
-                await backoff.pause()
-            else:
-                return [report.results[name] for name in wanted]
+        membership = await self._members.membership(api_server_id, instance)
+        report = _Report(api_server_id, membership, Presence(self._members), {})
+        await self._take(report, wanted)
+        await self._check_membership(report)
+        return [report.results[name] for name in wanted]
 
     async def _take(self, report: _Report, wanted: dict[str, Entry]) -> None:
         standing, revision = await self._objects.read_all()
@@ -233,8 +227,16 @@ class Reports:
         return None if after == before else status_fields.with_status(stored.object, after)
 
     async def _check_membership(self, report: _Report) -> None:
+        """Refuse to go on when the lease is another one than at the beginning.
+
+        The server has left and come back, in another life perhaps: what was written may have been
+        removed between, and what is still to be written may be of the past.
+
+        Raises:
+            NotMember: It is.
+        """
         if await self._members.membership(report.api_server_id) != report.membership:
-            raise _MembershipEnded
+            raise NotMember(report.api_server_id)
 
 
 def _others(stored: Stored, report: _Report) -> set[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import orjson
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue, dumps
+from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.decoding import Undecodable, from_value
 from apidiscovery_service.kube_objects.kinds import Kind, Object
 from apidiscovery_service.storage import Entry
@@ -72,11 +72,6 @@ def with_resource_version(value: Object, revision: int) -> Object:
 def size_of(value: Object) -> int:
     """Return about how many bytes an object has in the store."""
     return len(orjson.dumps(value))
-
-
-def to_value(value: Object, kind: Kind) -> bytes:
-    """Return what is kept of an object: compact canonical JSON without resourceVersion."""
-    return dumps(with_resource_version(from_value(value, kind).object, 0))
 
 
 def from_entry(entry: Entry, kind: Kind) -> Stored:

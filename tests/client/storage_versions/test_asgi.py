@@ -228,6 +228,18 @@ async def test_mounted_it_knows_the_path_below(gate: SwitchedGate) -> None:
         assert (await client.get("/mounted/readyz")).status_code == 500
 
 
+@pytest.mark.parametrize("path", [WIDGETS, f"/outer{WIDGETS}"])
+@pytest.mark.parametrize("root_path", ["/outer", "/outer/"])
+async def test_however_a_server_tells_the_prefix(
+    gate: SwitchedGate, root_path: str, path: str
+) -> None:
+    """Some hand on the whole path, others what a proxy has left of it."""
+    transport = httpx2.ASGITransport(app=starlette(gate), root_path=root_path)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://example.dev") as client:
+        assert (await client.post(path)).status_code == 503
+        assert (await client.get(path)).status_code == 200
+
+
 async def test_what_is_no_http_is_handed_on(gate: SwitchedGate) -> None:
     seen: list[str] = []
 

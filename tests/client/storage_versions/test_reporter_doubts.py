@@ -149,7 +149,7 @@ async def test_a_report_that_cannot_be_made_ends_the_reporter(store: Store) -> N
             assert made.refusal(CREATE) is None  # of what is not stored any more
             assert not made.confirmed
 
-    with pytest.raises(ValueError, match="surrogate|utf-8|UTF-8"):
+    with pytest.raises(ValueError, match=r"surrogate|utf-8|UTF-8"):
         await serve()
     assert store.calls[-1][0] == "Depart"
 

@@ -28,19 +28,19 @@ from apidiscovery.storageversion.v1alpha1 import storageversion_pb2 as apidiscov
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-apidiscovery/service/v1/storage_version.proto\x12\x17\x61pidiscovery.service.v1\x1a(apidiscovery/coordination/v1/lease.proto\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\x1a\x39\x61pidiscovery/storageversion/v1alpha1/storageversion.proto\x1a\x1egoogle/protobuf/duration.proto\"\x89\x01\n\x10HeartbeatRequest\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x11\n\tcomponent\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x03 \x01(\t\x12#\n\x16lease_duration_seconds\x18\x04 \x01(\x05H\x00\x88\x01\x01\x42\x19\n\x17_lease_duration_seconds\"\x9e\x01\n\x11HeartbeatResponse\x12\x15\n\rapi_server_id\x18\x01 \x01(\t\x12\x32\n\x05lease\x18\x02 \x01(\x0b\x32#.apidiscovery.coordination.v1.Lease\x12.\n\x0brenew_after\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06joined\x18\x04 \x01(\x08\"8\n\rDepartRequest\x12\x15\n\rapi_server_id\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\"$\n\x0e\x44\x65partResponse\x12\x12\n\nwas_member\x18\x01 \x01(\x08\"d\n\rReportRequest\x12\x15\n\rapi_server_id\x18\x01 \x01(\t\x12<\n\tresources\x18\x02 \x03(\x0b\x32).apidiscovery.service.v1.ReportedResource\"\xc3\x01\n\x10ReportedResource\x12\r\n\x05group\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x18\n\x10\x65ncoding_version\x18\x03 \x01(\t\x12\x1a\n\x12\x64\x65\x63odable_versions\x18\x04 \x03(\t\x12\x17\n\x0fserved_versions\x18\x05 \x03(\t\x12?\n\x0b\x65quivalents\x18\x06 \x03(\x0b\x32*.apidiscovery.meta.v1.GroupVersionResource\"S\n\x0eReportResponse\x12\x41\n\x08reported\x18\x01 \x03(\x0b\x32/.apidiscovery.service.v1.ReportedStorageVersion\"\x89\x01\n\x16ReportedStorageVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x37\n\x07outcome\x18\x02 \x01(\x0e\x32&.apidiscovery.service.v1.ReportOutcome\x12\x18\n\x10resource_version\x18\x03 \x01(\t\x12\x0e\n\x06\x61greed\x18\x04 \x01(\x08\"/\n\x1fStorageVersionServiceGetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"q\n StorageVersionServiceGetResponse\x12M\n\x0fstorage_version\x18\x01 \x01(\x0b\x32\x34.apidiscovery.storageversion.v1alpha1.StorageVersion\"\"\n StorageVersionServiceListRequest\"\xdf\x01\n!StorageVersionServiceListResponse\x12\x46\n\x04list\x18\x01 \x01(\x0b\x32\x38.apidiscovery.storageversion.v1alpha1.StorageVersionList\x12\x34\n\x07members\x18\x02 \x03(\x0b\x32#.apidiscovery.coordination.v1.Lease\x12<\n\x0b\x63omparisons\x18\x03 \x03(\x0b\x32\'.apidiscovery.service.v1.HashComparison\"\x84\x01\n\x0eHashComparison\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x64iscovery_hash\x18\x02 \x01(\t\x12\x15\n\rreported_hash\x18\x03 \x01(\t\x12\x35\n\x07verdict\x18\x04 \x01(\x0e\x32$.apidiscovery.service.v1.HashVerdict\"L\n!StorageVersionServiceWatchRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12\x18\n\x10resource_version\x18\x02 \x01(\t\"\xc4\x01\n\"StorageVersionServiceWatchResponse\x12\x35\n\x04type\x18\x01 \x01(\x0e\x32\'.apidiscovery.service.v1.WatchEventType\x12M\n\x0fstorage_version\x18\x02 \x01(\x0b\x32\x34.apidiscovery.storageversion.v1alpha1.StorageVersion\x12\x18\n\x10resource_version\x18\x03 \x01(\t\"T\n\x17WaitForAgreementRequest\x12\x39\n\x07targets\x18\x01 \x03(\x0b\x32(.apidiscovery.service.v1.AgreementTarget\"9\n\x0f\x41greementTarget\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x10\x65ncoding_version\x18\x02 \x01(\t\"f\n\x18WaitForAgreementResponse\x12<\n\x08progress\x18\x01 \x03(\x0b\x32*.apidiscovery.service.v1.AgreementProgress\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\"\xb7\x01\n\x11\x41greementProgress\x12\x0c\n\x04name\x18\x01 \x01(\t\x12M\n\x0fstorage_version\x18\x02 \x01(\x0b\x32\x34.apidiscovery.storageversion.v1alpha1.StorageVersion\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x08\x12\x10\n\x08\x61greeing\x18\x04 \x03(\t\x12\x0f\n\x07lagging\x18\x05 \x03(\t\x12\x12\n\nunreported\x18\x06 \x03(\t*\x85\x01\n\rReportOutcome\x12\x1e\n\x1aREPORT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18REPORT_OUTCOME_UNCHANGED\x10\x01\x12\x1a\n\x16REPORT_OUTCOME_CREATED\x10\x02\x12\x1a\n\x16REPORT_OUTCOME_UPDATED\x10\x03*x\n\x0bHashVerdict\x12\x1c\n\x18HASH_VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11HASH_VERDICT_SAME\x10\x01\x12\x1a\n\x16HASH_VERDICT_DIFFERENT\x10\x02\x12\x18\n\x14HASH_VERDICT_UNKNOWN\x10\x03*\xaa\x01\n\x0eWatchEventType\x12 \n\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n\x18WATCH_EVENT_TYPE_DELETED\x10\x03\x12\x1d\n\x19WATCH_EVENT_TYPE_BOOKMARK\x10\x04\x32\xac\x06\n\x15StorageVersionService\x12\x62\n\tHeartbeat\x12).apidiscovery.service.v1.HeartbeatRequest\x1a*.apidiscovery.service.v1.HeartbeatResponse\x12Y\n\x06\x44\x65part\x12&.apidiscovery.service.v1.DepartRequest\x1a\'.apidiscovery.service.v1.DepartResponse\x12Y\n\x06Report\x12&.apidiscovery.service.v1.ReportRequest\x1a\'.apidiscovery.service.v1.ReportResponse\x12z\n\x03Get\x12\x38.apidiscovery.service.v1.StorageVersionServiceGetRequest\x1a\x39.apidiscovery.service.v1.StorageVersionServiceGetResponse\x12}\n\x04List\x12\x39.apidiscovery.service.v1.StorageVersionServiceListRequest\x1a:.apidiscovery.service.v1.StorageVersionServiceListResponse\x12\x82\x01\n\x05Watch\x12:.apidiscovery.service.v1.StorageVersionServiceWatchRequest\x1a;.apidiscovery.service.v1.StorageVersionServiceWatchResponse0\x01\x12y\n\x10WaitForAgreement\x12\x30.apidiscovery.service.v1.WaitForAgreementRequest\x1a\x31.apidiscovery.service.v1.WaitForAgreementResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-apidiscovery/service/v1/storage_version.proto\x12\x17\x61pidiscovery.service.v1\x1a(apidiscovery/coordination/v1/lease.proto\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\x1a\x39\x61pidiscovery/storageversion/v1alpha1/storageversion.proto\x1a\x1egoogle/protobuf/duration.proto\"\x89\x01\n\x10HeartbeatRequest\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x11\n\tcomponent\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x03 \x01(\t\x12#\n\x16lease_duration_seconds\x18\x04 \x01(\x05H\x00\x88\x01\x01\x42\x19\n\x17_lease_duration_seconds\"\x9e\x01\n\x11HeartbeatResponse\x12\x15\n\rapi_server_id\x18\x01 \x01(\t\x12\x32\n\x05lease\x18\x02 \x01(\x0b\x32#.apidiscovery.coordination.v1.Lease\x12.\n\x0brenew_after\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06joined\x18\x04 \x01(\x08\"8\n\rDepartRequest\x12\x15\n\rapi_server_id\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\"$\n\x0e\x44\x65partResponse\x12\x12\n\nwas_member\x18\x01 \x01(\x08\"v\n\rReportRequest\x12\x15\n\rapi_server_id\x18\x01 \x01(\t\x12<\n\tresources\x18\x02 \x03(\x0b\x32).apidiscovery.service.v1.ReportedResource\x12\x10\n\x08instance\x18\x03 \x01(\t\"\xc3\x01\n\x10ReportedResource\x12\r\n\x05group\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x18\n\x10\x65ncoding_version\x18\x03 \x01(\t\x12\x1a\n\x12\x64\x65\x63odable_versions\x18\x04 \x03(\t\x12\x17\n\x0fserved_versions\x18\x05 \x03(\t\x12?\n\x0b\x65quivalents\x18\x06 \x03(\x0b\x32*.apidiscovery.meta.v1.GroupVersionResource\"S\n\x0eReportResponse\x12\x41\n\x08reported\x18\x01 \x03(\x0b\x32/.apidiscovery.service.v1.ReportedStorageVersion\"\x89\x01\n\x16ReportedStorageVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x37\n\x07outcome\x18\x02 \x01(\x0e\x32&.apidiscovery.service.v1.ReportOutcome\x12\x18\n\x10resource_version\x18\x03 \x01(\t\x12\x0e\n\x06\x61greed\x18\x04 \x01(\x08\"/\n\x1fStorageVersionServiceGetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"q\n StorageVersionServiceGetResponse\x12M\n\x0fstorage_version\x18\x01 \x01(\x0b\x32\x34.apidiscovery.storageversion.v1alpha1.StorageVersion\"\"\n StorageVersionServiceListRequest\"\xdf\x01\n!StorageVersionServiceListResponse\x12\x46\n\x04list\x18\x01 \x01(\x0b\x32\x38.apidiscovery.storageversion.v1alpha1.StorageVersionList\x12\x34\n\x07members\x18\x02 \x03(\x0b\x32#.apidiscovery.coordination.v1.Lease\x12<\n\x0b\x63omparisons\x18\x03 \x03(\x0b\x32\'.apidiscovery.service.v1.HashComparison\"\x84\x01\n\x0eHashComparison\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x64iscovery_hash\x18\x02 \x01(\t\x12\x15\n\rreported_hash\x18\x03 \x01(\t\x12\x35\n\x07verdict\x18\x04 \x01(\x0e\x32$.apidiscovery.service.v1.HashVerdict\"L\n!StorageVersionServiceWatchRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12\x18\n\x10resource_version\x18\x02 \x01(\t\"\xc4\x01\n\"StorageVersionServiceWatchResponse\x12\x35\n\x04type\x18\x01 \x01(\x0e\x32\'.apidiscovery.service.v1.WatchEventType\x12M\n\x0fstorage_version\x18\x02 \x01(\x0b\x32\x34.apidiscovery.storageversion.v1alpha1.StorageVersion\x12\x18\n\x10resource_version\x18\x03 \x01(\t\"T\n\x17WaitForAgreementRequest\x12\x39\n\x07targets\x18\x01 \x03(\x0b\x32(.apidiscovery.service.v1.AgreementTarget\"9\n\x0f\x41greementTarget\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x10\x65ncoding_version\x18\x02 \x01(\t\"f\n\x18WaitForAgreementResponse\x12<\n\x08progress\x18\x01 \x03(\x0b\x32*.apidiscovery.service.v1.AgreementProgress\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\"\xb7\x01\n\x11\x41greementProgress\x12\x0c\n\x04name\x18\x01 \x01(\t\x12M\n\x0fstorage_version\x18\x02 \x01(\x0b\x32\x34.apidiscovery.storageversion.v1alpha1.StorageVersion\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x08\x12\x10\n\x08\x61greeing\x18\x04 \x03(\t\x12\x0f\n\x07lagging\x18\x05 \x03(\t\x12\x12\n\nunreported\x18\x06 \x03(\t*\x85\x01\n\rReportOutcome\x12\x1e\n\x1aREPORT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18REPORT_OUTCOME_UNCHANGED\x10\x01\x12\x1a\n\x16REPORT_OUTCOME_CREATED\x10\x02\x12\x1a\n\x16REPORT_OUTCOME_UPDATED\x10\x03*x\n\x0bHashVerdict\x12\x1c\n\x18HASH_VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11HASH_VERDICT_SAME\x10\x01\x12\x1a\n\x16HASH_VERDICT_DIFFERENT\x10\x02\x12\x18\n\x14HASH_VERDICT_UNKNOWN\x10\x03*\xaa\x01\n\x0eWatchEventType\x12 \n\x1cWATCH_EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n\x16WATCH_EVENT_TYPE_ADDED\x10\x01\x12\x1d\n\x19WATCH_EVENT_TYPE_MODIFIED\x10\x02\x12\x1c\n\x18WATCH_EVENT_TYPE_DELETED\x10\x03\x12\x1d\n\x19WATCH_EVENT_TYPE_BOOKMARK\x10\x04\x32\xac\x06\n\x15StorageVersionService\x12\x62\n\tHeartbeat\x12).apidiscovery.service.v1.HeartbeatRequest\x1a*.apidiscovery.service.v1.HeartbeatResponse\x12Y\n\x06\x44\x65part\x12&.apidiscovery.service.v1.DepartRequest\x1a\'.apidiscovery.service.v1.DepartResponse\x12Y\n\x06Report\x12&.apidiscovery.service.v1.ReportRequest\x1a\'.apidiscovery.service.v1.ReportResponse\x12z\n\x03Get\x12\x38.apidiscovery.service.v1.StorageVersionServiceGetRequest\x1a\x39.apidiscovery.service.v1.StorageVersionServiceGetResponse\x12}\n\x04List\x12\x39.apidiscovery.service.v1.StorageVersionServiceListRequest\x1a:.apidiscovery.service.v1.StorageVersionServiceListResponse\x12\x82\x01\n\x05Watch\x12:.apidiscovery.service.v1.StorageVersionServiceWatchRequest\x1a;.apidiscovery.service.v1.StorageVersionServiceWatchResponse0\x01\x12y\n\x10WaitForAgreement\x12\x30.apidiscovery.service.v1.WaitForAgreementRequest\x1a\x31.apidiscovery.service.v1.WaitForAgreementResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.service.v1.storage_version_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REPORTOUTCOME']._serialized_start=2436
-  _globals['_REPORTOUTCOME']._serialized_end=2569
-  _globals['_HASHVERDICT']._serialized_start=2571
-  _globals['_HASHVERDICT']._serialized_end=2691
-  _globals['_WATCHEVENTTYPE']._serialized_start=2694
-  _globals['_WATCHEVENTTYPE']._serialized_end=2864
+  _globals['_REPORTOUTCOME']._serialized_start=2454
+  _globals['_REPORTOUTCOME']._serialized_end=2587
+  _globals['_HASHVERDICT']._serialized_start=2589
+  _globals['_HASHVERDICT']._serialized_end=2709
+  _globals['_WATCHEVENTTYPE']._serialized_start=2712
+  _globals['_WATCHEVENTTYPE']._serialized_end=2882
   _globals['_HEARTBEATREQUEST']._serialized_start=241
   _globals['_HEARTBEATREQUEST']._serialized_end=378
   _globals['_HEARTBEATRESPONSE']._serialized_start=381
@@ -50,35 +50,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEPARTRESPONSE']._serialized_start=599
   _globals['_DEPARTRESPONSE']._serialized_end=635
   _globals['_REPORTREQUEST']._serialized_start=637
-  _globals['_REPORTREQUEST']._serialized_end=737
-  _globals['_REPORTEDRESOURCE']._serialized_start=740
-  _globals['_REPORTEDRESOURCE']._serialized_end=935
-  _globals['_REPORTRESPONSE']._serialized_start=937
-  _globals['_REPORTRESPONSE']._serialized_end=1020
-  _globals['_REPORTEDSTORAGEVERSION']._serialized_start=1023
-  _globals['_REPORTEDSTORAGEVERSION']._serialized_end=1160
-  _globals['_STORAGEVERSIONSERVICEGETREQUEST']._serialized_start=1162
-  _globals['_STORAGEVERSIONSERVICEGETREQUEST']._serialized_end=1209
-  _globals['_STORAGEVERSIONSERVICEGETRESPONSE']._serialized_start=1211
-  _globals['_STORAGEVERSIONSERVICEGETRESPONSE']._serialized_end=1324
-  _globals['_STORAGEVERSIONSERVICELISTREQUEST']._serialized_start=1326
-  _globals['_STORAGEVERSIONSERVICELISTREQUEST']._serialized_end=1360
-  _globals['_STORAGEVERSIONSERVICELISTRESPONSE']._serialized_start=1363
-  _globals['_STORAGEVERSIONSERVICELISTRESPONSE']._serialized_end=1586
-  _globals['_HASHCOMPARISON']._serialized_start=1589
-  _globals['_HASHCOMPARISON']._serialized_end=1721
-  _globals['_STORAGEVERSIONSERVICEWATCHREQUEST']._serialized_start=1723
-  _globals['_STORAGEVERSIONSERVICEWATCHREQUEST']._serialized_end=1799
-  _globals['_STORAGEVERSIONSERVICEWATCHRESPONSE']._serialized_start=1802
-  _globals['_STORAGEVERSIONSERVICEWATCHRESPONSE']._serialized_end=1998
-  _globals['_WAITFORAGREEMENTREQUEST']._serialized_start=2000
-  _globals['_WAITFORAGREEMENTREQUEST']._serialized_end=2084
-  _globals['_AGREEMENTTARGET']._serialized_start=2086
-  _globals['_AGREEMENTTARGET']._serialized_end=2143
-  _globals['_WAITFORAGREEMENTRESPONSE']._serialized_start=2145
-  _globals['_WAITFORAGREEMENTRESPONSE']._serialized_end=2247
-  _globals['_AGREEMENTPROGRESS']._serialized_start=2250
-  _globals['_AGREEMENTPROGRESS']._serialized_end=2433
-  _globals['_STORAGEVERSIONSERVICE']._serialized_start=2867
-  _globals['_STORAGEVERSIONSERVICE']._serialized_end=3679
+  _globals['_REPORTREQUEST']._serialized_end=755
+  _globals['_REPORTEDRESOURCE']._serialized_start=758
+  _globals['_REPORTEDRESOURCE']._serialized_end=953
+  _globals['_REPORTRESPONSE']._serialized_start=955
+  _globals['_REPORTRESPONSE']._serialized_end=1038
+  _globals['_REPORTEDSTORAGEVERSION']._serialized_start=1041
+  _globals['_REPORTEDSTORAGEVERSION']._serialized_end=1178
+  _globals['_STORAGEVERSIONSERVICEGETREQUEST']._serialized_start=1180
+  _globals['_STORAGEVERSIONSERVICEGETREQUEST']._serialized_end=1227
+  _globals['_STORAGEVERSIONSERVICEGETRESPONSE']._serialized_start=1229
+  _globals['_STORAGEVERSIONSERVICEGETRESPONSE']._serialized_end=1342
+  _globals['_STORAGEVERSIONSERVICELISTREQUEST']._serialized_start=1344
+  _globals['_STORAGEVERSIONSERVICELISTREQUEST']._serialized_end=1378
+  _globals['_STORAGEVERSIONSERVICELISTRESPONSE']._serialized_start=1381
+  _globals['_STORAGEVERSIONSERVICELISTRESPONSE']._serialized_end=1604
+  _globals['_HASHCOMPARISON']._serialized_start=1607
+  _globals['_HASHCOMPARISON']._serialized_end=1739
+  _globals['_STORAGEVERSIONSERVICEWATCHREQUEST']._serialized_start=1741
+  _globals['_STORAGEVERSIONSERVICEWATCHREQUEST']._serialized_end=1817
+  _globals['_STORAGEVERSIONSERVICEWATCHRESPONSE']._serialized_start=1820
+  _globals['_STORAGEVERSIONSERVICEWATCHRESPONSE']._serialized_end=2016
+  _globals['_WAITFORAGREEMENTREQUEST']._serialized_start=2018
+  _globals['_WAITFORAGREEMENTREQUEST']._serialized_end=2102
+  _globals['_AGREEMENTTARGET']._serialized_start=2104
+  _globals['_AGREEMENTTARGET']._serialized_end=2161
+  _globals['_WAITFORAGREEMENTRESPONSE']._serialized_start=2163
+  _globals['_WAITFORAGREEMENTRESPONSE']._serialized_end=2265
+  _globals['_AGREEMENTPROGRESS']._serialized_start=2268
+  _globals['_AGREEMENTPROGRESS']._serialized_end=2451
+  _globals['_STORAGEVERSIONSERVICE']._serialized_start=2885
+  _globals['_STORAGEVERSIONSERVICE']._serialized_end=3697
 # @@protoc_insertion_point(module_scope)

@@ -110,8 +110,9 @@ class HeartbeatRequest(_message.Message):
     for kube-apiserver.
     """
     instance: _builtins.str
-    """Differs between two lives of an API server, such as a UUID; empty for one made for this call.
-    The lease is held by `<api server id>_<instance>`.
+    """Differs between two lives of an API server, such as a UUID. The lease is held by
+    `<api server id>_<instance>`. Another life joins anew, with a lease of its own: whatever an
+    earlier one has sent is refused from then on. Empty: that of whichever life holds the lease.
     """
     lease_duration_seconds: _builtins.int
     """How long it may be silent, in seconds, from 1 to 86400; absent for 3600."""
@@ -217,11 +218,20 @@ Global___DepartResponse: _TypeAlias = DepartResponse  # noqa: Y015
 
 @_typing.final
 class ReportRequest(_message.Message):
+    """A report that was not answered can be carried out until its deadline is over: report something
+    else only afterwards.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     API_SERVER_ID_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     api_server_id: _builtins.str
+    instance: _builtins.str
+    """That of its heartbeats: the report is refused when another life of the API server holds the
+    lease by now. Empty: it is taken for whichever life holds it.
+    """
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReportedResource]: ...
     def __init__(
@@ -229,10 +239,11 @@ class ReportRequest(_message.Message):
         *,
         api_server_id: _builtins.str = ...,
         resources: _abc.Iterable[Global___ReportedResource] | None = ...,
+        instance: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_server_id", b"api_server_id", "resources", b"resources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_server_id", b"api_server_id", "instance", b"instance", "resources", b"resources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -105,7 +105,8 @@ class StorageVersionServiceServicer:
     """
 
     def Heartbeat(self, request, context):
-        """Heartbeat makes the caller's API server a member, and keeps it one.
+        """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
+        later life of it has become a member since: the earlier one is over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

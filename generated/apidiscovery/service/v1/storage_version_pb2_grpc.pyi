@@ -49,7 +49,9 @@ class StorageVersionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StorageVersionServiceAsyncStub: ...
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.HeartbeatRequest, _storage_version_pb2.HeartbeatResponse]
-    """Heartbeat makes the caller's API server a member, and keeps it one."""
+    """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
+    later life of it has become a member since: the earlier one is over.
+    """
     Depart: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.DepartRequest, _storage_version_pb2.DepartResponse]
     """Depart ends the membership of an API server that stops. One that is no member is no error."""
     Report: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.ReportRequest, _storage_version_pb2.ReportResponse]
@@ -91,7 +93,9 @@ class StorageVersionServiceAsyncStub(StorageVersionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Heartbeat: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.HeartbeatRequest, _storage_version_pb2.HeartbeatResponse]  # type: ignore[assignment]
-    """Heartbeat makes the caller's API server a member, and keeps it one."""
+    """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
+    later life of it has become a member since: the earlier one is over.
+    """
     Depart: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.DepartRequest, _storage_version_pb2.DepartResponse]  # type: ignore[assignment]
     """Depart ends the membership of an API server that stops. One that is no member is no error."""
     Report: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.ReportRequest, _storage_version_pb2.ReportResponse]  # type: ignore[assignment]
@@ -136,7 +140,9 @@ class StorageVersionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _storage_version_pb2.HeartbeatRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_storage_version_pb2.HeartbeatResponse, _abc.Awaitable[_storage_version_pb2.HeartbeatResponse]]:
-        """Heartbeat makes the caller's API server a member, and keeps it one."""
+        """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
+        later life of it has become a member since: the earlier one is over.
+        """
 
     @_abc_1.abstractmethod
     def Depart(

@@ -115,7 +115,7 @@ def delete_options(request: Request, body: bytes) -> Object:
         try:
             options = decode(body, serializer_of(request.content_type), DELETE_OPTIONS).object
         except Undecodable as error:
-            raise bad_request(str(error)) from None
+            raise bad_request(error.why) from None
     else:
         options = parameters.delete_options(request)
     parameters.check_delete_options(options)

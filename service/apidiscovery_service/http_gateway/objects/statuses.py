@@ -17,12 +17,14 @@ _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 
 def failure(error: ObjectError) -> PlainDocument:
     """Return the Status of a failed request."""
-    return _status("Failure", error.message, error.reason, error.details, int(error.code))
+    return _status(
+        error.message, error.reason, error.details, int(error.code), error.continue_token
+    )
 
 
 def success(details: Details) -> PlainDocument:
     """Return the Status of a deletion; it has no code."""
-    return _status("Success", "", "", details)
+    return _status("", "", details)
 
 
 def answer(request: Request, error: ObjectError) -> Response:
@@ -37,9 +39,11 @@ def answer(request: Request, error: ObjectError) -> Response:
 
 
 def _status(
-    status: str, message: str, reason: str, details: Details | None, code: int = 0
+    message: str, reason: str, details: Details | None, code: int = 0, continue_token: str = ""
 ) -> PlainDocument:
-    fields: dict[str, JSONValue] = {"metadata": {}, "status": status}
+    status = "Failure" if code else "Success"
+    metadata: dict[str, JSONValue] = {"continue": continue_token} if continue_token else {}
+    fields: dict[str, JSONValue] = {"metadata": metadata, "status": status}
     if message:
         fields["message"] = message
     if reason:
@@ -50,8 +54,11 @@ def _status(
         fields["code"] = code
 
     def to_message() -> status_pb2.Status:
+        list_metadata = list_meta()
+        # The field is called `continue`, which Python cannot write as an attribute.
+        setattr(list_metadata, "continue", continue_token)
         return status_pb2.Status(
-            metadata=list_meta(),
+            metadata=list_metadata,
             status=status,
             message=message,
             reason=reason,

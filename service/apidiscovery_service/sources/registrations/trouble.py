@@ -101,9 +101,7 @@ class ObservedStore:
         with self._trouble.asking():
             return await self._store.put(key, value, expected=expected, guard=guard, lease=lease)
 
-    async def delete(
-        self, key: str, *, expected: int | None = None, guard: Guards = None
-    ) -> bool:
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
         """As of a store."""
         with self._trouble.asking():
             return await self._store.delete(key, expected=expected, guard=guard)

@@ -895,8 +895,9 @@ class HeartbeatRequest(betterproto.Message):
 
     instance: str = betterproto.string_field(3)
     """
-    Differs between two lives of an API server, such as a UUID; empty for one made for this call.
-     The lease is held by `<api server id>_<instance>`.
+    Differs between two lives of an API server, such as a UUID. The lease is held by
+     `<api server id>_<instance>`. Another life joins anew, with a lease of its own: whatever an
+     earlier one has sent is refused from then on. Empty: that of whichever life holds the lease.
     """
 
     lease_duration_seconds: Optional[int] = betterproto.int32_field(4, optional=True)
@@ -940,8 +941,18 @@ class DepartResponse(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class ReportRequest(betterproto.Message):
+    """
+    A report that was not answered can be carried out until its deadline is over: report something
+     else only afterwards.
+    """
+
     api_server_id: str = betterproto.string_field(1)
     resources: List["ReportedResource"] = betterproto.message_field(2)
+    instance: str = betterproto.string_field(3)
+    """
+    That of its heartbeats: the report is refused when another life of the API server holds the
+     lease by now. Empty: it is taken for whichever life holds it.
+    """
 
 
 @dataclass(eq=False, repr=False)
