@@ -22,9 +22,12 @@ setup: $(STAMP) ## Make .venv with all that the other targets need
 run: setup ## Serve the built-in Kubernetes catalogue on 127.0.0.1:8080 (HTTP) and :50051 (gRPC)
 	$(BIN)/apidiscovery serve $(ARGS)
 
+# Most tests wait for processes and sockets, so there are more of them at once than cores.
+WORKERS ?= 4
+
 .PHONY: test
-test: setup ## Run the tests
-	$(BIN)/pytest $(ARGS)
+test: setup ## Run the tests, WORKERS at once
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 .PHONY: generate
 generate: setup ## Rewrite generated/ from protos/

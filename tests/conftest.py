@@ -5,7 +5,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from server import Serve, Server, serving
+
+# How long an example takes says nothing where several tests run at once; pytest has a limit for all.
+settings.register_profile("apidiscovery", deadline=None)
+settings.load_profile("apidiscovery")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Runs one guarded migration after the other: SEED ADDRESS NAME...
+"""Runs one guarded migration after the other, side by side for each name: SEED ADDRESS NAME...
 
 Each that comes to its end is a line of JSON: the agreement, and when its body began and ended.
 """
@@ -22,7 +22,7 @@ _PAUSE_S = 0.05
 
 async def migrate(seed: str, address: str, name: str) -> None:
     """Migrate one resource again and again."""
-    dice = random.Random(f"{seed} {name}")  # noqa: S311 - to be repeated
+    dice = random.Random(seed)  # noqa: S311 - to be repeated
     for number in itertools.count():
         async with connected(address) as channel:
             try:
@@ -55,8 +55,8 @@ def _tell(what: Mapping[str, object]) -> None:
 async def main(seed: str, address: str, *names: str) -> None:
     """Migrate until killed."""
     async with asyncio.TaskGroup() as tasks:
-        for name in names:
-            tasks.create_task(migrate(seed, address, name))
+        for place, name in enumerate(names):
+            tasks.create_task(migrate(f"{seed} {place}", address, name))
 
 
 if __name__ == "__main__":

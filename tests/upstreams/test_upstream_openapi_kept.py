@@ -97,7 +97,7 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(b"garbage"), "GET /openapi/v2: character 0: want an object"),
+        (Reply(b"garbage"), "GET /openapi/v2: want JSON: byte 0: want an object"),
         (document({"swagger": "3.0"}), "swagger: want '2.0'"),
         (Reply(b"{}", "text/plain"), "got Content-Type 'text/plain'"),
         (DOWN, "GET /openapi/v2: got status 503"),

@@ -39,7 +39,8 @@ def late_refusals(cluster: Cluster, load: Load, *servers: ApiServer) -> list[str
 async def test_a_rolling_upgrade_under_load(cluster: Cluster) -> None:
     cluster.steps.report_takes_s = 0.6
     await cluster.start(*([0] * (3 if cluster.is_etcd else 2)))
-    migrations = cluster.migrating(WIDGETS)
+    # Several, so that one is under way whenever the servers begin to differ.
+    migrations = cluster.migrating(*[WIDGETS] * 4)
     servers = [cluster.api_server(f"server-{number}") for number in range(3)]
     load = Load()
     for server in servers:
