@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from server import Serve, Server, serving
 
-# How long an example takes says nothing where several tests run at once; pytest has a limit for all.
+# How long an example takes says nothing where several tests run at once; pytest limits each test.
 settings.register_profile("apidiscovery", deadline=None)
 settings.load_profile("apidiscovery")
 
