@@ -10,29 +10,29 @@ from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from apidiscovery_service.openapi.recipe import Recipe
 from openapi_recipes import FakeRecipes, documents_of, recipes_of, sha512
+from structlog.testing import capture_logs
 
 
-async def test_a_document_that_cannot_be_made_is_replaced(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_a_document_that_cannot_be_made_is_replaced() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.failing["apis/a.example/v1"] = InvalidOpenAPI(("spec", 0), "wanted more")
     documents = documents_of(recipes, kept_bytes=0)
-    index = await documents.index()
     instead = b'{"why":"$.spec[0]: wanted more"}'
-    assert index.entries["apis/a.example/v1"] == sha512(instead)
-    assert index.notes == {"apis/a.example/v1": "cannot be made: $.spec[0]: wanted more"}
-    for _ in range(2):
-        body = await documents.body("apis/a.example/v1")
-        assert body is not None
-        assert (body.data, body.hash) == (instead, sha512(instead))
+    with capture_logs() as logs:
+        index = await documents.index()
+        assert index.entries["apis/a.example/v1"] == sha512(instead)
+        assert index.notes == {"apis/a.example/v1": "cannot be made: $.spec[0]: wanted more"}
+        for _ in range(2):
+            body = await documents.body("apis/a.example/v1")
+            assert body is not None
+            assert (body.data, body.hash) == (instead, sha512(instead))
     assert recipes.makes["apis/a.example/v1"] == 1
     assert documents.warnings() == ["apis/a.example/v1: cannot be made: $.spec[0]: wanted more"]
-    assert capsys.readouterr().out.count("wanted more") == 1
+    assert str(logs).count("wanted more") == 1
 
 
 async def test_a_document_that_could_not_be_had_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
@@ -40,12 +40,13 @@ async def test_a_document_that_could_not_be_had_is_tried_again(
     documents = documents_of(recipes)
     monkeypatch.setattr(making, "_RETRY_S", 0.0)
     instead = sha512(b'{"why":"the document could not be had"}')
-    while recipes.makes[key] < 3:
-        await asyncio.sleep(0)
-        assert (await documents.index()).entries == {key: instead}
-        assert await documents.hash_of(key) == instead
-        assert documents.warnings() == [f"{key}: cannot be made: the document could not be had"]
-    assert capsys.readouterr().out.count("an OpenAPI document could not be had") == 1
+    with capture_logs() as logs:
+        while recipes.makes[key] < 3:
+            await asyncio.sleep(0)
+            assert (await documents.index()).entries == {key: instead}
+            assert await documents.hash_of(key) == instead
+            assert documents.warnings() == [f"{key}: cannot be made: the document could not be had"]
+    assert str(logs).count("an OpenAPI document could not be had") == 1
     recipes.failing.clear()
     for _ in range(1000):
         await asyncio.sleep(0)

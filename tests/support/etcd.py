@@ -73,6 +73,9 @@ class EtcdServer:
     def pause(self) -> None:
         """Let it hang: connections stay, nothing is answered, and time goes on for leases."""
         os.kill(self._pid(), signal.SIGSTOP)
+        # Each thread stops when it comes to it, and may still answer until then.
+        while not all(map(_is_stopped, Path(f"/proc/{self._pid()}/task").iterdir())):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         os.kill(self._pid(), signal.SIGCONT)
@@ -116,3 +119,8 @@ def _free_ports(count: int) -> list[int]:
     for listener in held:
         listener.close()
     return ports
+
+
+def _is_stopped(thread: Path) -> bool:
+    """Tell whether a thread is stopped: proc(5), the state in /proc/PID/task/TID/stat."""
+    return (thread / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"

@@ -27,6 +27,7 @@ from tcp_proxy import TcpProxy
 
 NAME = "apps.deployments"
 PROMPTLY_S = 1.0
+LEFT_S = 2.0
 WITHIN_S = 10.0
 HASTY_S = 0.6
 OBJECTS = "storageversions/"
@@ -83,7 +84,8 @@ async def cluster() -> AsyncIterator[Cluster]:
         served.store.before = None
         await served.no_streams()
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
-    assert not left
+    # The server's own end a moment after it.
+    assert not left or not (await asyncio.wait(left, timeout=LEFT_S))[1]
 
 
 @pytest.fixture
