@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube_objects.metadata import metadata_of, with_metadata
 from apidiscovery_service.kube_objects.watch_events import INITIAL_EVENTS_END, EventType
 from apidiscovery_service.storage import (
     ABSENT,
@@ -31,7 +32,6 @@ from apidiscovery_service.storage_versions.collection import (
     TooLarge,
     Unreadable,
 )
-from apidiscovery_service.storage_versions.stored import metadata_of, with_metadata
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"

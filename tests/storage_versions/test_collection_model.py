@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from apidiscovery_service.go_json import dumps
 from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage_versions.collection import Collection, Event, Expired
-from apidiscovery_service.storage_versions.stored import metadata_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

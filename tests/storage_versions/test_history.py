@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.storage_versions.history import (
     Event,
@@ -15,7 +16,7 @@ from apidiscovery_service.storage_versions.history import (
     dated,
     narrowed,
 )
-from apidiscovery_service.storage_versions.stored import Stored, metadata_of
+from apidiscovery_service.storage_versions.stored import Stored
 
 
 def stored(name: str, revision: int) -> Stored:

@@ -9,6 +9,7 @@ import pytest
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.storage import ABSENT, Fenced, Guard, StoreUnavailable
 from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage_versions.members import (
@@ -17,7 +18,6 @@ from apidiscovery_service.storage_versions.members import (
     NotMember,
     identity,
 )
-from apidiscovery_service.storage_versions.stored import metadata_of
 from storage_version_replicas import (
     NOON,
     DisturbedStore,

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from apidiscovery_service.kube_objects import selectors
 from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.storage import Store
 from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage.sqlite import SqliteStore
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
 from apidiscovery_service.storage_versions.objects import Objects
-from apidiscovery_service.storage_versions.stored import metadata_of
 from rest_objects import NAME, PREFIX, named, refusal, said
 
 

@@ -7,7 +7,7 @@ import pytest
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.errors import ObjectError
 from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.storage_versions.stored import metadata_of
+from apidiscovery_service.kube_objects.metadata import metadata_of
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"

@@ -17,6 +17,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
+from apidiscovery_service.grpc_api.handlers import serialized, unary
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.index import server_relative_url
@@ -99,20 +100,16 @@ class OpenAPIService:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "GetIndex": grpc.unary_unary_rpc_method_handler(
-                    self.index,
-                    request_deserializer=openapi_pb2.GetIndexRequest.FromString,
-                    response_serializer=_serialized,
-                ),
+                "GetIndex": unary(self.index, openapi_pb2.GetIndexRequest.FromString),
                 "GetDocument": grpc.unary_stream_rpc_method_handler(
                     self.document,
                     request_deserializer=openapi_pb2.GetDocumentRequest.FromString,
-                    response_serializer=_serialized,
+                    response_serializer=serialized,
                 ),
                 "GetBundle": grpc.unary_stream_rpc_method_handler(
                     self.bundle,
                     request_deserializer=openapi_pb2.GetBundleRequest.FromString,
-                    response_serializer=_serialized,
+                    response_serializer=serialized,
                 ),
             },
         )
@@ -346,7 +343,3 @@ async def _abort_unknown(context: _Context, key: str) -> NoReturn:
         reason="DOCUMENT_NOT_FOUND", domain=DOMAIN, metadata={"key": shown}
     )
     await abort(context, code_pb2.NOT_FOUND, f"there is no document {shown!r}", info)
-
-
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -11,7 +11,6 @@ import grpc
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
@@ -22,7 +21,14 @@ from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, InvalidFields
 from apidiscovery_service.grpc_api import registrations as messages
 from apidiscovery_service.grpc_api.availability import with_availability
-from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
+from apidiscovery_service.grpc_api.errors import (
+    DOMAIN,
+    abort,
+    abort_invalid,
+    counted,
+    told_of_store,
+)
+from apidiscovery_service.grpc_api.handlers import unary
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.source_status import SourceStatus
 from apidiscovery_service.sources.registrations import Registrations
@@ -53,13 +59,6 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
     (StoreUnavailable, code_pb2.UNAVAILABLE),
     (StoreRefused, code_pb2.FAILED_PRECONDITION),
     (InvalidRecord, code_pb2.FAILED_PRECONDITION),
-)
-
-# What the store says of itself, such as where its file is, is in the log and in /readyz?verbose:
-# callers cannot do anything about it.
-_STORE_ERRORS: tuple[tuple[type[DiscoveryError], str], ...] = (
-    (StoreUnavailable, "the store of the server cannot be reached now, try again"),
-    (StoreRefused, "the store of the server refuses this; the log of the server has the reason"),
 )
 
 
@@ -135,11 +134,11 @@ class RegistryService:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Publish": _unary(self.publish, registry_pb2.PublishRequest.FromString),
-                "Withdraw": _unary(self.withdraw, registry_pb2.WithdrawRequest.FromString),
-                "List": _unary(self.list, registry_pb2.RegistryServiceListRequest.FromString),
-                "Apply": _unary(self.apply, registry_pb2.ApplyRequest.FromString),
-                "Renew": _unary(self.renew, registry_pb2.RenewRequest.FromString),
+                "Publish": unary(self.publish, registry_pb2.PublishRequest.FromString),
+                "Withdraw": unary(self.withdraw, registry_pb2.WithdrawRequest.FromString),
+                "List": unary(self.list, registry_pb2.RegistryServiceListRequest.FromString),
+                "Apply": unary(self.apply, registry_pb2.ApplyRequest.FromString),
+                "Renew": unary(self.renew, registry_pb2.RenewRequest.FromString),
             },
         )
 
@@ -257,19 +256,6 @@ def _listed(
     )
 
 
-def _unary(
-    behaviour: Callable[[Any, _Context], Awaitable[Message]],
-    deserializer: Callable[[bytes], Message],
-) -> "grpc.RpcMethodHandler[Any, Any]":  # generic in its stubs alone
-    return grpc.unary_unary_rpc_method_handler(
-        behaviour, request_deserializer=deserializer, response_serializer=_serialized
-    )
-
-
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
-
-
 async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
     """End a call with the status of an error."""
     match error:
@@ -289,8 +275,7 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
             if code is None:
                 raise error
-            told = (text for kind, text in _STORE_ERRORS if isinstance(error, kind))
-            await abort(context, code, next(told, str(error)))
+            await abort(context, code, told_of_store(error) or str(error))
 
 
 def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:

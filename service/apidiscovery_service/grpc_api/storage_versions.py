@@ -17,11 +17,19 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.grpc_api import storage_version_messages as messages
-from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
+from apidiscovery_service.grpc_api.errors import (
+    DOMAIN,
+    abort,
+    abort_invalid,
+    counted,
+    told_of_store,
+)
+from apidiscovery_service.grpc_api.handlers import unary
 from apidiscovery_service.grpc_api.registry_service import Access, OpenAccess
 from apidiscovery_service.grpc_api.streams import STOPPING, Stream, Streams
 from apidiscovery_service.kube_objects import reading
 from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
@@ -35,7 +43,6 @@ from apidiscovery_service.storage_versions.collection import (
 from apidiscovery_service.storage_versions.comparison import compare
 from apidiscovery_service.storage_versions.members import NotMember, Superseded
 from apidiscovery_service.storage_versions.state import StorageVersions
-from apidiscovery_service.storage_versions.stored import metadata_of
 
 SERVICE = storage_version_pb2.DESCRIPTOR.services_by_name["StorageVersionService"].full_name
 
@@ -47,8 +54,6 @@ _MAX_DIGITS = 19
 
 _OFF = "storage versions are not served: the feature gate StorageVersionAPI is off"
 _STARTING = "the server is still reading its sources"
-_AWAY = "the store of the server cannot be reached now, try again"
-_REFUSED = "the store of the server refuses this; the log of the server has the reason"
 
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -106,11 +111,11 @@ class StorageVersionService:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Heartbeat": _unary(self.heartbeat, requests.HeartbeatRequest.FromString),
-                "Depart": _unary(self.depart, requests.DepartRequest.FromString),
-                "Report": _unary(self.report, requests.ReportRequest.FromString),
-                "Get": _unary(self.get, requests.StorageVersionServiceGetRequest.FromString),
-                "List": _unary(self.list, requests.StorageVersionServiceListRequest.FromString),
+                "Heartbeat": unary(self.heartbeat, requests.HeartbeatRequest.FromString),
+                "Depart": unary(self.depart, requests.DepartRequest.FromString),
+                "Report": unary(self.report, requests.ReportRequest.FromString),
+                "Get": unary(self.get, requests.StorageVersionServiceGetRequest.FromString),
+                "List": unary(self.list, requests.StorageVersionServiceListRequest.FromString),
                 "Watch": _stream(self.watch, requests.StorageVersionServiceWatchRequest.FromString),
                 "WaitForAgreement": _stream(
                     self.wait_for_agreement, requests.WaitForAgreementRequest.FromString
@@ -259,39 +264,23 @@ def _revision(text: str) -> int | None:
     return int(text)
 
 
-def _unary(
-    behaviour: Callable[[Any, _Context], Awaitable[Message]],
-    deserializer: Callable[[bytes], Message],
-) -> "grpc.RpcMethodHandler[Any, Any]":  # generic in its stubs alone
-    return grpc.unary_unary_rpc_method_handler(
-        behaviour, request_deserializer=deserializer, response_serializer=_serialized
-    )
-
-
 def _stream(
     behaviour: Callable[[Any, _Context], Awaitable[None]],
     deserializer: Callable[[bytes], Message],
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    return grpc.unary_stream_rpc_method_handler(
-        behaviour,
-        request_deserializer=deserializer,
-    )
+    """Return the handler of a method that writes its messages, encoded already, itself."""
+    return grpc.unary_stream_rpc_method_handler(behaviour, request_deserializer=deserializer)
 
 
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
-
-
-_CODES: tuple[tuple[type[DiscoveryError], int, str], ...] = (
-    (Unauthenticated, code_pb2.UNAUTHENTICATED, ""),
-    (_Denied, code_pb2.PERMISSION_DENIED, ""),
-    (_Missing, code_pb2.NOT_FOUND, ""),
-    (Expired, code_pb2.OUT_OF_RANGE, ""),
-    (TooLarge, code_pb2.RESOURCE_EXHAUSTED, ""),
-    (Unreadable, code_pb2.DATA_LOSS, ""),
-    # What the store says of itself is in the log and in /readyz?verbose.
-    (StoreUnavailable, code_pb2.UNAVAILABLE, _AWAY),
-    (StoreRefused, code_pb2.FAILED_PRECONDITION, _REFUSED),
+_CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
+    (Unauthenticated, code_pb2.UNAUTHENTICATED),
+    (_Denied, code_pb2.PERMISSION_DENIED),
+    (_Missing, code_pb2.NOT_FOUND),
+    (Expired, code_pb2.OUT_OF_RANGE),
+    (TooLarge, code_pb2.RESOURCE_EXHAUSTED),
+    (Unreadable, code_pb2.DATA_LOSS),
+    (StoreUnavailable, code_pb2.UNAVAILABLE),
+    (StoreRefused, code_pb2.FAILED_PRECONDITION),
 )
 
 
@@ -308,8 +297,7 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             )
             await abort(context, code_pb2.FAILED_PRECONDITION, str(error), info)
         case _:
-            found = next((row for row in _CODES if isinstance(error, row[0])), None)
-            if found is None:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+            if code is None:
                 raise error
-            _, code, told = found
-            await abort(context, code, told or str(error))
+            await abort(context, code, told_of_store(error) or str(error))

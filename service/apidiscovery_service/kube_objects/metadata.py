@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.fields import OBJECT_META
-from apidiscovery_service.kube_objects.go_form import as_mapping
 from apidiscovery_service.kube_objects.kinds import Object
 
 _ORDER = {field.name: place for place, field in enumerate(OBJECT_META.fields)}
 
 
-def metadata_of(item: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
-    """Return the metadata of an object, empty if it has none."""
-    return as_mapping(item.get("metadata"))
+def metadata_of(item: Mapping[str, JSONValue]) -> Object:
+    """Return the metadata of an object, empty if it has none; not to be changed in place."""
+    metadata = item.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:

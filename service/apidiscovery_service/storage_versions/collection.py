@@ -16,6 +16,7 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import dumps
 from apidiscovery_service.kube_objects.decoding import from_value
 from apidiscovery_service.kube_objects.kinds import Kind, Object
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType, bookmark
 from apidiscovery_service.storage import (
     MAX_VALUE_BYTES,
@@ -39,7 +40,6 @@ from apidiscovery_service.storage_versions.stored import (
     Stored,
     Unreadable,
     from_entry,
-    metadata_of,
     size_of,
     with_resource_version,
 )

@@ -19,6 +19,7 @@ from apidiscovery_service.kube_objects import errors, field_errors, reading, val
 from apidiscovery_service.kube_objects.decoding import from_value
 from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
 from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.storage import Conflict
 from apidiscovery_service.storage_versions.aside import aside
 from apidiscovery_service.storage_versions.collection import Collection, Stored, TooLarge
@@ -28,12 +29,7 @@ from apidiscovery_service.storage_versions.object_reads import (
     ObjectReads,
     parse_uint,
 )
-from apidiscovery_service.storage_versions.stored import (
-    metadata_of,
-    size_of,
-    with_metadata,
-    with_resource_version,
-)
+from apidiscovery_service.storage_versions.stored import size_of, with_resource_version
 from apidiscovery_service.storage_versions.timestamps import seconds, utc_now
 
 Change: TypeAlias = Callable[[Object], Object]
@@ -273,7 +269,7 @@ class Objects(ObjectReads):
         if base and not reading.text(given, "name"):
             metadata["name"] = generated_name(base)
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": seconds(self._clock())}
-        new = from_value(_with_status(with_metadata(value, metadata), {}), self.kind).object
+        new = from_value(_with_status(_with_metadata(value, metadata), {}), self.kind).object
         self._check(new, validation.created(new, self.kind))
         return new
 
@@ -392,7 +388,7 @@ class Objects(ObjectReads):
         }
         if generation := reading.integer(metadata, "generation"):
             marks["generation"] = generation + 1
-        marked = from_value(with_metadata(stored.object, metadata | marks), self.kind).object
+        marked = from_value(_with_metadata(stored.object, metadata | marks), self.kind).object
         if dry_run:
             return Deleted(marked, None)
         return Deleted((await _fitting(self._collection.replace(stored, marked))).object, None)
@@ -452,15 +448,21 @@ def _prepared(new: Object, old: Object) -> Object:
     for name in ("uid", "deletionGracePeriodSeconds"):
         if name in kept:
             metadata.setdefault(name, kept[name])
-    return _with_status(with_metadata(new, metadata), old.get("status"))
+    return _with_status(_with_metadata(new, metadata), old.get("status"))
 
 
 def _with_new_status(new: Object, old: Object) -> Object:
     """Return the object that stands there with the status of another."""
     said = {k: v for k, v in metadata_of(new).items() if k in _SAID_BY_STATUS}
     kept = {k: v for k, v in metadata_of(old).items() if k not in _SAID_BY_STATUS}
-    prepared = _prepared(with_metadata(old, kept | said), old)
+    prepared = _prepared(_with_metadata(old, kept | said), old)
     return _with_status(prepared, new.get("status"))
+
+
+def _with_metadata(value: Object, metadata: Object) -> Object:
+    """Return the object with just this metadata, in the same place."""
+    changed: Object = {key: value[key] for key in ("kind", "apiVersion") if key in value}
+    return changed | {"metadata": metadata} | {k: v for k, v in value.items() if k != "metadata"}
 
 
 def _with_status(value: Object, status: JSONValue) -> Object:

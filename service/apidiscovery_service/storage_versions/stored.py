@@ -8,11 +8,8 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.decoding import Undecodable, from_value
 from apidiscovery_service.kube_objects.kinds import Kind, Object
+from apidiscovery_service.kube_objects.metadata import metadata_of, with_metadata
 from apidiscovery_service.storage import Entry
-
-# What stands before resourceVersion in metadata: k8s.io/apimachinery pkg/apis/meta/v1/types.go,
-# ObjectMeta.
-_BEFORE_RESOURCE_VERSION = frozenset({"name", "generateName", "namespace", "selfLink", "uid"})
 
 
 class Unreadable(DiscoveryError):
@@ -49,24 +46,9 @@ class Stored:
         return self.key.rpartition("/")[2]
 
 
-def metadata_of(value: Object) -> Object:
-    """Return `metadata`, empty when there is none; not to be changed in place."""
-    metadata = value.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def with_metadata(value: Object, metadata: Object) -> Object:
-    """Return the object with other metadata, in the same place."""
-    changed: Object = {key: value[key] for key in ("kind", "apiVersion") if key in value}
-    return changed | {"metadata": metadata} | {k: v for k, v in value.items() if k != "metadata"}
-
-
 def with_resource_version(value: Object, revision: int) -> Object:
     """Return the object with `metadata.resourceVersion` in its canonical place; 0 leaves it out."""
-    metadata = {k: v for k, v in metadata_of(value).items() if k != "resourceVersion"}
-    said: Object = {"resourceVersion": str(revision)} if revision else {}
-    before = {k: v for k, v in metadata.items() if k in _BEFORE_RESOURCE_VERSION}
-    return with_metadata(value, before | said | metadata)
+    return with_metadata(value, {"resourceVersion": str(revision) if revision else None})
 
 
 def size_of(value: Object) -> int:

@@ -28,6 +28,7 @@ from apidiscovery_service.http_gateway.objects.streaming import (
     stream,
 )
 from apidiscovery_service.http_gateway.objects.watching import WatchStream
+from apidiscovery_service.http_gateway.sending import send_parts
 from apidiscovery_service.http_gateway.statuses import (
     NOT_CACHED,
     negotiated_status,
@@ -122,7 +123,7 @@ class ObjectGateway:
         answer = replace(answer, endpoint=exchange.target.endpoint)
         ready = self._prepare(exchange.request.method, answer)
         await exchange.send(ready.start)
-        await exchange.send(ready.body)
+        await send_parts(exchange.send, ready.ahead, ready.body["body"])
         ready.stats.observe(perf_counter() - exchange.began)
 
     async def _answer(self, exchange: Exchange) -> Response | WatchStream:
