@@ -17,8 +17,6 @@ On standard error there is a line for each step: serving, joined, reported, depa
 
 import argparse
 import asyncio
-import base64
-import hashlib
 import json
 import logging
 import signal
@@ -37,14 +35,15 @@ from apidiscovery_client.storage_versions import (
     Timing,
     WriteGateMiddleware,
 )
+from apidiscovery_service.asgi import ApiGroup, ApiResource, ApiVersion, discovery_app
 from apidiscovery_service.http_gateway import HttpServer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 GROUP = "example.dev"
 VERSIONS = ("v1", "v2")
@@ -54,6 +53,18 @@ GRACE_S = 5.0
 Object = dict[str, Any]
 
 log = logging.getLogger("extension_server")
+
+# What `kubectl explain` tells of the spec of a widget, in each version.
+MILLIMETRES = {"type": "integer", "description": "How large it is, in millimetres."}
+SIZE = {
+    "type": "object",
+    "description": "How large it is.",
+    "properties": {"value": {"type": "integer"}, "unit": {"type": "string", "enum": ["mm"]}},
+}
+SPECS = {
+    "v1": {"type": "object", "properties": {"millimetres": MILLIMETRES}},
+    "v2": {"type": "object", "properties": {"size": SIZE}},
+}
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS widgets (
@@ -187,46 +198,42 @@ class Widgets:
 
 
 class Api:
-    """What is served: discovery, and the widgets."""
+    """What is served: the widgets, and everything about their discovery."""
 
     def __init__(self, widgets: Widgets, encode: str, versions: Sequence[str]) -> None:
         self._widgets = widgets
+        self._encode = encode
         self._versions = versions
-        stored = hashlib.sha256(f"{GROUP}/{encode}/Widget".encode()).digest()
-        self._hash = base64.b64encode(stored[:8]).decode()
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[BaseRoute]:
         widgets = f"/apis/{GROUP}/{{version}}/widgets"
         return [
-            *(Route(f"/{name}", self.health) for name in ("healthz", "livez", "readyz")),
-            Route("/apis", self.groups),
-            Route(f"/apis/{GROUP}", self.group),
-            Route(f"/apis/{GROUP}/{{version}}", self.resources),
             Route(widgets, self.collection, methods=["GET", "POST"]),
             Route(f"{widgets}/{{name}}", self.item, methods=["GET", "PUT", "DELETE"]),
+            Mount("/", discovery_app([self._group()])),
         ]
 
-    def health(self, _request: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    def groups(self, _request: Request) -> Response:
-        return JSONResponse({"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group()]})
-
-    def group(self, _request: Request) -> Response:
-        return JSONResponse({"kind": "APIGroup", "apiVersion": "v1", **self._group()})
-
-    def resources(self, request: Request) -> Response:
-        widgets = {
-            "name": "widgets",
-            "singularName": "widget",
-            "namespaced": False,
-            "kind": "Widget",
-            "verbs": ["create", "delete", "get", "list", "update"],
-            "storageVersionHash": self._hash,
-        }
-        group_version = f"{GROUP}/{self._version(request)}"
-        answer = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
-        return JSONResponse({**answer, "resources": [widgets]})
+    def _group(self) -> ApiGroup:
+        verbs = ("create", "delete", "get", "list", "update")
+        return ApiGroup(
+            GROUP,
+            [
+                ApiVersion(
+                    version,
+                    [
+                        ApiResource(
+                            "widgets",
+                            "Widget",
+                            namespaced=False,
+                            verbs=verbs,
+                            schema={"type": "object", "properties": {"spec": SPECS[version]}},
+                            storage_version=self._encode,
+                        )
+                    ],
+                )
+                for version in self._versions
+            ],
+        )
 
     async def collection(self, request: Request) -> Response:
         version = self._version(request)
@@ -249,10 +256,6 @@ class Api:
             )
         act = self._widgets.delete if request.method == "DELETE" else self._widgets.get
         return JSONResponse(await run_in_threadpool(act, name, version))
-
-    def _group(self) -> Object:
-        versions = [{"groupVersion": f"{GROUP}/{v}", "version": v} for v in self._versions]
-        return {"name": GROUP, "versions": versions, "preferredVersion": versions[0]}
 
     def _version(self, request: Request) -> str:
         version: str = request.path_params["version"]

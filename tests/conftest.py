@@ -13,6 +13,14 @@ settings.register_profile("apidiscovery", deadline=None)
 settings.load_profile("apidiscovery")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what commands know of servers out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECACHEDIR", str(tmp_path_factory.mktemp("kube-cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return a server of the built-in catalogue with every default."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
+from apidiscovery_kubeconfig.yaml_text import Budget
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
 from apidiscovery_service.sources.api_service import ApiService
@@ -20,7 +21,6 @@ from apidiscovery_service.sources.manifest_file import (
     read_documents,
     read_manifest,
 )
-from apidiscovery_service.sources.yaml_text import Budget
 from crd_manifests import API_SERVICE, CRONTABS, edited, simple
 
 HEAD = "apiVersion: apidiscovery.k8s.io/v2\nkind: APIGroupDiscoveryList\n"

@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
+from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
 from apidiscovery_service.sources import manifest_text
 from apidiscovery_service.sources.manifest_text import decoded, documents, line_breaks, parse
-from apidiscovery_service.sources.yaml_text import Budget, Unparsable
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apidiscovery_service.sources.yaml_text import MAX_DEPTH, Unparsable, load
+from apidiscovery_kubeconfig.yaml_text import MAX_DEPTH, Unparsable, load
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,6 +1,7 @@
 """The errors of the client: one small tree, told apart by who must act."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 
 class DiscoveryError(Exception):
@@ -38,13 +39,15 @@ class RequestRefused(DiscoveryError):
 class UnexpectedDocument(DiscoveryError):
     """The server said 200, but what it sent is not the document its Content-Type promises.
 
+    Over gRPC: it said OK, but what it sent is no answer.
+
     Attributes:
-        url: What was asked for, without credentials.
+        url: What was asked for, without credentials; over gRPC the address.
         problem: What was seen and what was wanted.
     """
 
-    def __init__(self, problem: str, *, url: str) -> None:
-        super().__init__(f"GET {url}: {problem}")
+    def __init__(self, problem: str, *, url: str, method: str = "GET") -> None:
+        super().__init__(f"{method} {url}: {problem}")
         self.url = url
         self.problem = problem
 
@@ -62,3 +65,158 @@ class IncompleteDiscovery(DiscoveryError):
         reasons = ", ".join(sorted(f"{name}: {reason}" for name, reason in failures.items()))
         super().__init__(f"unable to retrieve the complete list of server APIs: {reasons}")
         self.failures = dict(failures)
+
+
+class InvalidConfiguration(DiscoveryError):
+    """What was configured cannot be used; the text says which file and key, and what to do."""
+
+
+class NotServed(DiscoveryError):
+    """No resource of the server has that name.
+
+    Attributes:
+        wanted: What was asked for.
+        suggestions: Names that are nearly the same and do exist, the nearest first.
+        checked_at: When the server last said what it serves.
+        unsure: Why the answer may be wrong, by the group-version, or path of a whole part, that
+            could not be asked for its resources; empty when the name is certainly not served.
+        condition: What else it had to be, such as `with the verb "list"`; empty when nothing.
+    """
+
+    def __init__(
+        self,
+        wanted: str,
+        *,
+        checked_at: datetime,
+        suggestions: Sequence[str] = (),
+        unsure: Mapping[str, str] | None = None,
+        condition: str = "",
+    ) -> None:
+        self.wanted = wanted
+        self.condition = condition
+        self.suggestions = tuple(suggestions)
+        self.checked_at = checked_at
+        self.unsure = dict(unsure or {})
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        text = f'the server doesn\'t have a resource type "{self.wanted}"'
+        if self.condition:
+            text += f" {self.condition}"
+        if self.suggestions:
+            text += f", did you mean {' or '.join(self.suggestions)}?"
+        if self.unsure:
+            reasons = ", ".join(f"{name} ({why})" for name, why in self.unsure.items())
+            text += f"; it may be in what could not be asked: {reasons}"
+        return text
+
+
+class AmbiguousResource(DiscoveryError):
+    """Several resources have that name, and none is preferred.
+
+    Attributes:
+        wanted: What was asked for.
+        candidates: Their full names such as `deployments.v1.apps`, in the server's order.
+    """
+
+    def __init__(self, wanted: str, candidates: Sequence[str]) -> None:
+        super().__init__(f'"{wanted}" may be any of {", ".join(candidates)}')
+        self.wanted = wanted
+        self.candidates = tuple(candidates)
+
+
+class UncertainResource(DiscoveryError):
+    """A resource was found, but a better match may be where nothing is known.
+
+    Attributes:
+        wanted: What was asked for.
+        found: The full name of what was found, such as `deployments.v1.apps`.
+        unsure: Why, by the group-version, or path of a whole part, that could not be asked for its
+            resources and would come before what was found.
+    """
+
+    def __init__(self, wanted: str, found: str, unsure: Mapping[str, str]) -> None:
+        reasons = ", ".join(f"{name} ({why})" for name, why in unsure.items())
+        super().__init__(
+            f'"{wanted}" is {found} as far as is known, '
+            f"but a better match may be in what could not be asked: {reasons}"
+        )
+        self.wanted = wanted
+        self.found = found
+        self.unsure = dict(unsure)
+
+
+class NoCommonVersion(DiscoveryError):
+    """There is no version that every server certainly serves.
+
+    Attributes:
+        wanted: The group-resource, such as `deployments.apps`.
+        served: The versions that each server serves, the most preferred first, by server.
+        possible: Versions that no server certainly lacks, the best first.
+        unsure: Why it is not known what a server serves, by server.
+    """
+
+    def __init__(
+        self,
+        wanted: str,
+        *,
+        served: Mapping[str, Sequence[str]],
+        possible: Sequence[str] = (),
+        unsure: Mapping[str, str] | None = None,
+    ) -> None:
+        self.wanted = wanted
+        self.served = {server: tuple(versions) for server, versions in served.items()}
+        self.possible = tuple(possible)
+        self.unsure = dict(unsure or {})
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        each = ", ".join(
+            f"{server}: {' '.join(versions) or 'none'}" for server, versions in self.served.items()
+        )
+        text = f"no version of {self.wanted} is served by all servers ({each})"
+        if self.possible:
+            text += f"; it may be {' or '.join(self.possible)}, but it is not known of "
+            text += ", ".join(f"{server} ({why})" for server, why in self.unsure.items())
+        return text
+
+
+class StaleGroup(DiscoveryError):
+    """What was found is the last that was known of a group-version that does not answer now.
+
+    Attributes:
+        group_version: Such as `apps/v1`.
+        since: When this was first seen.
+        reason: Why it does not answer.
+    """
+
+    def __init__(self, group_version: str, *, since: datetime, reason: str) -> None:
+        super().__init__(
+            f"{group_version} has been stale since {since.isoformat(timespec='seconds')}: {reason}"
+        )
+        self.group_version = group_version
+        self.since = since
+        self.reason = reason
+
+
+class NotYetServed(DiscoveryError):
+    """What was waited for was not there everywhere within the time allowed.
+
+    Attributes:
+        wanted: What was waited for.
+        missing: Why, by server: what it answered last.
+    """
+
+    def __init__(self, wanted: str, *, timeout_s: float, missing: Mapping[str, str]) -> None:
+        where = ", ".join(f"{server}: {why}" for server, why in missing.items())
+        super().__init__(f"{wanted} was not served within {timeout_s:g} s ({where})")
+        self.wanted = wanted
+        self.missing = dict(missing)
+
+
+class ClientClosed(DiscoveryError):
+    """A client was used after, or while, it was closed; the text says which server's it was."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"the client of {server} is closed; make another one")
+        self.server = server

@@ -80,6 +80,15 @@ def texts(fields: Fields, key: str) -> tuple[str, ...]:
     return tuple(cast("list[str]", values))
 
 
+def text_map(fields: Fields, key: str) -> dict[str, str]:
+    """Return a field that is an object of strings; empty when it is absent or null."""
+    found = inner(fields, key) or {}
+    try:
+        return {name: text(found, name) for name in found}
+    except MisshapenError as error:
+        raise error.below(key) from None
+
+
 def inner(fields: Fields, key: str) -> Fields | None:
     """Return a field that is an object; None when it is absent or null."""
     value = fields.get(key)
@@ -110,6 +119,13 @@ def present(fields: Fields, key: str) -> None:
     """Raise `MisshapenError` when `key` is absent: an absent list is not an empty one."""
     if key not in fields:
         raise MisshapenError(key, "is missing")
+
+
+def unknown(fields: Fields, known: frozenset[str]) -> dict[str, object]:
+    """Return the fields that are not `known`, in the order of the document."""
+    if fields.keys() <= known:
+        return {}
+    return {key: value for key, value in fields.items() if key not in known}
 
 
 def _array(fields: Fields, key: str) -> list[object]:

@@ -4,10 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_client import _grpc_calls
+from apidiscovery_client.rpc import calls
 from command_line import Outcome
 from fake_registry import FakeRegistry
 from registry_commands import Capture, CliIn, cli
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_this_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep what commands know of servers out of the user's cache, and of that of other tests."""
+    monkeypatch.setenv("KUBECACHEDIR", str(tmp_path_factory.mktemp("kube-cache")))
 
 
 @pytest.fixture
@@ -18,7 +26,7 @@ def registry() -> Iterator[FakeRegistry]:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_grpc_calls, "RETRY_WAITS_S", (0.0, 0.0, 0.0, 0.01))
+    monkeypatch.setattr(calls, "RETRY_WAITS_S", (0.0, 0.0, 0.0, 0.01))
 
 
 @pytest.fixture

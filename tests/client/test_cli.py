@@ -9,8 +9,9 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
-from apidiscovery_client import _http
-from apidiscovery_client.cli import _main
+from apidiscovery_client.cli import _main, _versions
+from apidiscovery_client.http import reply
+from apidiscovery_client.http.flow import HttpOptions
 from command_line import run
 from fake_api_server import (
     Answer,
@@ -269,7 +270,7 @@ def test_server_that_asks_for_patience_is_asked_again(capsys: Capture, code: int
 @pytest.mark.parametrize(
     ("wait", "asked"),
     [
-        pytest.param("0", 1 + _http.MAX_RETRIES, id="again and again"),
+        pytest.param("0", 1 + reply.MAX_RETRIES, id="again and again"),
         pytest.param("3600", 1, id="too long"),
         pytest.param("Wed, 21 Oct 2015 07:28:00 GMT", 1, id="a date"),
         pytest.param("9" * 5000, 1, id="absurd"),
@@ -284,7 +285,7 @@ def test_patience_ends(capsys: Capture, wait: str, asked: int) -> None:
 
 
 def test_size_of_an_answer_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_http, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(_versions, "ONLY_GROUPS", HttpOptions(max_body_bytes=1000))
     with FakeApiServer({"/apis": NEW["/apis"]}) as server:
         outcome = run(capsys, "api-versions", "-s", server.url)
     assert outcome.stderr == f"error: GET {server.url}/apis: the body exceeds 1000 bytes\n"
@@ -322,6 +323,9 @@ def test_unusable_proxy(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Non
     assert outcome.stderr.startswith("error: the proxy in the environment cannot be used: ")
 
 
+NOWHERE = "api-versions -s http://[::1]:1"
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -337,20 +341,26 @@ def test_unusable_proxy(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Non
         ("api-versions -s http://user:word@host", "use --token"),
         ("api-versions -s http://host?a=b", "has a query or a fragment"),
         ("api-versions --token=a -s http://10.0.0.1", "is not sent without TLS"),
-        ("api-versions --token=é", "characters that no token has"),
+        ("api-versions -s http://[::1]:1 --token=é", "--token: want a token of visible ASCII"),
         ("api-versions --request-timeout=soon", "'soon' is neither a number of seconds"),
         ("api-versions --request-timeout=-1s", "'-1s' is neither a number of seconds"),
         (f"api-versions --request-timeout={'9' * 30}", "is too long"),
         ("api-versions --certificate-authority=/nonexistent", "'/nonexistent' does not exist"),
-        (f"api-versions --certificate-authority={__file__}", "--certificate-authority cannot be"),
-        (f"api-versions --client-certificate={__file__}", "must be used together"),
         (
-            f"api-versions --client-certificate={__file__} --client-key={__file__}",
-            "--client-certificate cannot be used",
+            f"{NOWHERE} --certificate-authority={__file__}",
+            "--certificate-authority: no certificate in it",
         ),
         (
-            f"api-versions --insecure-skip-tls-verify --certificate-authority={__file__}",
-            "cannot be used together",
+            f"{NOWHERE} --client-certificate={__file__}",
+            "--client-key: want the key of the certificate",
+        ),
+        (
+            f"{NOWHERE} --client-certificate={__file__} --client-key={__file__}",
+            "--client-certificate: want a certificate and its key",
+        ),
+        (
+            f"{NOWHERE} --insecure-skip-tls-verify --certificate-authority={__file__}",
+            "--certificate-authority: an authority beside insecure-skip-tls-verify",
         ),
         ("api-thing", "no such command 'api-thing'"),
     ],

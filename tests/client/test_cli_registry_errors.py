@@ -186,8 +186,8 @@ class TestErrors:
             ("get crds --token é", "the token has characters that no token has"),
             (f"get crds --token a --token-file {__file__}", "cannot be used together"),
             ("get crds --token a --plaintext --grpc-server a:1", "is not sent without TLS"),
-            (f"get crds --client-certificate {__file__}", "must be used together"),
-            (f"get crds --certificate-authority {__file__}", "--certificate-authority cannot be"),
+            (f"get crds --client-certificate {__file__}", "--client-key: want the key of the"),
+            (f"get crds --certificate-authority {__file__}", "--certificate-authority: no"),
             ("get crds --plaintext --tls-server-name a", "--plaintext cannot be used together"),
         ],
     )

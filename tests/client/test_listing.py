@@ -1,45 +1,67 @@
 """Resources are chosen and printed as kubectl does."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 import yaml
-from apidiscovery_client._documents import Discovery, Group, GroupVersion, Resource
-from apidiscovery_client._go_yaml import yaml_text
-from apidiscovery_client._listing import OUTPUTS, Selection, print_resources, select
-from apidiscovery_client._preferred import preferred_resources
-from apidiscovery_client._table import table
+from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.listing import OUTPUTS, Selection, print_resources, select
+from apidiscovery_client.kubectl.preferred import preferred_resources
+from apidiscovery_client.kubectl.table import table
+from apidiscovery_client.kubectl.view import failures, failures_of_groups, listed_versions
+from apidiscovery_client.model import (
+    Group,
+    GroupVersion,
+    GroupVersionKind,
+    Resource,
+    Snapshot,
+    Stale,
+    Subresource,
+    Unknown,
+    Version,
+)
+
+CORE_V1 = GroupVersion("", "v1")
+SOME_V1 = GroupVersion("somegroup", "v1")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def resource(name: str, *verbs: str, namespaced: bool = True, **texts: str) -> Resource:
+def resource(
+    name: str,
+    *verbs: str,
+    gv: GroupVersion = CORE_V1,
+    namespaced: bool = True,
+    **texts: str,
+) -> Resource:
     return Resource(
+        gv=gv,
         name=name,
         singular_name=texts.get("singular_name", ""),
-        namespaced=namespaced,
-        kind=texts.get("kind", name.capitalize()),
+        scope="Namespaced" if namespaced else "Cluster",
+        response_kind=GroupVersionKind("", "", texts.get("kind", name.capitalize())),
         verbs=verbs,
         short_names=tuple(texts.get("short_names", "").split()),
         categories=tuple(texts.get("categories", "").split()),
     )
 
 
-CORE_V1 = GroupVersion("", "v1")
+def snapshot(*groups: Group) -> Snapshot:
+    return Snapshot(groups=groups, server="", checked_at=NOW)
+
+
 # `TestAPIResourcesRun` of kubernetes/kubectl pkg/cmd/apiresources/apiresources_test.go
-KUBECTLS = Discovery(
-    groups=(Group("", ("v1",), "v1"), Group("somegroup", ("v1",), "v1")),
-    resources={
-        CORE_V1: (
-            resource("foos", "get", "list", namespaced=False, kind="Foo", short_names="f fo",
-                     categories="some-category"),
-            resource("bars", "get", "list", "create", kind="Bar"),
-        ),
-        GroupVersion("somegroup", "v1"): (
-            resource("bazzes", "get", "list", "create", "delete", kind="Baz", short_names="b",
-                     categories="some-category another-category"),
-            resource("NoVerbs"),
-        ),
-    },
-    failures={},
+KUBECTLS = snapshot(
+    Group("", (Version(CORE_V1, (
+        resource("foos", "get", "list", namespaced=False, kind="Foo", short_names="f fo",
+                 categories="some-category"),
+        resource("bars", "get", "list", "create", kind="Bar"),
+    )),)),
+    Group("somegroup", (Version(SOME_V1, (
+        resource("bazzes", "get", "list", "create", "delete", gv=SOME_V1, kind="Baz",
+                 short_names="b", categories="some-category another-category"),
+        resource("NoVerbs", gv=SOME_V1),
+    )),)),
 )  # fmt: skip
 
 
@@ -151,24 +173,45 @@ def test_empty_table() -> None:
 
 def test_preferred_version_wins_over_an_earlier_one_that_has_the_resource() -> None:
     v1, v2 = GroupVersion("g", "v1"), GroupVersion("g", "v2")
-    old, new, only_old = (resource(name, "get", kind=kind) for name, kind in
-                          (("a", "Old"), ("a", "New"), ("b", "Old")))  # fmt: skip
-    discovery = Discovery((Group("g", ("v1", "v2"), "v2"),), {v1: (old, only_old), v2: (new,)}, {})
-    assert preferred_resources(discovery) == ((v1, (only_old,)), (v2, (new,)))
+    old, only_old = (resource(name, "get", gv=v1, kind="Old") for name in "ab")
+    new = resource("a", "get", gv=v2, kind="New")
+    versions = Version(v1, (old, only_old)), Version(v2, (new,))
+    group = Group("g", versions, stated_preference="v2")
+    assert preferred_resources(snapshot(group)) == ((v1, (only_old,)), (v2, (new,)))
 
 
 def test_first_version_that_has_a_resource_wins_where_the_preferred_lacks_it() -> None:
-    gvs = [GroupVersion("g", version) for version in ("v3", "v2", "v1")]
-    found = resource("a", "get")
-    discovery = Discovery(
-        (Group("g", ("v3", "v2", "v1"), "v3"),), {gvs[1]: (found,), gvs[2]: (found,)}, {}
+    v3, v2, v1 = (GroupVersion("g", version) for version in ("v3", "v2", "v1"))
+    newer, older = (resource("a", "get", gv=gv) for gv in (v2, v1))
+    group = Group("g", (Version(v3), Version(v2, (newer,)), Version(v1, (older,))))
+    assert preferred_resources(snapshot(group)) == ((v3, ()), (v2, (newer,)), (v1, ()))
+
+
+@pytest.mark.parametrize("kind", [None, GroupVersionKind("", "", "")])
+def test_what_has_no_kind_or_is_a_subresource_is_not_listed(kind: GroupVersionKind | None) -> None:
+    status = Subresource("status", GroupVersionKind("", "", "Kind"), ("get",))
+    nameless = Resource(CORE_V1, "a", "", "Namespaced", kind, ("get",), subresources=(status,))
+    listed = snapshot(Group("", (Version(CORE_V1, (nameless, resource("a/b", "get"))),)))
+    assert preferred_resources(listed) == ((CORE_V1, ()),)
+
+
+@pytest.mark.parametrize("stated", ["Stale", "Current", ""])
+def test_what_is_only_remembered_is_not_listed_but_told(stated: str) -> None:
+    remembered = (resource("as", "get"),)
+    stale = Stale(NOW, "it does not answer", retained=True)
+    listed = snapshot(Group("", (Version(CORE_V1, remembered, stale, stated),)))
+    assert select(listed, Selection()) == []
+    assert failures(listed) == {"v1": "it does not answer"}
+
+
+def test_a_document_of_one_group_version_does_not_matter_for_the_list_of_versions() -> None:
+    unread, stale = Version(CORE_V1, (), Unknown(NOW, "503")), Stale(NOW, "stale")
+    listed = snapshot(
+        Group("", (unread,)), Group("somegroup", (Version(SOME_V1, (), stale, "Stale"),))
     )
-    assert preferred_resources(discovery) == ((gvs[0], ()), (gvs[1], (found,)), (gvs[2], ()))
-
-
-def test_subresources_are_not_listed() -> None:
-    discovery = Discovery((Group("", ("v1",), "v1"),), {CORE_V1: (resource("a/b", "get"),)}, {})
-    assert preferred_resources(discovery) == ((CORE_V1, ()),)
+    assert [listed_versions(group) for group in listed.groups] == [(unread,), ()]
+    assert failures_of_groups(listed) == {"somegroup/v1": "stale"}
+    assert failures(listed) == {"v1": "503", "somegroup/v1": "stale"}
 
 
 @pytest.mark.parametrize(

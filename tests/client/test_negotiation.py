@@ -3,6 +3,8 @@
 import pytest
 from apidiscovery_client._negotiation import (
     ACCEPT,
+    ACCEPT_JSON,
+    VERSIONS,
     MediaType,
     Promise,
     UnpromisedError,
@@ -15,11 +17,13 @@ PLAIN = Promise("APIGroupList")
 
 
 def test_newest_representation_is_asked_for_first_and_plain_json_last() -> None:
-    assert ACCEPT == (
-        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
-        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
-        "application/json"
-    )
+    protobuf = "application/vnd.kubernetes.protobuf"
+    v2, v2beta1 = (f"g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in VERSIONS)
+    assert f"application/json;{v2},application/json;{v2beta1},application/json" == ACCEPT_JSON
+    assert (
+        f"{protobuf};{v2},application/json;{v2},"
+        f"{protobuf};{v2beta1},application/json;{v2beta1},application/json"
+    ) == ACCEPT
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,16 @@ def test_media_types_are_parsed_as_go_does(header: str, parsed: MediaType | None
             Promise("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2beta1"),
             id="v2beta1",
         ),
+        pytest.param(
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            Promise("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2", is_protobuf=True),
+            id="protobuf",
+        ),
+        pytest.param(
+            "application/vnd.kubernetes.protobuf",
+            Promise("APIGroupList", is_protobuf=True),
+            id="plain protobuf",
+        ),
         pytest.param("application/json", PLAIN, id="plain"),
         pytest.param("application/json; charset=utf-8", PLAIN, id="plain with a charset"),
         pytest.param("application/json;g=other;v=v2;as=APIGroupDiscoveryList", PLAIN, id="other"),
@@ -73,7 +87,7 @@ def test_promise(content_type: str | None, promise: Promise) -> None:
     "content_type",
     [
         "text/html",
-        "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "application/cbor;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         "application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList",
         "application/json;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList",
     ],

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from apidiscovery_kubeconfig import yaml_text
 from apidiscovery_service.openapi.crd.document import Definition
-from apidiscovery_service.sources import yaml_text
 
 _FOLDER = Path(__file__).parent.parent / "golden" / "crds"
 

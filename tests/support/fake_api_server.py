@@ -84,6 +84,7 @@ def legacy() -> Routes:
 
 class _QuietServer(ThreadingHTTPServer):
     daemon_threads = False  # so that closing waits for every connection
+    request_queue_size = 64  # with 5, clients with many connections wait a second for some
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of clients that went away or did not like the certificate."""

@@ -19,11 +19,13 @@ class TcpProxy:
 
     Attributes:
         address: HOST:PORT to connect to.
+        taken: Set with the first connection.
     """
 
     def __init__(self, target: str) -> None:
         self._target = target
         self.address = ""
+        self.taken = asyncio.Event()
         self._flows = asyncio.Event()
         self._flows.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -53,25 +55,34 @@ class TcpProxy:
         """Let everything through again."""
         self._flows.set()
 
+    def strand(self) -> None:
+        """Let nothing through the connections of now, for good; others are taken."""
+        self._flows.clear()
+        self._flows = asyncio.Event()
+        self._flows.set()
+
     def drop(self) -> None:
         """End all connections; new ones are taken."""
         for task in self._tasks:
             task.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
+        self.taken.set()
+        task = asyncio.get_running_loop().create_task(self._forward(reader, writer, self._flows))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flows: asyncio.Event
+    ) -> None:
         host, _, port = self._target.rpartition(":")
         with contextlib.suppress(OSError), contextlib.closing(writer):
-            await self._flows.wait()
+            await flows.wait()
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
             with contextlib.closing(far_writer):
                 pumps = [
-                    asyncio.ensure_future(self._pump(reader, far_writer)),
-                    asyncio.ensure_future(self._pump(far_reader, writer)),
+                    asyncio.ensure_future(self._pump(reader, far_writer, flows)),
+                    asyncio.ensure_future(self._pump(far_reader, writer, flows)),
                 ]
                 try:
                     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -80,9 +91,11 @@ class TcpProxy:
                         pump.cancel()
                     await asyncio.gather(*pumps, return_exceptions=True)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flows: asyncio.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while piece := await reader.read(_PIECE):
-                await self._flows.wait()
+                await flows.wait()
                 writer.write(piece)
                 await writer.drain()

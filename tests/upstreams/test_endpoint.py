@@ -8,16 +8,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from apidiscovery_kubeconfig.credentials import Material, StaticToken
+from apidiscovery_kubeconfig.errors import ConfigurationError
+from apidiscovery_kubeconfig.proxies import environment_proxy, is_excepted
+from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.credentials import (
-    CredentialsUnavailable,
-    Material,
-    StaticToken,
-)
+from apidiscovery_service.sources.upstreams.credentials import CredentialsUnavailable
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint, endpoint_from_settings
 from apidiscovery_service.sources.upstreams.kubeconfig import in_cluster_endpoint
-from apidiscovery_service.sources.upstreams.proxies import environment_proxy, is_excepted
-from apidiscovery_service.sources.upstreams.tls import Tls
 from certificates import Authority, KeyPair
 from cryptography.hazmat.primitives import serialization
 from recording_server import listening, proxying, recording, server_context
@@ -414,7 +412,7 @@ def test_the_variable_of_the_scheme_counts() -> None:
     assert environment_proxy("http://localhost:1", proxies) is None
     assert environment_proxy("https://[::1]:1", proxies) is None
     assert environment_proxy("https://a.example", {"ALL_PROXY": "http://a:3"}) is None
-    with pytest.raises(InvalidConfiguration, match=r"^HTTPS_PROXY: SOCKS"):
+    with pytest.raises(ConfigurationError, match=r"^HTTPS_PROXY: SOCKS"):
         environment_proxy("https://a.example", {"HTTPS_PROXY": "socks5://a:1"})
 
 

@@ -10,12 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.credentials import CredentialsUnavailable, Material
+from apidiscovery_kubeconfig.credentials import Material, Proof
+from apidiscovery_kubeconfig.errors import ConfigurationError, CredentialsUnavailable
+from apidiscovery_kubeconfig.exec_plugin import ExecPlugin
+from apidiscovery_kubeconfig.fields import Fields
+from apidiscovery_kubeconfig.plugins import Plugin, read_plugin
+from apidiscovery_kubeconfig.tls import Tls
+from apidiscovery_service.sources.upstreams import credentials
+from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
-from apidiscovery_service.sources.upstreams.exec_plugin import ExecPlugin, Plugin, read_plugin
-from apidiscovery_service.sources.upstreams.fields import Fields
-from apidiscovery_service.sources.upstreams.tls import Tls
 from certificates import Authority
 from recording_server import recording, server_context
 
@@ -52,13 +55,17 @@ def plugin(command: str, /, **more: object) -> ExecPlugin:
     return ExecPlugin(read_plugin(Fields(keys, "users[u].user.exec."), {"server": "https://a"}))
 
 
+async def get(source: ExecPlugin) -> Proof:
+    return await asyncio.to_thread(source.get)
+
+
 async def authorization(source: ExecPlugin) -> str | None:
-    return (await source.get()).authorization
+    return (await get(source)).authorization
 
 
 async def failure(source: ExecPlugin) -> str:
     with pytest.raises(CredentialsUnavailable) as error:
-        await source.get()
+        await get(source)
     return str(error.value)
 
 
@@ -88,7 +95,7 @@ async def test_a_caller_that_gives_up_does_not_end_the_run(tmp_path: Path) -> No
     source = plugin(printing(tmp_path, credential("t"), before="sleep 0.2"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await source.get()
+            await AskedCredentials(source).get()
     assert await authorization(source) == "Bearer t"
     assert runs(tmp_path) == 1
 
@@ -97,14 +104,14 @@ async def test_a_credential_is_renewed_shortly_before_it_expires(tmp_path: Path)
     soon = datetime.now(UTC) + timedelta(seconds=9)  # within the leeway, had it no fraction
     stamp = soon.strftime("%Y-%m-%dT%H:%M:%SZ")
     source = plugin(printing(tmp_path, credential("t", expirationTimestamp=stamp)))
-    await source.get()
-    await source.get()
+    await get(source)
+    await get(source)
     assert runs(tmp_path) == 1
     past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     printing(tmp_path, credential("late", expirationTimestamp=past))
     source.drop()
     assert await authorization(source) == "Bearer late"  # it is used, but not kept
-    await source.get()
+    await get(source)
     assert runs(tmp_path) == 3
 
 
@@ -113,11 +120,11 @@ async def test_renewal_comes_before_the_end(
 ) -> None:
     end = datetime.now(UTC) + timedelta(hours=1)
     source = plugin(printing(tmp_path, credential("t", expirationTimestamp=end.isoformat())))
-    await source.get()
+    await get(source)
     for seconds_left, expected in ((11, 1), (9, 2)):
         now = end.timestamp() - seconds_left
         monkeypatch.setattr(time, "time", lambda now=now: now)
-        await source.get()
+        await get(source)
         assert runs(tmp_path) == expected
 
 
@@ -129,7 +136,7 @@ async def test_the_program_is_told_what_client_go_tells(tmp_path: Path) -> None:
         env=[{"name": "FOO", "value": "bar"}],
         provideClusterInfo=True,
     )
-    await source.get()  # it reads standard input to its end: there is nothing
+    await get(source)  # it reads standard input to its end: there is nothing
     info, foo, arguments, home = (tmp_path / "told").read_text().rstrip("\n").split("|")
     assert json.loads(info) == {
         "kind": "ExecCredential",
@@ -245,11 +252,12 @@ async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -
 
 async def test_closing_ends_a_run(tmp_path: Path) -> None:
     source = plugin(program(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait"))
-    caller = asyncio.create_task(source.get())
+    asked = AskedCredentials(source)
+    caller = asyncio.create_task(asked.get())
     child = tmp_path / "child"
     await _until(lambda: child.exists() and child.read_text().endswith("\n"))
-    await source.aclose()
-    with pytest.raises(asyncio.CancelledError):
+    await asked.aclose()
+    with pytest.raises(credentials.CredentialsUnavailable, match="plugin: ended before it was"):
         await caller
     await _until(lambda: _is_over(tmp_path / "child"))
 
@@ -307,7 +315,7 @@ async def test_what_is_no_credential_is_told(tmp_path: Path, output: str, expect
     ],
 )
 def test_a_mistake_in_the_keys_is_told(more: Mapping[str, object], expected: str) -> None:
-    with pytest.raises(InvalidConfiguration) as error:
+    with pytest.raises(ConfigurationError) as error:
         plugin("p", **more)
     assert str(error.value).startswith(f"users[u].user.exec.{expected}")
 

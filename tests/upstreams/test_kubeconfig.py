@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 import yaml
+from apidiscovery_kubeconfig import kubeconfig
+from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams import kubeconfig
-from apidiscovery_service.sources.upstreams.credentials import Material
 from apidiscovery_service.sources.upstreams.kubeconfig import Resolved, read_kubeconfig
 from certificates import Authority
 from recording_server import Seen, recording, server_context

@@ -7,8 +7,6 @@ import click
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_client._grpc_calls import CallRefused
-from apidiscovery_client._registry import RegistryClient
 from apidiscovery_client.cli._connection import Timeout
 from apidiscovery_client.cli._grpc import (
     piecewise,
@@ -20,6 +18,8 @@ from apidiscovery_client.cli._grpc import (
 from apidiscovery_client.cli._manifests import File, UnusableFile, objects, paths, read
 from apidiscovery_client.cli._objects import WRITERS, Object, document, object_of, short_name
 from apidiscovery_client.cli._output import print_lines, print_text
+from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client.rpc.registry import RegistryClient
 
 # Far below the 4 MB that gRPC servers take by default, and so little that one file that is wrong
 # sends few others a second time. A larger file is a request of its own.

@@ -1,20 +1,27 @@
 """The options that say which server to ask and how, by kubectl's names."""
 
 import functools
+import os
 import re
-import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Concatenate, ParamSpec
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, cast
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
-from apidiscovery_client._http import DEFAULT_TIMEOUT_S, Server
+from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client.connecting import Flags, read_server
+from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
 
 P = ParamSpec("P")
 
-_DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h)")
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+
+_FROM_KUBECONFIG = ("kubeconfig", "context", "cluster", "user")
+
+_DURATION = r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h)"
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _LARGEST_TIMEOUT_S = 2**63 / 1e9  # Go's time.Duration
 
@@ -56,8 +63,8 @@ class Timeout(click.ParamType[float]):
             return value
         if re.fullmatch(r"\d+", value, re.ASCII):
             seconds = float(value)
-        elif re.fullmatch(rf"(?:{_DURATION.pattern})+", value, re.ASCII):
-            seconds = sum(map(_seconds, _DURATION.findall(value)))
+        elif re.fullmatch(rf"(?:{_DURATION})+", value, re.ASCII):
+            seconds = sum(map(_seconds, re.findall(_DURATION, value)))
         else:
             self.fail(
                 f"{value!r} is neither a number of seconds nor a number and its unit (1s, 2m, 3h)",
@@ -75,17 +82,8 @@ def _seconds(part: str) -> float:
 
 
 _FILE = click.Path(exists=True, dir_okay=False, readable=True)
-_OPTIONS = (
-    click.option(
-        "--server",
-        "-s",
-        type=ServerUrl(),
-        envvar="APIDISCOVERY_SERVER",
-        default="http://127.0.0.1:8080",
-        show_default=True,
-        show_envvar=True,
-        help="The address and port of the API server.",
-    ),
+
+CREDENTIALS = (
     click.option(
         "--token",
         envvar="APIDISCOVERY_TOKEN",
@@ -101,6 +99,35 @@ _OPTIONS = (
         "--client-certificate", type=_FILE, help="Path to a client certificate file for TLS."
     ),
     click.option("--client-key", type=_FILE, help="Path to a client key file for TLS."),
+)
+KUBECONFIG = (
+    click.option("--kubeconfig", help="Path to the kubeconfig file to use for CLI requests."),
+    click.option("--context", help="The name of the kubeconfig context to use."),
+    click.option("--cluster", help="The name of the kubeconfig cluster to use."),
+    click.option("--user", help="The name of the kubeconfig user to use."),
+)
+TIMEOUT = click.option(
+    "--request-timeout",
+    "request_timeout_s",
+    type=Timeout(),
+    default=DEFAULT_TIMEOUT_S,  # as a number, which need not be parsed each time
+    help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever."
+    f"  [default: {DEFAULT_TIMEOUT_S:g}s]",
+)
+# How to ask, whichever server it is.
+ACCESS = (
+    *CREDENTIALS,
+    # Kubernetes has not known passwords since 1.19, but servers behind proxies do.
+    click.option("--username", hidden=True),
+    click.option("--password", hidden=True),
+    click.option("--as", "as_user", help="Username to impersonate for the operation."),
+    click.option("--as-uid", help="UID to impersonate for the operation."),
+    click.option(
+        "--as-group",
+        "as_groups",
+        multiple=True,
+        help="Group to impersonate for the operation, can be repeated for several.",
+    ),
     click.option(
         "--insecure-skip-tls-verify",
         is_flag=True,
@@ -111,84 +138,91 @@ _OPTIONS = (
         help="Name that the server's certificate must have, by default that of --server.",
     ),
     click.option(
-        "--request-timeout",
-        type=Timeout(),
-        default=f"{DEFAULT_TIMEOUT_S:g}s",
-        show_default=True,
-        help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever.",
+        "--disable-compression",
+        is_flag=True,
+        help="Opt out of response compression for all requests to the server.",
     ),
+    TIMEOUT,
+)
+_OPTIONS = (
+    click.option(
+        "--server",
+        "-s",
+        type=ServerUrl(),
+        envvar="APIDISCOVERY_SERVER",
+        show_envvar=True,
+        help="The address and port of the API server, by default that of the kubeconfig, of the"
+        f" cluster this runs in, or {DEFAULT_SERVER}.",
+    ),
+    *KUBECONFIG,
+    *ACCESS,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flags:
-    server: str
-    token: str | None
-    certificate_authority: str | None
-    client_certificate: str | None
-    client_key: str | None
-    insecure_skip_tls_verify: bool
-    tls_server_name: str | None
-    request_timeout: float
-
-    @property
-    def names_tls(self) -> bool:
-        """Whether an option says how TLS is to be done."""
-        return bool(
-            self.insecure_skip_tls_verify
-            or self.certificate_authority
-            or self.client_certificate
-            or self.client_key
-        )
-
-
-def with_server(command: Callable[Concatenate[Server, P], None]) -> Callable[..., None]:
-    """Add the connection options to a command, which gets the `Server` they describe."""
+def with_flags(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
+    """Add the connection options to a command, which gets those that name a server."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        flags = {name: kwargs.pop(name) for name in _Flags.__dataclass_fields__}
-        command(_server(_Flags(**flags)), *args, **kwargs)  # type: ignore[arg-type]
+        command(taken(kwargs), *args, **kwargs)
 
     for option in reversed(_OPTIONS):
         option(run)
     return run
 
 
-def _server(flags: _Flags) -> Server:
-    server = Server(
-        url=flags.server,
-        token=flags.token,
-        tls=_tls(flags) if flags.names_tls else None,
-        tls_server_name=flags.tls_server_name,
-        request_timeout_s=flags.request_timeout or None,
-    )
-    if flags.token and not re.fullmatch(r"[!-~]+", flags.token):
-        raise click.UsageError("--token has characters that no token has")
-    if flags.token and flags.server.startswith("http:") and not server.is_local:
-        raise click.UsageError(f"--token is not sent without TLS: {flags.server} is not https")
-    return server
+def with_server(command: Callable[Concatenate[Server, P], None]) -> Callable[..., None]:
+    """Add the connection options to a command, which gets the `Server` they describe."""
+
+    @with_flags
+    @functools.wraps(command)
+    def run(flags: Flags, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        command(server_of(flags), *args, **kwargs)
+
+    return run
 
 
-def _tls(flags: _Flags) -> ssl.SSLContext:
-    """Return the TLS settings; raise `click.UsageError` for flags that contradict, bad files."""
-    if flags.insecure_skip_tls_verify and flags.certificate_authority:
-        raise click.UsageError(
-            "--certificate-authority and --insecure-skip-tls-verify cannot be used together"
+def server_of(flags: Flags) -> Server:
+    """Return the server that the options of a command name.
+
+    Raises:
+        click.UsageError: An option says what cannot be.
+        InvalidConfiguration: So does a kubeconfig.
+    """
+    with usage_errors():
+        return read_server(
+            default_url=DEFAULT_SERVER, prefix="--", terminal=has_terminal(), **flags
         )
-    if bool(flags.client_certificate) != bool(flags.client_key):
-        raise click.UsageError("--client-certificate and --client-key must be used together")
+
+
+def taken(kwargs: dict[str, object]) -> Flags:
+    """Take the flags that say which server out of the arguments of a command.
+
+    Where the command line names something of a kubeconfig, server and token of the environment do
+    not count: they belong together, and not to that kubeconfig.
+    """
+    names = Flags.__annotations__.keys() & kwargs.keys()
+    flags = cast("Flags", {name: kwargs.pop(name) for name in names})
+    if any(flags.get(name) for name in _FROM_KUBECONFIG):
+        context = click.get_current_context()
+        if context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
+            flags["server"] = None
+        if context.get_parameter_source("token") is ParameterSource.ENVIRONMENT:
+            flags["token"] = None
+    return flags
+
+
+def has_terminal() -> bool:
+    """Tell whether a plugin can ask the user for something."""
+    return os.isatty(0)
+
+
+@contextmanager
+def usage_errors() -> Generator[None]:
+    """Make a usage error of what is wrong with a flag."""
     try:
-        tls = ssl.create_default_context(cafile=flags.certificate_authority)
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--certificate-authority cannot be read: {error}") from error
-    if flags.insecure_skip_tls_verify:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    if flags.client_certificate:
-        try:
-            # without a password an encrypted key would be asked for on the terminal
-            tls.load_cert_chain(flags.client_certificate, flags.client_key, password="")
-        except (OSError, ValueError) as error:
-            raise click.UsageError(f"--client-certificate cannot be used: {error}") from error
-    return tls
+        yield
+    except InvalidConfiguration as error:
+        if str(error).startswith("--"):
+            raise click.UsageError(str(error)) from None
+        raise

@@ -5,23 +5,27 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client._documents import Discovery
-from apidiscovery_client._errors import DiscoveryError, IncompleteDiscovery
-from apidiscovery_client._go_text import json_text
-from apidiscovery_client._http import Server, discover
-from apidiscovery_client._table import printable
+from apidiscovery_client._errors import IncompleteDiscovery
+from apidiscovery_client.cli._completing import complete_resources
 from apidiscovery_client.cli._connection import with_server
-from apidiscovery_client.cli._openapi_cache import with_cache
+from apidiscovery_client.cli._discovery import discover
+from apidiscovery_client.cli._openapi_cache import source_of, with_cache
 from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.table import printable
+from apidiscovery_client.kubectl.view import failures
+from apidiscovery_client.model import GroupVersionResource, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import OpenApiClient
 from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
 from apidiscovery_client.openapi.explain import Explained, Question, levels
+from apidiscovery_client.openapi.json_documents import Object
 from apidiscovery_client.openapi.resource_names import (
-    GroupVersionResource,
     ResourceNames,
+    key_of,
     parse_group_version,
 )
+from apidiscovery_client.server import Server
 
 _FAILED = 1
 
@@ -35,7 +39,7 @@ class _Flags(TypedDict):
 
 
 @click.command("explain")
-@click.argument("type_and_fields", metavar="TYPE[.FIELD...]")
+@click.argument("type_and_fields", metavar="TYPE[.FIELD...]", shell_complete=complete_resources)
 @click.option("--recursive", "-R", is_flag=True, help="Print the fields of fields.")
 @click.option(
     "--max-depth",
@@ -63,10 +67,13 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     if flags["max_depth"] and not flags["recursive"]:
         raise click.UsageError("--max-depth requires --recursive")
     try:
-        explained = asyncio.run(_explained(server, cache, flags))
+        resource, path = _named(discover(source_of(server)), flags)
     except UnknownResource as error:
         _tell(str(error))
         click.get_current_context().exit(_FAILED)
+    document = asyncio.run(_document(server, cache, resource))
+    depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
+    explained = Explained(document, Question(resource, path, depth))
     if flags["output"] == "json":
         print_text(json_text(explained.data()))
     else:
@@ -74,26 +81,24 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
         print_text(explained.text())
 
 
-async def _explained(server: Server, cache: DocumentCache | None, flags: _Flags) -> Explained:
-    discovery = await discover(server)
-    resource, path = _named(discovery, flags)
+async def _document(
+    server: Server, cache: DocumentCache | None, resource: GroupVersionResource
+) -> Object:
     async with OpenApiClient(server, cache) as client:
-        location = (await client.index()).get(resource.key)
+        location = (await client.index()).get(key_of(resource))
         if location is None:
             raise NotExplained(f'couldn\'t find resource for "{resource}"')
-        document = (await client.document(location)).parsed()
-    depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
-    return Explained(document, Question(resource, path, depth))
+        return (await client.document(location)).parsed()
 
 
-def _named(discovery: Discovery, flags: _Flags) -> tuple[GroupVersionResource, list[str]]:
+def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, list[str]]:
     """Return the resource and fields that are meant, and warn where another could be."""
-    names = ResourceNames(discovery)
+    names = ResourceNames(snapshot)
     argument, api_version = flags["type_and_fields"], flags["api_version"]
     try:
         resource, path = names.find_one(argument) if api_version else names.find(argument)
     except UnknownResource:
-        _tell_incomplete(discovery)
+        _tell_incomplete(snapshot)
         raise
     finally:
         for warning in names.warnings:
@@ -104,13 +109,10 @@ def _named(discovery: Discovery, flags: _Flags) -> tuple[GroupVersionResource, l
     return resource, path
 
 
-def _tell_incomplete(discovery: Discovery) -> None:
+def _tell_incomplete(snapshot: Snapshot) -> None:
     """Tell of group-versions that may have the resource, but could not be discovered."""
-    if discovery.failures:
-        error: DiscoveryError = IncompleteDiscovery(
-            {str(gv): why for gv, why in discovery.failures.items()}
-        )
-        _tell(f"error: {error}")
+    if lacking := failures(snapshot):
+        _tell(f"error: {IncompleteDiscovery(lacking)}")
 
 
 def _tell(line: str) -> None:

@@ -7,7 +7,6 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 
-from apidiscovery_client._registry import RegistryClient
 from apidiscovery_client.cli._grpc import tell, with_registry
 from apidiscovery_client.cli._kinds import Kind, named
 from apidiscovery_client.cli._objects import (
@@ -20,6 +19,7 @@ from apidiscovery_client.cli._objects import (
     sources_table,
 )
 from apidiscovery_client.cli._output import print_lines, print_text
+from apidiscovery_client.rpc.registry import RegistryClient
 
 _SOURCES = frozenset({"sources", "source"})
 

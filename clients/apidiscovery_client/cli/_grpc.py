@@ -2,28 +2,28 @@
 
 import functools
 import ipaddress
-import os
 import re
-import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 
 import click
-
-# Read by grpc when it is imported: what it logs on stderr of a failed handshake, we tell.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
 import grpc
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._grpc_calls import CallRefused, FieldProblem, GrpcClient, GrpcServer
-from apidiscovery_client._http import DEFAULT_TIMEOUT_S
-from apidiscovery_client._registry import RegistryClient
-from apidiscovery_client._table import printable
-from apidiscovery_client.cli._connection import Timeout
+from apidiscovery_client.cli._connection import (
+    CREDENTIALS,
+    KUBECONFIG,
+    TIMEOUT,
+    has_terminal,
+    taken,
+    usage_errors,
+)
+from apidiscovery_client.connecting import Flags, read_grpc_server
+from apidiscovery_client.kubectl.table import printable
+from apidiscovery_client.rpc.calls import CallRefused, FieldProblem, GrpcClient, GrpcServer
+from apidiscovery_client.rpc.registry import RegistryClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,22 +88,9 @@ _OPTIONS = (
         show_envvar=True,
         help="The address and port of the server for gRPC.",
     ),
-    click.option(
-        "--token",
-        envvar="APIDISCOVERY_TOKEN",
-        show_envvar=True,
-        help="Bearer token for authentication to the server.",
-    ),
+    *KUBECONFIG,
+    *CREDENTIALS,
     click.option("--token-file", type=_FILE, help="Path to a file that holds the bearer token."),
-    click.option(
-        "--certificate-authority",
-        type=_FILE,
-        help="Path to a cert file for the certificate authority.",
-    ),
-    click.option(
-        "--client-certificate", type=_FILE, help="Path to a client certificate file for TLS."
-    ),
-    click.option("--client-key", type=_FILE, help="Path to a client key file for TLS."),
     click.option(
         "--tls-server-name",
         help="Name that the server's certificate must have, by default that of --grpc-server.",
@@ -114,47 +101,27 @@ _OPTIONS = (
         is_flag=True,
         help="Do without TLS; the default for this machine, where no other option asks for TLS.",
     ),
-    click.option(
-        "--request-timeout",
-        type=Timeout(),
-        default=f"{DEFAULT_TIMEOUT_S:g}s",
-        show_default=True,
-        help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever.",
-    ),
+    TIMEOUT,
+)
+# What makes sense with TLS only; a kubeconfig gives nothing away without it.
+_FOR_TLS = (
+    "certificate_authority",
+    "client_certificate",
+    "client_key",
+    "tls_server_name",
+    "kubeconfig",
+    "context",
+    "cluster",
+    "user",
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flags:
+class Own(TypedDict):
+    """The options that are of gRPC alone."""
+
     grpc_server: str
-    token: str | None
     token_file: str | None
-    certificate_authority: str | None
-    client_certificate: str | None
-    client_key: str | None
-    tls_server_name: str | None
     plaintext: bool
-    request_timeout: float
-
-    @property
-    def host(self) -> str:
-        return self.grpc_server.rpartition(":")[0].strip("[]")
-
-    @property
-    def is_local(self) -> bool:
-        with suppress(ValueError):
-            return ipaddress.ip_address(self.host).is_loopback
-        return self.host == "localhost"
-
-    @property
-    def names_tls(self) -> bool:
-        """Whether an option makes sense with TLS only."""
-        return bool(
-            self.certificate_authority
-            or self.client_certificate
-            or self.client_key
-            or self.tls_server_name
-        )
 
 
 def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Callable[..., None]:
@@ -173,8 +140,9 @@ def with_client(
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            flags = {name: kwargs.pop(name) for name in _Flags.__dataclass_fields__}
-            server = _server(_Flags(**flags))  # type: ignore[arg-type] # click has converted them
+            own = cast("Own", {name: kwargs.pop(name) for name in Own.__annotations__})
+            with usage_errors():
+                server = server_at(own, taken(kwargs))
             with connect(server) as client:
                 try:
                     went_well = command(client, *args, **kwargs)
@@ -191,76 +159,50 @@ def with_client(
     return add
 
 
-def _server(flags: _Flags) -> GrpcServer:
-    if flags.plaintext and flags.names_tls:
+def server_at(own: Own, flags: Flags) -> GrpcServer:
+    """Return the gRPC server that the options of a command name.
+
+    Raises:
+        click.UsageError: They contradict each other.
+        InvalidConfiguration: What they or a kubeconfig say cannot be used.
+    """
+    address = own["grpc_server"]
+    names_tls = any(flags.get(name) for name in _FOR_TLS)
+    if own["plaintext"] and names_tls:
         raise click.UsageError("--plaintext cannot be used together with options for TLS")
-    is_plain = flags.plaintext or (flags.is_local and not flags.names_tls)
-    token = _token(flags)
-    if token and is_plain and not flags.is_local:
-        raise click.UsageError(f"a token is not sent without TLS, as to {flags.grpc_server}")
-    return GrpcServer(
-        address=flags.grpc_server,
-        is_local=flags.is_local,
-        credentials=None if is_plain else _credentials(flags),
-        tls_server_name=flags.tls_server_name,
-        token=token,
-        request_timeout_s=flags.request_timeout or None,
+    is_local = _is_local(address)
+    is_plain = own["plaintext"] or (is_local and not names_tls)
+    token = _token(flags.get("token"), own["token_file"])
+    if token and is_plain and not is_local:
+        raise click.UsageError(f"a token is not sent without TLS, as to {address}")
+    named: Flags = {**flags, "token": token}
+    return read_grpc_server(
+        address, plaintext=is_plain, prefix="--", terminal=has_terminal(), **named
     )
 
 
-def _token(flags: _Flags) -> str | None:
+def _is_local(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _token(token: str | None, file: str | None) -> str | None:
     """Return the token, never shown; raise `click.UsageError` for one that cannot be sent."""
-    token = flags.token
-    if flags.token_file:
+    if file:
         source = click.get_current_context().get_parameter_source("token")
         if token and source is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError("--token and --token-file cannot be used together")
-        token = _file(flags.token_file, "--token-file").decode(errors="replace").strip()
+        token = _content(file, "--token-file").decode(errors="replace").strip()
         if not token:
-            raise click.UsageError(f"--token-file is empty: {flags.token_file}")
+            raise click.UsageError(f"--token-file is empty: {file}")
     if token and not re.fullmatch(r"[!-~]+", token):
         raise click.UsageError("the token has characters that no token has")
     return token or None
 
 
-def _credentials(flags: _Flags) -> grpc.ChannelCredentials:
-    """Return the TLS settings; raise `click.UsageError` for flags that contradict, bad files.
-
-    Without --certificate-authority those are trusted that grpc brings along.
-    """
-    if bool(flags.client_certificate) != bool(flags.client_key):
-        raise click.UsageError("--client-certificate and --client-key must be used together")
-    authority = flags.certificate_authority
-    roots = _authority(authority) if authority else None
-    return grpc.ssl_channel_credentials(roots, *_client_certificate(flags))
-
-
-def _authority(path: str) -> bytes:
-    try:
-        ssl.create_default_context(cafile=path)
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--certificate-authority cannot be read: {error}") from error
-    return _file(path, "--certificate-authority")
-
-
-def _client_certificate(flags: _Flags) -> tuple[bytes | None, bytes | None]:
-    """Return the key and the chain, both PEM."""
-    if not (flags.client_certificate and flags.client_key):
-        return None, None
-    try:
-        # without a password an encrypted key would be asked for on the terminal
-        ssl.create_default_context().load_cert_chain(
-            flags.client_certificate, flags.client_key, password=""
-        )
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--client-certificate cannot be used: {error}") from error
-    return (
-        _file(flags.client_key, "--client-key"),
-        _file(flags.client_certificate, "--client-certificate"),
-    )
-
-
-def _file(path: str, option: str) -> bytes:
+def _content(path: str, option: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

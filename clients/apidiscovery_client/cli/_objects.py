@@ -11,10 +11,10 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._go_text import json_text
-from apidiscovery_client._go_yaml import yaml_text
-from apidiscovery_client._table import table
 from apidiscovery_client.cli._kinds import API_SERVICE, CRD, GROUPS, Kind, of_number
+from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.table import table
 
 Object: TypeAlias = dict[str, object]
 

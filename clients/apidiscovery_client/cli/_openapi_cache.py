@@ -7,8 +7,9 @@ from typing import Concatenate, ParamSpec
 
 import click
 
-from apidiscovery_client._http import Server
+from apidiscovery_client.cli._discovery import Source, snapshot_cache
 from apidiscovery_client.openapi.cache import DocumentCache, default_folder
+from apidiscovery_client.server import Server
 
 P = ParamSpec("P")
 
@@ -21,8 +22,8 @@ def with_cache(
     @click.option(
         "--cache-dir",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder to keep documents in, by default apidiscovery/openapi in $XDG_CACHE_HOME or"
-        " ~/.cache.",
+        help="Folder to keep documents in, by default apidiscovery/openapi in $KUBECACHEDIR or"
+        " ~/.kube/cache.",
     )
     @click.option("--no-cache", is_flag=True, help="Neither use nor keep documents on disk.")
     @functools.wraps(command)
@@ -34,6 +35,12 @@ def with_cache(
         command(cache, server, *args, **kwargs)
 
     return run
+
+
+def source_of(server: Server) -> Source:
+    """Return a server with the cache for what it serves that the options of the command say."""
+    params = click.get_current_context().params
+    return Source(server, snapshot_cache(params["cache_dir"], is_off=params["no_cache"]))
 
 
 def _path(value: object) -> Path | None:

@@ -2,32 +2,21 @@
 
 import asyncio
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
-from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._go_yaml import yaml_text
-from apidiscovery_client._http import Server
-from apidiscovery_client._table import printable
+from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient
 from apidiscovery_client.openapi.errors import NotExplained
 from apidiscovery_client.openapi.resource_names import key_of, parse_group_version
+from apidiscovery_client.server import Server
 
 FAILED = 1
-
-
-class CannotWrite(DiscoveryError):
-    """A file or folder that was asked for cannot be written."""
-
-    def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(f"{path} cannot be written: {error.strerror or error}")
 
 
 Step = Callable[[], object]
@@ -93,37 +82,3 @@ def progress(length: int, label: str) -> Generator[Step]:
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
         yield lambda: bar.update(1)
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; raise `CannotWrite`."""
-    try:
-        _write_whole(path, content)
-    except OSError as error:
-        raise CannotWrite(path, error) from error
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are not there; raise `CannotWrite`."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(path, error) from error
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(".tmp", prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no Path
-            file.write(content)
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -5,16 +5,16 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client._go_text import json_text
-from apidiscovery_client._go_yaml import yaml_text
-from apidiscovery_client._http import Server
-from apidiscovery_client._table import table
 from apidiscovery_client.cli._connection import with_server
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch, write_bytes
 from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.table import table
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient
+from apidiscovery_client.server import Server
 
 
 class _Flags(TypedDict):

@@ -6,12 +6,14 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client._go_text import json_text
-from apidiscovery_client._http import Server, discover
 from apidiscovery_client.cli._connection import with_server
-from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, fetch, make_folder, tell, write_file
+from apidiscovery_client.cli._discovery import discover
+from apidiscovery_client.cli._files import make_folder, write_file
+from apidiscovery_client.cli._openapi_cache import source_of, with_cache
+from apidiscovery_client.cli._openapi_common import FAILED, fetch, tell
 from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import OpenApiClient
 from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
@@ -19,10 +21,11 @@ from apidiscovery_client.openapi.explain import Explained, Question
 from apidiscovery_client.openapi.json_documents import Object
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
 from apidiscovery_client.openapi.resource_names import (
-    GroupVersionResource,
     ResourceNames,
+    key_of,
     parse_group_version,
 )
+from apidiscovery_client.server import Server
 
 
 class _Flags(TypedDict):
@@ -84,15 +87,16 @@ def _keys(kind: Kind) -> tuple[str, ...]:
 
 
 def _one(server: Server, cache: DocumentCache | None, flags: _Flags) -> dict[Kind, Object]:
-    async def run() -> tuple[GroupVersionResource, Object]:
-        resource = _resource(ResourceNames(await discover(server)), flags)
+    resource = _resource(ResourceNames(discover(source_of(server))), flags)
+
+    async def run() -> Object:
         async with OpenApiClient(server, cache) as client:
-            location = (await client.index()).get(resource.key)
+            location = (await client.index()).get(key_of(resource))
             if location is None:
                 raise NotExplained(f'couldn\'t find resource for "{resource}"')
-            return resource, (await client.document(location)).parsed()
+            return (await client.document(location)).parsed()
 
-    resource, document = asyncio.run(run())
+    document = asyncio.run(run())
     named = Explained(document, Question(resource)).kind
     kind = Kind(*(str(named.get(key) or "") for key in ("group", "version", "kind")))
     return {kind: json_schema(document, kind, strict=flags["strict"])}

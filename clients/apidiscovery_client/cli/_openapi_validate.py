@@ -6,7 +6,6 @@ from typing import NamedTuple, TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._http import Server
 from apidiscovery_client.cli._connection import with_server
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import FAILED, fetch, tell
@@ -16,6 +15,7 @@ from apidiscovery_client.openapi.documents import INDEX_PATH
 from apidiscovery_client.openapi.errors import UnsoundDocument
 from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
 from apidiscovery_client.openapi.yaml_documents import as_json
+from apidiscovery_client.server import Server
 
 _NOT_CHECKED = 2
 

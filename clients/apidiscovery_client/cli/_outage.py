@@ -5,8 +5,8 @@ import time
 import grpc
 
 from apidiscovery_client._errors import DiscoveryError, ServerUnreachable
-from apidiscovery_client._grpc_calls import CallRefused
 from apidiscovery_client.cli._grpc import tell
+from apidiscovery_client.rpc.calls import CallRefused
 
 # Beside what every call waits between its attempts.
 _PAUSE_S = 0.5

@@ -13,13 +13,13 @@ import grpc
 from apidiscovery.service.v1 import storage_version_pb2
 
 from apidiscovery_client._errors import ServerUnreachable
-from apidiscovery_client._grpc_calls import CallRefused
 from apidiscovery_client.cli._connection import Timeout
 from apidiscovery_client.cli._grpc import tell, with_client
 from apidiscovery_client.cli._objects import WRITERS
 from apidiscovery_client.cli._outage import Outage
 from apidiscovery_client.cli._output import print_lines, print_text
 from apidiscovery_client.cli._skew_matrix import Skew, as_document, hostnames, matrix
+from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.storage_versions.calls import StorageVersionClient
 
 TIMED_OUT = 3

@@ -6,8 +6,6 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import registry_pb2
 
-from apidiscovery_client._grpc_calls import CallRefused
-from apidiscovery_client._registry import RegistryClient
 from apidiscovery_client.cli._grpc import (
     piecewise,
     refusal_lines,
@@ -18,6 +16,8 @@ from apidiscovery_client.cli._grpc import (
 from apidiscovery_client.cli._kinds import named, of_number
 from apidiscovery_client.cli._manifests import Named, UnusableFile, objects, paths, read
 from apidiscovery_client.cli._output import print_lines
+from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client.rpc.registry import RegistryClient
 
 _REQUEST_NAMES = 200
 

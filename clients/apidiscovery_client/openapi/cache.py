@@ -7,31 +7,25 @@ first when there are too many.
 
 import contextlib
 import hashlib
-import os
 import re
-import stat
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from apidiscovery_client.stored.folders import cache_folder
+from apidiscovery_client.stored.private_files import PrivateFolder
 
 MAX_BYTES = 256 << 20  # all documents of a large cluster are 20 MB
 MAX_FILES = 2000
 
 _SHA512 = re.compile(r"[0-9A-Fa-f]{128}")
-_FOLDER_MODE = 0o700
-_NOT_ONLY_OURS = stat.S_IWGRP | stat.S_IWOTH
 _SUFFIXES = (".json", ".checked")
-_TEMPORARY = ".tmp"
 _DIGEST_CHARACTERS = 128
 
 
 def default_folder() -> Path:
-    """Return the folder for documents by the XDG Base Directory Specification."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(home) if home.startswith("/") else Path.home() / ".cache"
-    return base / "apidiscovery" / "openapi"
+    """Return the folder for documents, by the rule of `cache_folder`."""
+    return cache_folder("openapi")
 
 
 class Name(NamedTuple):
@@ -74,16 +68,14 @@ class DocumentCache:
 
     def get(self, name: Name) -> bytes | None:
         """Return the content; None when it is not there, damaged, or not only ours to write."""
-        path = self.folder / name.file
+        files = self._files
         try:
-            if not _is_ours(self.folder.stat()):
-                return None
-            content = _read(path)
+            content = files.read(name.file)
         except OSError:
             return None
         document = _checked(name, content)
         with contextlib.suppress(OSError):
-            path.unlink() if document is None else os.utime(path)
+            files.remove(name.file) if document is None else files.mark_used(name.file)
         return document
 
     def put(self, name: Name, document: bytes) -> None:
@@ -93,19 +85,11 @@ class DocumentCache:
             return
         content = document if name.is_digest else digest.encode() + b"\n" + document
         with contextlib.suppress(OSError):
-            self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-            if _is_ours(self.folder.stat()):
-                _write(self.folder / name.file, content)
-                self._make_room()
+            self._files.write(name.file, content)
 
-    def _make_room(self) -> None:
-        """Remove the least recently used files until the rest is within bounds."""
-        kept_bytes = 0
-        newest_first = sorted(_files(self.folder), reverse=True)
-        for kept_files, (_, size, path) in enumerate(newest_first, start=1):
-            kept_bytes += size
-            if kept_files > self.max_files or kept_bytes > self.max_bytes:
-                path.unlink(missing_ok=True)
+    @property
+    def _files(self) -> PrivateFolder:
+        return PrivateFolder(self.folder, _SUFFIXES, self.max_bytes, self.max_files)
 
 
 def _digest(content: bytes) -> str:
@@ -118,40 +102,3 @@ def _checked(name: Name, content: bytes) -> bytes | None:
         return content if _digest(content) == name.hash.upper() else None
     stated, document = content[:_DIGEST_CHARACTERS], content[_DIGEST_CHARACTERS + 1 :]
     return document if stated == _digest(document).encode() else None
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Return whether nobody but this user can have written a file or folder."""
-    is_owner = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    return is_owner and not (os.name == "posix" and status.st_mode & _NOT_ONLY_OURS)
-
-
-def _read(path: Path) -> bytes:
-    """Return the content of a regular file of ours; raise `OSError` for anything else."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a descriptor has no Path
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
-            raise PermissionError(f"{path} is not a file that only its owner can write")
-        return file.read(MAX_BYTES)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole, readable and writable by this user only."""
-    descriptor, temporary = tempfile.mkstemp(_TEMPORARY, dir=path.parent)
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no Path
-            file.write(content)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield when each file of the cache was last used, in seconds, its size, and its path."""
-    for path in folder.iterdir():
-        if path.suffix in (*_SUFFIXES, _TEMPORARY):
-            with contextlib.suppress(OSError):
-                status = path.lstat()
-                yield status.st_mtime, status.st_size, path

@@ -12,13 +12,15 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
-from apidiscovery_client._documents import UnreadableError
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
-from apidiscovery_client._http import Answer, Server, Session
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
+from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.http.session import Session
 from apidiscovery_client.openapi.cache import DocumentCache, Name
 from apidiscovery_client.openapi.errors import UnsoundDocument
 from apidiscovery_client.openapi.json_documents import as_object, load, name_of
+from apidiscovery_client.reading import UnreadableError
+from apidiscovery_client.server import Server
 
 INDEX_PATH = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -175,7 +177,7 @@ class OpenApiClient:
             answer = await self._get(location.url, accept)
         return FetchedDocument(location, answer.read(read))
 
-    async def _get(self, url: str, accept: str) -> Answer:
+    async def _get(self, url: str, accept: str) -> Reply:
         if not _USABLE_URL.fullmatch(url):
             raise UnexpectedDocument(f"{url!r} is no path on the server", url=self._server.url)
         session = self._session if url.startswith(INDEX_PATH) else self._root_session

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.errors import NotExplained, UnsoundDocument
 from apidiscovery_client.openapi.go_values import go_text
 from apidiscovery_client.openapi.json_documents import (
@@ -16,7 +17,6 @@ from apidiscovery_client.openapi.json_documents import (
     as_object,
     components,
 )
-from apidiscovery_client.openapi.resource_names import GroupVersionResource
 from apidiscovery_client.openapi.schema_walk import Field, SchemaWalk
 from apidiscovery_client.openapi.text_wrap import indent, wrap
 

@@ -5,37 +5,22 @@ Source: client-go restmapper/discovery.go `NewDiscoveryRESTMapper`, restmapper/s
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from apidiscovery_client._documents import Discovery, Group, GroupVersion, Resource
+from apidiscovery_client.kubectl.view import all_resources, listed_resources, listed_versions
+from apidiscovery_client.model import (
+    CURRENT,
+    GroupVersion,
+    GroupVersionResource,
+    Resource,
+    Snapshot,
+)
 from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
 from apidiscovery_client.openapi.field_path import nodes
 
 
-class GroupVersionResource(NamedTuple):
-    """Names a resource; the text is that of apimachinery `GroupVersionResource.String`."""
-
-    group: str
-    version: str
-    resource: str
-
-    def __str__(self) -> str:
-        return f"{self.group}/{self.version}, Resource={self.resource}"
-
-    @property
-    def group_resource(self) -> str:
-        """Return the resource with its group, such as `deployments.apps`."""
-        return f"{self.resource}.{self.group}" if self.group else self.resource
-
-    @property
-    def key(self) -> str:
-        """Return the key of its document in the index."""
-        return key_of(GroupVersion(self.group, self.version))
-
-
-def key_of(gv: GroupVersion) -> str:
+def key_of(named: GroupVersion | GroupVersionResource) -> str:
     """Return the key of a group-version's document, such as `api/v1` or `apis/apps/v1`."""
-    return f"apis/{gv.group}/{gv.version}" if gv.group else f"api/{gv.version}"
+    return f"apis/{named.group}/{named.version}" if named.group else f"api/{named.version}"
 
 
 def parse_group_version(text: str) -> GroupVersion:
@@ -56,8 +41,8 @@ class ResourceNames:
         warnings: What was told of the words looked up so far, in kubectl's words.
     """
 
-    def __init__(self, discovery: Discovery) -> None:
-        self._discovery = discovery
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self.warnings: list[str] = []
 
     def find(self, argument: str) -> tuple[GroupVersionResource, list[str]]:
@@ -102,17 +87,17 @@ class ResourceNames:
         word, _, group = argument.partition(".")
         if not group:
             return self._matching(word)[0]
-        for gv, found in self._resources():
+        for gv, found in all_resources(self._snapshot):
             if gv.group == group and "/" not in found.name and word.lower() in _words(found):
-                return GroupVersionResource(gv.group, gv.version, found.name)
+                return found.gvr
         raise UnknownResource(word, group)
 
     def _rank(self, found: GroupVersionResource) -> int:
         """Return how late the group-version comes: v1 first, then each group's preferred one."""
         order = [GroupVersion("", "v1")]
-        for group in self._discovery.groups:
+        for group in self._snapshot.groups:
             order.append(GroupVersion(group.name, group.preferred_version))
-            order += group.group_versions
+            order += (version.gv for version in listed_versions(group))
         return order.index(GroupVersion(found.group, found.version))
 
     def _matching(self, word: str) -> list[GroupVersionResource]:
@@ -133,7 +118,7 @@ class ResourceNames:
 
     def _expanded(self, word: str) -> tuple[str, str]:
         """Return the resource and group that a short name stands for; any other word as it is."""
-        resources = list(self._resources())
+        resources = list(all_resources(self._snapshot))
         if any(word in (found.name, found.singular_name) for _, found in resources):
             return word, ""
         meant = dict.fromkeys(
@@ -149,17 +134,11 @@ class ResourceNames:
         )
         return chosen
 
-    def _resources(self) -> Iterator[tuple[GroupVersion, Resource]]:
-        for group in self._discovery.groups:
-            for gv in group.group_versions:
-                for resource in self._discovery.resources.get(gv, ()):
-                    yield gv, resource
-
     def _by_version(self) -> Iterator[tuple[GroupVersion, dict[str, str]]]:
-        """Yield each group-version with the singular of each plural in it."""
-        for gv in _group_versions(self._discovery.groups):
-            if gv in self._discovery.resources:
-                yield gv, _singulars(self._discovery.resources[gv])
+        """Yield each current group-version with the singular of each plural in it."""
+        for version in self._snapshot.versions:
+            if version.freshness == CURRENT:
+                yield version.gv, _singulars(listed_resources(version))
 
 
 def _words(resource: Resource) -> tuple[str, ...]:
@@ -169,11 +148,6 @@ def _words(resource: Resource) -> tuple[str, ...]:
         resource.kind.lower(),
         *resource.short_names,
     )
-
-
-def _group_versions(groups: Iterable[Group]) -> Iterator[GroupVersion]:
-    for group in groups:
-        yield from group.group_versions
 
 
 def _singulars(resources: Iterable[Resource]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 
-from apidiscovery_client._go_yaml import yaml_text
+from apidiscovery_client.kubectl.go_yaml import yaml_text
 
 SERVICE_UNAVAILABLE = 503
 

@@ -3,11 +3,15 @@
 import re
 from collections.abc import Mapping
 
+from apidiscovery_kubeconfig.credentials import Material
+from apidiscovery_kubeconfig.fields import Fields
+from apidiscovery_kubeconfig.tls import Tls
+
 from apidiscovery_service.app.settings import Settings
 from apidiscovery_service.app.upstream_settings import UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.feature_gates import OPENAPI_V3
-from apidiscovery_service.sources.upstreams.credentials import Material
+from apidiscovery_service.sources.upstreams.credentials import translated
 from apidiscovery_service.sources.upstreams.endpoint import (
     SETTINGS as ENDPOINT_KEYS,
 )
@@ -16,7 +20,6 @@ from apidiscovery_service.sources.upstreams.endpoint import (
     endpoint_from_settings,
     server_url,
 )
-from apidiscovery_service.sources.upstreams.fields import Fields
 from apidiscovery_service.sources.upstreams.kubeconfig import read_kubeconfig
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import (
@@ -26,7 +29,6 @@ from apidiscovery_service.sources.upstreams.spec import (
     Timing,
     UpstreamSpec,
 )
-from apidiscovery_service.sources.upstreams.tls import Tls
 
 _SPEC_KEYS = (
     "allow",
@@ -68,7 +70,8 @@ def upstream_spec(settings: UpstreamSettings, *, openapi: bool = True) -> Upstre
             message begins with the flag, or with the path of the key.
     """
     try:
-        return _spec(settings, openapi=openapi)
+        with translated():
+            return _spec(settings, openapi=openapi)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{settings.place}{error}") from None
 
@@ -155,7 +158,8 @@ def service_settings(settings: Settings) -> ServiceSettings:
         certificate=Material("--proxy-client-cert-file", file=certificate) if certificate else None,
         key=Material("--proxy-client-key-file", file=key) if key else None,
     )
-    tls.context()
+    with translated():
+        tls.context()
     return ServiceSettings(
         urls={name: server_url(url, f"services.{name}") for name, url in settings.services.items()},
         certificate=tls.certificate,

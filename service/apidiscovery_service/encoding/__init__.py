@@ -33,7 +33,13 @@ class APIVersions:
 
 @dataclass(frozen=True, slots=True)
 class APIGroupList:
-    """The unaggregated `/apis`."""
+    """The unaggregated `/apis`.
+
+    Attributes:
+        server_address: Of an extension API server; empty for what kube-aggregator answers.
+    """
+
+    server_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +196,8 @@ class EncodedSnapshot:
         match target:
             case APIVersions(address):
                 return plain.api_versions(self.snapshot.core, address)
-            case APIGroupList():
-                return plain.group_list(self.snapshot.named)
+            case APIGroupList(address):
+                return plain.group_list(self.snapshot.named, address)
             case APIGroup(name):
                 return plain.group(self.snapshot.named.by_name[name].group)
             case APIResourceList(name, version_name, hashes):

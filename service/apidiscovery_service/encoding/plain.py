@@ -72,31 +72,58 @@ def api_versions(core: Document, server_address: str) -> PlainDocument:
         server_address: `host:port` at which clients reach the server.
     """
     versions = [version.version for group in core.groups for version in group.group.versions]
-    address: JSONValue = {"clientCIDR": _ANY_CLIENT, "serverAddress": server_address}
     return PlainDocument(
         "APIVersions",
         "",
-        {"versions": versions, "serverAddressByClientCIDRs": [address]},
+        {"versions": versions, **_address_fields(server_address)},
         lambda: discovery_pb2.APIVersions(
-            versions=versions,
-            server_address_by_client_cidrs=[
-                discovery_pb2.ServerAddressByClientCIDR(
-                    client_cidr=_ANY_CLIENT, server_address=server_address
-                )
-            ],
+            versions=versions, server_address_by_client_cidrs=[_address_message(server_address)]
         ),
     )
 
 
-def group_list(named: Document) -> PlainDocument:
-    """Return `APIGroupList`, what `/apis` serves; the order is that of the aggregator."""
+def _address_fields(server_address: str) -> dict[str, JSONValue]:
+    address: JSONValue = {"clientCIDR": _ANY_CLIENT, "serverAddress": server_address}
+    return {"serverAddressByClientCIDRs": [address]}
+
+
+def _address_message(server_address: str) -> discovery_pb2.ServerAddressByClientCIDR:
+    return discovery_pb2.ServerAddressByClientCIDR(
+        client_cidr=_ANY_CLIENT, server_address=server_address
+    )
+
+
+def group_list(named: Document, server_address: str = "") -> PlainDocument:
+    """Return `APIGroupList`, what `/apis` serves; the order is that of the aggregator.
+
+    Args:
+        named: The document of the named groups.
+        server_address: `host:port` of an extension API server, which tells it with each group and
+            sends no apiVersion; empty for the form of kube-aggregator. Source: k8s.io/apiserver
+            pkg/endpoints/discovery/root.go, `groupsLocked` and `ServeHTTP`.
+    """
     groups = [published.group for published in named.listed]
+    if server_address:
+        return _group_list_at(groups, server_address)
     return PlainDocument(
         "APIGroupList",
         "v1",
         {"groups": [_group_fields(group) for group in groups]},
         lambda: discovery_pb2.APIGroupList(groups=[_group_message(group) for group in groups]),
     )
+
+
+def _group_list_at(groups: Sequence[Group], server_address: str) -> PlainDocument:
+    address = _address_fields(server_address)
+
+    def message() -> Message:
+        made = [_group_message(group) for group in groups]
+        for one in made:
+            one.server_address_by_client_cidrs.append(_address_message(server_address))
+        return discovery_pb2.APIGroupList(groups=made)
+
+    fields: list[JSONValue] = [{**_group_fields(group), **address} for group in groups]
+    return PlainDocument("APIGroupList", "", {"groups": fields}, message)
 
 
 def group(group: Group) -> PlainDocument:

@@ -110,10 +110,20 @@ class OpenAPIAnswers:
     Args:
         documents: What is served.
         times: Since when it is as it is.
+        redirects: Whether who states another hash is sent to the document as it is now; else it
+            is the answer. kube-aggregator lets no redirection of an extension API server through:
+            k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go, `RejectForwardingRedirects`.
     """
 
-    def __init__(self, documents: Documents, times: ModificationTimes | None = None) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        times: ModificationTimes | None = None,
+        *,
+        redirects: bool = True,
+    ) -> None:
         self._documents = documents
+        self._redirects = redirects
         self._times = times or ModificationTimes()
         self._index_bodies: dict[Coding, Body] = {}
         self._compressing: Once[tuple[str, Coding], Body] = Once()
@@ -166,15 +176,15 @@ class OpenAPIAnswers:
         # As the KEP that introduced it called it, and as it is called.
         stated = request.parameter("hash") or request.parameter("etag")
         body: Body | None = None
-        if not stated or stated == current:
+        if not stated or stated == current or not self._redirects:
             body = await self._documents.body(key, offered.form, _coding_of(request, coding))
             if body is None:
                 return None
             current = body.hash
         content_type = (b"content-type", offered.content_type.encode())
-        if body is None or (stated and stated != current):
+        if body is None or (stated and stated != current and self._redirects):
             return _moved(key, current, content_type, endpoint)
-        headers = [*_caching(immutable=bool(stated)), _VARY, content_type]
+        headers = [*_caching(immutable=stated == current), _VARY, content_type]
         return self._answer(request, endpoint, body, headers, key)
 
     async def merged(self, request: Request, coding: Coding) -> Response:

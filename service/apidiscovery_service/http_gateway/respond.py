@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from apidiscovery_service import compression, go_json
 from apidiscovery_service.encoding import (
+    APIGroupList,
     APIResourceList,
     APIVersions,
     EncodedSnapshot,
@@ -78,6 +79,8 @@ class Site:
         version: Version of this software.
         openapi: What is answered below `/openapi`; None for nothing.
         objects: What is answered about StorageVersions and leases; None for nothing.
+        extension: Whether this is an extension API server, of which kube-aggregator asks what it
+            serves: it has no core group, nothing is at `/api`, and `/apis` tells its address.
     """
 
     checks: Checks
@@ -87,6 +90,7 @@ class Site:
     version: str = "0"
     openapi: OpenAPIAnswers | None = None
     objects: ObjectAnswers | None = None
+    extension: bool = False
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
@@ -109,7 +113,8 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
     invalid = invalid_timeout(request)
     if invalid is not None:
         return negotiated_status(request, invalid)
-    target = route(request.path, storage_version_hashes=site.gates[STORAGE_VERSION_HASH])
+    hashes = site.gates[STORAGE_VERSION_HASH]
+    target = route(request.path, storage_version_hashes=hashes, extension=site.extension)
     match target:
         case HealthRoute():
             return _health(request, target, site.checks)
@@ -229,6 +234,8 @@ async def _plain(
     site: Site,
 ) -> Response:
     document = target.plain or APIVersions(site.server_address)
+    if site.extension and isinstance(document, APIGroupList):
+        document = APIGroupList(site.server_address)
     representation = replace(representation, profile="")
     coding = _coding(request, site.gates)
     body, coding = await encoded.coded_body(document, representation, coding)
@@ -372,7 +379,7 @@ def _version(request: Request, site: Site) -> Response:
 
 
 def _index(snapshot: Snapshot, site: Site) -> Response:
-    paths = ["/api", "/apis", "/apis/", "/metrics", "/version"]
+    paths = [*([] if site.extension else ["/api"]), "/apis", "/apis/", "/metrics", "/version"]
     for published in (*snapshot.core.groups, *snapshot.named.groups):
         root = f"/apis/{published.name}" if published.name else "/api"
         paths.append(root)

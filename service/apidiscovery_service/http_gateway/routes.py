@@ -128,8 +128,19 @@ _FIXED: dict[str, Route] = {
 }
 
 
-def route(path: str, *, storage_version_hashes: bool = True) -> Route:
-    """Return what a path serves; whether the group or version exists is not looked at."""
+def route(path: str, *, storage_version_hashes: bool = True, extension: bool = False) -> Route:
+    """Return what a path serves; whether the group or version exists is not looked at.
+
+    Args:
+        path: Percent-decoded, without the prefix under which the application is mounted.
+        storage_version_hashes: Whether lists of resources have them.
+        extension: Whether an extension API server is asked: it has no core group, and no
+            aggregator stands before its `/apis/`, which is `/apis` then.
+    """
+    if extension and path == "/apis/":
+        path = "/apis"
+    if extension and f"{path}/".startswith("/api/"):
+        return MissingRoute()
     fixed = _FIXED.get(path)
     if fixed is not None:
         return fixed

@@ -12,7 +12,7 @@ from typing import Final
 
 from apidiscovery_service.model import CORE_GROUP, GroupVersionKind, Resource, Scope, Version
 from apidiscovery_service.openapi import json_text, meta_components, server_paths
-from apidiscovery_service.openapi.generated_schemas import Schemas, UniqueNames, gvk
+from apidiscovery_service.openapi.generated_schemas import Given, Schemas, UniqueNames, gvk
 from apidiscovery_service.openapi.operation_ids import camel, description, operation_id, tag
 
 MARK: Final = "x-apidiscovery-generated"
@@ -67,15 +67,24 @@ _BELOW_ONE: Final = {
 _CODES: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 
-def generated_document(group: str, version: Version, why: str) -> bytes:
+_NO_KINDS: Final[Mapping[GroupVersionKind, Given]] = {}
+
+
+def generated_document(
+    group: str,
+    version: Version,
+    why: str,
+    kinds: Mapping[GroupVersionKind, Given] = _NO_KINDS,
+) -> bytes:
     """Return the OpenAPI v3 document of a group-version as canonical JSON.
 
     Args:
         group: Empty for the core group.
         version: What it serves; resources whose name cannot stand in a path are left out.
-        why: Why it is made from discovery, which its mark says.
+        why: Why it is made from discovery, which its mark says; empty for no mark.
+        kinds: What is known of kinds, with their group and version; others are open.
     """
-    made = _Document(group, version.version)
+    made = _Document(group, version.version, kinds)
     for resource in version.resources:
         if resource.resource and _RESERVED.isdisjoint(resource.resource):
             made.add(resource)
@@ -108,11 +117,11 @@ class _Place:
 class _Document:
     """A document in the making."""
 
-    def __init__(self, group: str, version: str) -> None:
+    def __init__(self, group: str, version: str, kinds: Mapping[GroupVersionKind, Given]) -> None:
         self._group, self._version = group, version
         # Names of operations and tags call the core group so.
         self._called = group or "core"
-        self._schemas = Schemas()
+        self._schemas = Schemas(kinds)
         own = f"/apis/{group}/{version}" if group != CORE_GROUP else f"/api/{version}"
         list_id = operation_id("getAPIResources", self._called, version)
         # Resources may share a kind, and then operations are called the same.
@@ -137,7 +146,7 @@ class _Document:
                     "schemas": self._schemas.all({name: listing[name] for name in names}),
                     "securitySchemes": server_paths.SECURITY_SCHEMES,
                 },
-                MARK: why,
+                **({MARK: why} if why else {}),
             }
         )
 

@@ -1,6 +1,7 @@
 """The schemas of a document that is made from discovery: kinds by name, open to any field."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Final, cast
 
@@ -17,6 +18,19 @@ OPEN: Final[Mapping[str, object]] = {
 }
 
 _SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is known of a kind beside its name.
+
+    Attributes:
+        list_kind: Kind of its lists.
+        schema: JSON of its schema, with what it is; None leaves it open.
+    """
+
+    list_kind: str
+    schema: bytes | None = None
 
 
 class UniqueNames:
@@ -45,7 +59,8 @@ class Schemas:
     are. A group without a domain is one of Kubernetes' own, which are in `io.k8s.api`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, given: Mapping[GroupVersionKind, Given]) -> None:
+        self._given = given
         self._meta = _meta()
         self._unique = UniqueNames(self._meta)
         self._made: dict[str, object] = {}
@@ -59,14 +74,17 @@ class Schemas:
         """Return the name of the schema of a kind, which is there then."""
         if kind not in self._names:
             name = self._names[kind] = self._unique.free(_name(kind))
-            self._made[name] = _object(kind)
+            given = self._given.get(kind)
+            self._made[name] = Fragment(given.schema) if given and given.schema else _object(kind)
         return self._names[kind]
 
     def list_reference(self, kind: GroupVersionKind | None, plural: str) -> Mapping[str, object]:
         """Return the schema of a list of what has a kind; an open one for None."""
         if kind is None:
             return OPEN
-        of_list = GroupVersionKind(kind.group, kind.version, f"{kind.kind}List")
+        given = self._given.get(kind)
+        list_kind = given.list_kind if given else f"{kind.kind}List"
+        of_list = GroupVersionKind(kind.group, kind.version, list_kind)
         if of_list not in self._names:
             item = self._named(kind)
             name = self._names[of_list] = self._unique.free(_name(of_list))

@@ -11,11 +11,13 @@ from pathlib import Path as FilePath
 from typing import Literal, TypeAlias, TypeGuard
 
 import yaml
+from apidiscovery_kubeconfig import yaml_text
+from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
 from apidiscovery_service.openapi.stepwise_json import dismantle
-from apidiscovery_service.sources import manifest_text, yaml_lines, yaml_text
+from apidiscovery_service.sources import manifest_text, yaml_lines
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crd import read_applied_crd, read_crd
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
@@ -30,7 +32,6 @@ from apidiscovery_service.sources.discovery_list import (
     read_list,
 )
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.sources.yaml_text import Budget, Unparsable
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 import orjson
+from apidiscovery_kubeconfig import yaml_text
+from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.stepwise_json import NotJSON, Reader, Widths
-from apidiscovery_service.sources import yaml_text
-from apidiscovery_service.sources.yaml_text import Budget, Unparsable
 
 # What begins like JSON and is longer is JSON or nothing, and has no lines for its errors: read as
 # YAML it would take a hundred times as long.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._http import Server
 from apidiscovery_client.openapi.cache import DocumentCache, Name, default_folder
 from apidiscovery_client.openapi.documents import FetchedDocument, OpenApiClient
+from apidiscovery_client.server import Server
 from command_line import Outcome, run
 from explained_cluster import digest, discovery, openapi_routes
 from fake_api_server import Answer, FakeApiServer, Routes, document
@@ -57,7 +57,7 @@ def test_no_cache_writes_nothing(
     real: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECACHEDIR", str(tmp_path))
     assert run(capsys, "explain", "pods", "--no-cache", "--server", real.url).exit_code == 0
     assert list(tmp_path.iterdir()) == []
     assert run(capsys, "explain", "pods", "--server", real.url).exit_code == 0

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from apidiscovery_kubeconfig.yaml_text import Budget
+
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.stepwise_json import dismantle
@@ -14,7 +16,6 @@ from apidiscovery_service.sources.registrations.record import Kind, as_object
 from apidiscovery_service.sources.registrations.refusals import LimitExceeded
 from apidiscovery_service.sources.registrations.requests import Application, Manifest
 from apidiscovery_service.sources.registrations.writes import Wanted
-from apidiscovery_service.sources.yaml_text import Budget
 from apidiscovery_service.storage import MAX_VALUE_BYTES
 
 MAX_DOCUMENTS = 10_000

@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 import httpx2
-
-from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.credentials import (
+from apidiscovery_kubeconfig import addresses
+from apidiscovery_kubeconfig.credentials import (
     Anonymous,
     Credentials,
-    Impersonation,
     Material,
     TokenFile,
-    read_impersonation,
 )
-from apidiscovery_service.sources.upstreams.fields import Fields
-from apidiscovery_service.sources.upstreams.proxies import (
+from apidiscovery_kubeconfig.fields import Fields
+from apidiscovery_kubeconfig.impersonation import Impersonation, read_impersonation
+from apidiscovery_kubeconfig.proxies import (
     environment_proxy,
-    is_loopback,
     proxy_url,
+    stays_secret,
     without_password,
 )
-from apidiscovery_service.sources.upstreams.tls import Tls
+from apidiscovery_kubeconfig.tls import Tls, check_trust
+
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
 from apidiscovery_service.sources.upstreams.transport import RenewingTransport
 
 SETTINGS = (
@@ -50,6 +50,7 @@ class _Open:
     """What is made once it is needed."""
 
     client: httpx2.AsyncClient | None = None
+    asked: AskedCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Endpoint:
         Raises:
             CredentialsUnavailable: There are none now, such as when a plugin fails.
         """
-        proof = await self.credentials.get()
+        proof = await self._asked().get()
         return {} if proof.authorization is None else {"Authorization": proof.authorization}
 
     def refresh(self, refused: Mapping[str, str] | None = None) -> None:
@@ -134,22 +135,29 @@ class Endpoint:
         Raises:
             InvalidConfiguration: As the message says: which key, what was seen, what is wanted.
         """
-        if self.url.startswith("https:"):
-            self.tls.context()
-        if isinstance(self.credentials, TokenFile):
-            self.credentials.check()
+        with translated():
+            if self.url.startswith("https:"):
+                self.tls.context()
+            if isinstance(self.credentials, TokenFile):
+                self.credentials.check()
         self._proxy()
 
     async def aclose(self) -> None:
         """Close the connections, and end a plugin that runs."""
-        await self.credentials.aclose()
+        await self._asked().aclose()
         if self._open.client is not None:
             client, self._open.client = self._open.client, None
             await client.aclose()
 
+    def _asked(self) -> AskedCredentials:
+        if self._open.asked is None:
+            self._open.asked = AskedCredentials(self.credentials)
+        return self._open.asked
+
     def _proxy(self) -> str | None:
         if self.proxy_url is None:
-            return environment_proxy(self.url, os.environ)
+            with translated():
+                return environment_proxy(self.url, os.environ)
         return self.proxy_url or None
 
     def _made_client(self) -> httpx2.AsyncClient:
@@ -157,7 +165,8 @@ class Endpoint:
         if not self.compress:
             lines.append((b"Accept-Encoding", b"identity"))
         if self.impersonation is not None:
-            lines += self.impersonation.headers()
+            whom = self.impersonation.lines()
+            lines += [(name.encode(), value.encode()) for name, value in whom]
         no_cookies = http.cookiejar.DefaultCookiePolicy(allowed_domains=[])
         return _LentClient(
             base_url=self.url,
@@ -165,7 +174,7 @@ class Endpoint:
             follow_redirects=False,
             headers=httpx2.Headers(lines),
             timeout=None,
-            transport=RenewingTransport(self.tls, self.credentials, self._proxy()),
+            transport=RenewingTransport(self.tls, self._asked(), self._proxy()),
             trust_env=False,
         )
 
@@ -194,15 +203,17 @@ def endpoint_from_settings(url: str, settings: Mapping[str, object]) -> Endpoint
     Raises:
         InvalidConfiguration: The message begins with the key (or `url`) that is wrong.
     """
-    fields = Fields(settings)
-    fields.only(SETTINGS)
-    endpoint = Endpoint(
-        server_url(url, "url"),
-        tls=_tls(fields),
-        credentials=_credentials(fields, url),
-        impersonation=read_impersonation(fields),
-        proxy_url=proxy_url(text, "proxy-url") if (text := fields.text("proxy-url")) else None,
-    )
+    with translated():
+        fields = Fields(settings)
+        fields.only(SETTINGS)
+        proxy = proxy_url(text, "proxy-url") if (text := fields.text("proxy-url")) else None
+        endpoint = Endpoint(
+            server_url(url, "url"),
+            tls=_tls(fields),
+            credentials=_credentials(fields, url, proxy),
+            impersonation=read_impersonation(fields),
+            proxy_url=proxy,
+        )
     endpoint.check()
     return endpoint
 
@@ -214,35 +225,13 @@ def server_url(text: str, where: str) -> str:
         InvalidConfiguration: It is no URL of http or https, or has credentials, a query or a
             fragment. Credentials and queries are not quoted.
     """
-    wanted = "want a URL such as https://host:6443, of http or https"
+    with translated():
+        url = addresses.server_url(text, where)
     try:
-        parts = urlsplit(text)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port
-        httpx2.URL(text)
-    except (ValueError, httpx2.InvalidURL):
-        raise InvalidConfiguration(f"{where}: no URL; {wanted}") from None
-    if "@" in parts.netloc:
-        raise InvalidConfiguration(
-            f"{where}: there are credentials in the URL; want them in settings of their own"
-        )
-    if "?" in text or "#" in text:
-        # Not quoted: a query may have a token.
-        raise InvalidConfiguration(f"{where}: {wanted}, without query and fragment")
-    if not is_url or text != text.strip():
-        raise InvalidConfiguration(f"{where}: {wanted}, got {text!r}")
-    return text.rstrip("/")
-
-
-def check_trust(tls: Tls) -> None:
-    """Raise `InvalidConfiguration` when an authority is named that is not to be asked.
-
-    Source: client-go transport/transport.go `TLSConfigFor`.
-    """
-    if tls.insecure and tls.ca is not None:
-        raise InvalidConfiguration(
-            f"{tls.ca.where}: an authority beside insecure-skip-tls-verify; want one of the two"
-        )
+        httpx2.URL(url)
+    except httpx2.InvalidURL:
+        raise InvalidConfiguration(f"{where}: no URL; {addresses.WANTED}") from None
+    return url
 
 
 def _tls(fields: Fields) -> Tls:
@@ -263,11 +252,10 @@ def _tls(fields: Fields) -> Tls:
     return tls
 
 
-def _credentials(fields: Fields, url: str) -> Credentials:
+def _credentials(fields: Fields, url: str, proxy: str | None) -> Credentials:
     file = fields.path("token-file")
     if file is None:
         return Anonymous()
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    if not stays_secret(url, proxy):
         raise fields.wrong("token-file", "the token would go unencrypted; want an https:// URL")
     return TokenFile(Material("token-file", file=file))

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import httpx2
+from apidiscovery_kubeconfig.credentials import Material
+from apidiscovery_kubeconfig.tls import Tls
 
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
-from apidiscovery_service.sources.upstreams.credentials import Material
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint as TlsEndpoint
 from apidiscovery_service.sources.upstreams.spec import (
     Endpoint,
@@ -18,7 +19,6 @@ from apidiscovery_service.sources.upstreams.spec import (
     Timing,
     UpstreamSpec,
 )
-from apidiscovery_service.sources.upstreams.tls import Tls
 
 # Upstreams, each with the APIServices that name it.
 SpecsById: TypeAlias = dict[str, tuple[UpstreamSpec, tuple[ApiService, ...]]]

@@ -1,16 +1,17 @@
 """Connections to one server, renewed when what they are made from changes."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx2
-import structlog
+from apidiscovery_kubeconfig.contexts import RenewedContext
+from apidiscovery_kubeconfig.tls import Tls
 
-from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_service.sources.upstreams.credentials import ClientCertificate, Credentials
-from apidiscovery_service.sources.upstreams.tls import Tls
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
 
 # More requests than these wait for one to end; with HTTP/2 they share one connection.
 MAX_CONNECTIONS = 16
@@ -26,10 +27,7 @@ _READ_AT_ONCE = 16 * 1024
 _LONG_S = 0.002
 _IDLE_S = 0.2
 
-_log = structlog.get_logger(__name__)
-
 _Trace = Callable[[str, dict[str, object]], Awaitable[None]]
-_Basis = tuple[tuple[tuple[int, ...], ...], ClientCertificate | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +35,7 @@ class _Pool:
     """Connections made with one TLS context, closed when retired and out of use."""
 
     inner: httpx2.AsyncHTTPTransport
-    basis: _Basis
+    context: ssl.SSLContext
     users: int = 0
     retired: bool = False
 
@@ -61,12 +59,12 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
     plugin gives has changed, new ones are made, and the old ones end with their last response.
     """
 
-    def __init__(self, tls: Tls, credentials: Credentials, proxy_url: str | None) -> None:
-        self._tls = tls
+    def __init__(self, tls: Tls, credentials: AskedCredentials, proxy_url: str | None) -> None:
+        self._server_name = tls.server_name
+        self._context = RenewedContext(tls)
         self._credentials = credentials
         self._proxy = None if proxy_url is None else httpx2.Proxy(proxy_url)
         self._pool: _Pool | None = None
-        self._unusable: _Basis | None = None
         self._renewing = asyncio.Lock()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -106,9 +104,8 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
         Source: Go net/http transport.go `persistConn.shouldRetryRequest`.
         """
         outer: _Trace | None = request.extensions.get("trace")
-        if self._tls.server_name:
-            name = self._tls.server_name
-            request.extensions = {**request.extensions, "sni_hostname": name}
+        if self._server_name:
+            request.extensions = {**request.extensions, "sni_hostname": self._server_name}
         for left in reversed(range(MAX_IDLE_CONNECTIONS + 1)):
             handshake = _Handshake(outer)
             request.extensions = {**request.extensions, "trace": handshake}
@@ -122,27 +119,18 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
 
     async def _current(self) -> _Pool:
         async with self._renewing:
-            basis = (
-                await asyncio.to_thread(self._tls.stamp),
-                await self._credentials.certificate(),
-            )
+            certificate = await self._credentials.certificate()
+            with translated():
+                context = await asyncio.to_thread(self._context.current, certificate)
             pool = self._pool
-            if pool is not None and basis in (pool.basis, self._unusable):
+            if pool is not None and context is pool.context:
                 return pool
-            try:
-                self._pool = await self._made(basis)
-            except InvalidConfiguration as error:
-                if pool is None:
-                    raise
-                self._unusable = basis
-                _log.warning("certificates kept", reason=str(error))
-                return pool
+            self._pool = self._made(context)
             if pool is not None:
                 await pool.retire()
             return self._pool
 
-    async def _made(self, basis: _Basis) -> _Pool:
-        context = await asyncio.to_thread(self._tls.context, basis[1])
+    def _made(self, context: ssl.SSLContext) -> _Pool:
         inner = httpx2.AsyncHTTPTransport(
             verify=context,
             http2=True,
@@ -154,7 +142,7 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             proxy=self._proxy,
             trust_env=False,
         )
-        return _Pool(inner, basis)
+        return _Pool(inner, context)
 
 
 class _Body(httpx2.AsyncByteStream):

@@ -1,0 +1,308 @@
+"""What the dynamic clients of `kubernetes` and `kubernetes_asyncio` look resources up in.
+
+Both packages have the same classes, and what is made here of a snapshot is what their own
+discoverers make of the unaggregated documents of the same server.
+Source: kubernetes/dynamic/discovery.py `LazyDiscoverer`.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from apidiscovery_client._errors import NotServed, RequestRefused, ServerUnreachable
+from apidiscovery_client.cache.keys import key
+from apidiscovery_client.model import Current, Group, Resource, Snapshot, Version
+from apidiscovery_client.writing import resource_list_fields
+
+CORE_PREFIX = "api"
+GROUPS_PREFIX = "apis"
+CORE_VERSION = "v1"
+
+# Arguments of the packages' constructors: a server that tells such a field is not to set them.
+_NOT_OF_A_SERVER = (
+    "self",
+    "parent",
+    "prefix",
+    "api_version",
+    "client",
+    "preferred",
+    "subresources",
+)
+
+R = TypeVar("R")
+
+
+class Classes(NamedTuple, Generic[R]):
+    """The classes of one package.
+
+    Attributes:
+        resource: Makes a `Resource`.
+        resource_list: Makes a `ResourceList`.
+        resource_list_type: What a `ResourceList` is an instance of.
+        resource_group: Makes a `ResourceGroup` of whether it is preferred, and resources by kind.
+    """
+
+    resource: Callable[..., R]
+    resource_list: Callable[..., R]
+    resource_list_type: type
+    resource_group: Callable[[bool, Mapping[str, list[R]]], Any]
+
+
+class Query(NamedTuple):
+    """What is looked for; what is empty or None may be anything.
+
+    Attributes:
+        filters: Attributes that a resource must have, all of them.
+    """
+
+    prefix: str | None
+    group: str | None
+    api_version: str | None
+    kind: str | None
+    filters: Mapping[str, object]
+
+    @classmethod
+    def of(
+        cls,
+        prefix: str | None = None,
+        group: str | None = None,
+        api_version: str | None = None,
+        kind: str | None = None,
+        **filters: object,
+    ) -> "Query":
+        """Return a query as users write it: `api_version` may tell the group too."""
+        if not group and api_version and "/" in api_version:
+            group, _, api_version = api_version.partition("/")
+        return cls(prefix, group, api_version, kind, filters)
+
+    @classmethod
+    def for_one(cls, resource: Resource) -> "Query":
+        """Return what finds just that resource, at first place."""
+        prefix = GROUPS_PREFIX if resource.gv.group else CORE_PREFIX
+        return cls(prefix, *resource.gv, resource.kind, {"name": resource.name})
+
+    def admits(self, prefix: str, group: str, version: str) -> bool:
+        """Whether it may be found in that group-version."""
+        return (
+            self.prefix in (None, "", prefix)
+            and self.group in (None, "", group)
+            and self.api_version in (None, "", version)
+        )
+
+
+class Catalogue(Generic[R]):
+    """The resources of a snapshot, as objects of one package.
+
+    Args:
+        snapshot: What the server serves.
+        client: The dynamic client that the objects belong to.
+        classes: Those of its package.
+
+    Attributes:
+        tree: By prefix, group and version the package's `ResourceGroup`.
+    """
+
+    def __init__(self, snapshot: Snapshot, client: object, classes: Classes[R]) -> None:
+        self._snapshot = snapshot
+        self._client = client
+        self._classes = classes
+        self._kinds: dict[tuple[str, str, str], dict[str, list[R]]] = {}
+        self.tree: dict[str, dict[str, dict[str, Any]]] = {CORE_PREFIX: {"": {}}, GROUPS_PREFIX: {}}
+        core = snapshot.group("")
+        if core is None:
+            self._add(CORE_PREFIX, "", CORE_VERSION, {}, preferred=True)
+        else:
+            self._add_group(core)
+        # A list of anything, which is of no group.
+        anything = {"List": [classes.resource_list(client)]}
+        self._add(GROUPS_PREFIX, "", CORE_VERSION, anything, preferred=True)
+        for group in snapshot.groups:
+            if group.name:
+                self._add_group(group)
+
+    def kinds(self, prefix: str, group: str, version: str) -> Mapping[str, list[R]]:
+        """Return the resources of a group-version by kind, with the kinds of lists; maybe none."""
+        return self._kinds.get((prefix, group, version), {})
+
+    def __iter__(self) -> Iterator[tuple[str, list[R]]]:
+        """Yield the kinds of each group-version, and the resources of each."""
+        for kinds in self._kinds.values():
+            yield from kinds.items()
+
+    def search(self, query: Query) -> list[R]:
+        """Return what matches, in the server's order; raise `NotServed` when there is nothing.
+
+        Other than in the packages, which take the first resource that has one of the attributes,
+        all attributes must be as wanted.
+        """
+        found: list[R] = []
+        for place, kinds in self._kinds.items():
+            if query.admits(*place):
+                wanted = [query.kind] if query.kind else list(kinds)
+                found += [one for kind in wanted for one in self._matches(kinds, kind, query)]
+        if not found:
+            raise NotServed(
+                _text(query), checked_at=self._snapshot.checked_at, unsure=self._unsure(query)
+            )
+        return found
+
+    def _matches(self, kinds: Mapping[str, list[R]], kind: str, query: Query) -> Iterator[R]:
+        for one in kinds.get(kind, ()):
+            judged = self._base(kinds, one)
+            if not query.filters or (
+                judged is not None
+                and all(getattr(judged, name) == value for name, value in query.filters.items())
+            ):
+                yield one
+
+    def _base(self, kinds: Mapping[str, list[R]], one: R) -> R | None:
+        """Return what has the attributes of a resource: of a list, what it is a list of."""
+        if not isinstance(one, self._classes.resource_list_type):
+            return one
+        bases = kinds.get(cast("Any", one).base_kind, ())
+        return bases[0] if bases else None
+
+    def _add_group(self, group: Group) -> None:
+        prefix = GROUPS_PREFIX if group.name else CORE_PREFIX
+        for version in group.versions:
+            is_preferred = version.name == group.preferred_version
+            kinds = self._made(prefix, version, preferred=is_preferred)
+            self._add(prefix, group.name, version.name, kinds, preferred=is_preferred)
+
+    def _add(
+        self, prefix: str, group: str, version: str, kinds: dict[str, list[R]], *, preferred: bool
+    ) -> None:
+        self._kinds[prefix, group, version] = kinds
+        versions = self.tree[prefix].setdefault(group, {})
+        versions[version] = self._classes.resource_group(preferred, kinds)
+
+    def _made(self, prefix: str, version: Version, *, preferred: bool) -> dict[str, list[R]]:
+        """Return the resources of a group-version by kind, each followed by its list."""
+        lines, below = _lines(version)
+        group, name = version.gv
+        kinds: dict[str, list[R]] = {}
+        for line in lines:
+            made = self._classes.resource(
+                prefix=prefix,
+                group=group,
+                api_version=name,
+                client=self._client,
+                preferred=preferred,
+                subresources=below.get(line["name"]),
+                **line,
+            )
+            kinds.setdefault(line["kind"], []).append(made)
+            of_many = self._classes.resource_list(
+                self._client, group=group, api_version=name, base_kind=line["kind"]
+            )
+            kinds.setdefault(f"{line['kind']}List", []).append(of_many)
+        return kinds
+
+    def _unsure(self, query: Query) -> dict[str, str]:
+        """Return why what was not found may be there nevertheless, as `NotServed.unsure`."""
+        unsure = {
+            str(version.gv): version.freshness.reason
+            for version in self._snapshot.versions
+            if not isinstance(version.freshness, Current)
+            and not version.resources
+            and query.admits(_prefix(version), *version.gv)
+        }
+        unsure |= {
+            path: reason
+            for path, reason in self._snapshot.failures.items()
+            if query.prefix in (None, "", path.strip("/"))
+        }
+        if not isinstance(self._snapshot.freshness, Current):
+            unsure[self._snapshot.server] = self._snapshot.freshness.reason
+        return unsure
+
+
+def api_resources(version: Version) -> Iterator[dict[str, Any]]:
+    """Yield what an `APIResourceList` has for each resource, subresources not among them."""
+    return iter(_lines(version)[0])
+
+
+def narrowed(found: list[R], api_version: object, list_type: type) -> list[R]:
+    """Return those of several results that `get` of the packages prefers."""
+    if len(found) > 1 and api_version:
+        found = [one for one in found if cast("Any", one).group_version == api_version]
+    if len(found) > 1 and not all(isinstance(one, list_type) for one in found):
+        found = [one for one in found if not isinstance(one, list_type)]
+    return found
+
+
+def own_error(
+    error: Exception, api_exception: Callable[[Any], Exception], api_error: Callable[..., Exception]
+) -> Exception:
+    """Return what a package itself raises where we raise this.
+
+    Args:
+        error: Ours.
+        api_exception: Makes the class for a status of the package's `ApiException`.
+        api_error: The package's `ApiException`.
+    """
+    if isinstance(error, RequestRefused):
+        refused = cast("Any", api_error(status=error.status, reason=error.message))
+        return api_exception(refused)
+    if isinstance(error, ServerUnreachable) and isinstance(error.__cause__, Exception):
+        return error.__cause__
+    return error
+
+
+def is_same(one: Snapshot, other: Snapshot) -> bool:
+    """Whether the catalogues of two snapshots are the same."""
+    is_same = one.groups is other.groups and one.freshness == other.freshness
+    return is_same and one.failures == other.failures
+
+
+def just_json(_client: object, told: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer of a dynamic client as it came; a serializer for it."""
+    return told
+
+
+def cache_key(host: str, headers: Mapping[str, str], configuration: Any) -> str:  # noqa: ANN401 - of either package
+    """Return the place of a server in a cache, another for whoever is somebody else to it.
+
+    Args:
+        host: Its URL.
+        headers: Those that go with every request.
+        configuration: Says which files make the TLS connection, and which way it takes.
+    """
+    shown = hashlib.sha256(repr(sorted(headers.items())).encode()).hexdigest()
+    told = configuration
+    files = (told.cert_file, told.key_file, told.ssl_ca_cert, told.verify_ssl)
+    return key(host, shown, trust=repr(files), route=repr((told.proxy, told.tls_server_name)))
+
+
+def doubt(error: NotServed) -> str:
+    """Return the words that follow `No matches found for ...`; empty when it is certain."""
+    reasons = ", ".join(f"{name} ({why})" for name, why in error.unsure.items())
+    return f"; it may be in what could not be asked: {reasons}" if reasons else ""
+
+
+def _lines(version: Version) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the resources of a list, and by resource and name their subresources."""
+    resources: list[dict[str, Any]] = []
+    below: dict[str, dict[str, Any]] = {}
+    for told in cast("list[dict[str, Any]]", resource_list_fields(version)["resources"]):
+        line = {
+            name: list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
+            for name, value in told.items()
+            if name not in _NOT_OF_A_SERVER
+        }
+        parent, is_below, name = str(line["name"]).partition("/")
+        if is_below:
+            below.setdefault(parent, {})[name] = line
+        elif line["kind"]:
+            line.pop("group", None)  # as the packages do: that of the list is meant
+            resources.append(line)
+    return resources, below
+
+
+def _prefix(version: Version) -> str:
+    return GROUPS_PREFIX if version.gv.group else CORE_PREFIX
+
+
+def _text(query: Query) -> str:
+    told = {name: value for name, value in query._asdict().items() if value and name != "filters"}
+    return ", ".join(f"{name}={value!r}" for name, value in {**told, **query.filters}.items())

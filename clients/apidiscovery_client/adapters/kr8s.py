@@ -1,0 +1,312 @@
+"""Discovery for `kr8s`: one `Api` object looks kinds up in one snapshot of its server.
+
+import kr8s
+from apidiscovery_client.adapters.kr8s import use
+
+api = kr8s.api()
+use(api)
+kr8s.get("deploy", api=api)
+"""
+
+import asyncio
+import hashlib
+import re
+import weakref
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
+from typing import Any, NamedTuple, cast
+
+import httpx
+from kr8s import APITimeoutError, ServerError
+from kr8s.asyncio import Api
+
+from apidiscovery_client._errors import (
+    AmbiguousResource,
+    ClientClosed,
+    NotServed,
+    RequestRefused,
+    ServerUnreachable,
+)
+from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
+from apidiscovery_client.adapters._dynamic import api_resources
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client.held import SnapshotCache
+from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.model import Current, GroupVersion, Resource
+from apidiscovery_client.resolving import Resolver
+from apidiscovery_client.server import DEFAULT_TIMEOUT_S
+
+__all__ = ["release", "use"]
+
+_VERSION = re.compile(r"v\d[a-z0-9]*")  # as kr8s tells a version from the beginning of a group
+_OVERRIDDEN = (
+    "async_lookup_kind",
+    "async_api_resources",
+    "async_api_resources_uncached",
+    "async_api_versions",
+)
+
+
+def use(
+    api: Api,
+    *,
+    cache: bool | SnapshotCache = False,
+    options: ClientOptions = DEFAULT_OPTIONS,
+) -> DiscoveryClient:
+    """Let an `Api` look kinds up here, and return what it asks; nothing is sent yet.
+
+    It holds for this object alone, until `release`: for its methods, and for functions such as
+    `kr8s.get` that are given it, or find it by its arguments. Requests go through its session.
+    These differ from before:
+
+    - A name means what kubectl takes it for. With a group and a version it is found in exactly
+      those, without a group in any group that has the version.
+    - The server is asked again when what is known is older than a minute, and once for what is
+      not found; what did not change is not sent again.
+    - Group-versions that do not answer leave the others alone.
+    - `api_resources` and `api_versions` are in the server's order of preference.
+
+    Args:
+        api: Of `kr8s` or `kr8s.asyncio`, and connected. It must run on asyncio.
+        cache: Whether to keep snapshots on disk for other processes, and where.
+        options: How long it is believed what is known.
+
+    Returns:
+        A client that belongs to the event loop of the `Api`, which for that of `kr8s` runs in a
+        thread of its own.
+    """
+    client = _client(api, cache, options)
+    lookups = _Lookups(client)
+    for name in _OVERRIDDEN:
+        setattr(api, name, getattr(lookups, name))
+    return client
+
+
+def release(api: Api) -> None:
+    """Let an `Api` look kinds up by itself again."""
+    for name in _OVERRIDDEN:
+        vars(api).pop(name, None)
+
+
+class _Lookups:
+    """Answers instead of the methods of an `Api`, and knows nothing of it."""
+
+    def __init__(self, client: DiscoveryClient) -> None:
+        self._client = client
+
+    async def async_lookup_kind(
+        self,
+        kind: str,
+        skip_cache: bool = False,  # noqa: FBT001, FBT002 - as in kr8s
+    ) -> tuple[str, str, bool]:
+        """Return the kind with its group-version, the plural, and whether it is namespaced.
+
+        Raises:
+            ValueError: There is none; the text says where it may be nevertheless.
+        """
+        wanted = _Wanted.of(kind)
+        with _own_errors(kind):
+            if skip_cache:
+                await self._client.refresh()
+            found = await self._client.look_up(("kr8s", kind), wanted.found)
+        separator = "." if found.gv.group else "/"
+        singular = found.singular_name or found.kind.lower()
+        return f"{singular}{separator}{found.gv}", found.name, found.is_namespaced
+
+    async def async_api_resources(self) -> list[dict[str, Any]]:
+        """Return what the lists of all group-versions have for each resource, and `version`."""
+        with _own_errors(""):
+            snapshot = await self._client.snapshot()
+        return [
+            {"version": str(version.gv), **line}
+            for version in snapshot.versions
+            for line in api_resources(version)
+        ]
+
+    async def async_api_resources_uncached(self) -> list[dict[str, Any]]:
+        """Return the same, of what the server says now."""
+        with _own_errors(""):
+            await self._client.refresh()
+        return await self.async_api_resources()
+
+    async def async_api_versions(self) -> AsyncGenerator[str]:
+        """Yield all group-versions."""
+        with _own_errors(""):
+            snapshot = await self._client.snapshot()
+        for version in snapshot.versions:
+            yield str(version.gv)
+
+
+class _Wanted(NamedTuple):
+    """What a text for kr8s names; empty where it does not say."""
+
+    name: str
+    group: str
+    version: str
+
+    @classmethod
+    def of(cls, text: str) -> "_Wanted":
+        """Return what a text says, such as `deploy`, `ingress.v1.networking.k8s.io`, `pod/v1`.
+
+        Source: kr8s/_objects.py `parse_kind`.
+        """
+        head, _, version = text.lower().partition("/")
+        name, _, group = head.partition(".")
+        first, dot, rest = group.partition(".")
+        if dot and _VERSION.fullmatch(first):
+            return cls(name, rest, first)
+        if not group:
+            group, _, version = version.rpartition("/")
+        return cls(name, group, version)
+
+    def found(self, resolver: Resolver) -> Resource:
+        """Return the resource; raise `NotServed`, `AmbiguousResource`."""
+        if not self.version:
+            text = f"{self.name}.{self.group}" if self.group else self.name
+            return resolver.resolve(text).resource
+        if not self.group:
+            return resolver.resolve(f"{self.name}.{self.version}.").resource
+        return self._exactly(resolver)
+
+    def _exactly(self, resolver: Resolver) -> Resource:
+        snapshot, gv = resolver.snapshot, GroupVersion(self.group, self.version)
+        version = snapshot.version(gv)
+        found = self._best(version.resources) if version else None
+        if found:
+            return found
+        unsure = dict(snapshot.failures)
+        if version and not version.resources and not isinstance(version.freshness, Current):
+            unsure[str(gv)] = version.freshness.reason
+        text = f"{self.name}.{self.version}.{self.group}"
+        raise NotServed(text, checked_at=snapshot.checked_at, unsure=unsure)
+
+    def _best(self, resources: Iterable[Resource]) -> Resource | None:
+        """Return the resource of that name, else of that kind, else of that short name."""
+        known = [resource for resource in resources if resource.kind]
+        ways = (
+            [one for one in known if self.name in (one.name, one.singular_name)],
+            [one for one in known if self.name == one.kind.lower()],
+            [one for one in known if self.name in one.short_names],
+        )
+        return next((found[0] for found in ways if found), None)
+
+
+@contextmanager
+def _own_errors(kind: str) -> Generator[None]:
+    """Raise what users of the package catch."""
+    try:
+        yield
+    except (NotServed, AmbiguousResource) as error:
+        raise ValueError(f"Kind {kind} not found: {error}") from error
+    except RequestRefused as error:
+        raise ServerError(str(error), status=str(error.status)) from error
+    except ServerUnreachable as error:
+        own = error.__cause__ or error
+    else:
+        return
+    raise own
+
+
+def _client(api: Api, cache: bool | SnapshotCache, options: ClientOptions) -> DiscoveryClient:  # noqa: FBT001 - as `use` has it
+    server = api.auth.server.rstrip("/")
+    errors = (httpx.HTTPError, APITimeoutError, ServerError, OSError)
+    transport = AsyncBorrowedTransport(server, _Sender(api), errors)
+    if cache is False:
+        return DiscoveryClient(transport, options=options)
+    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
+    from apidiscovery_client.cache.keys import key  # noqa: PLC0415 - the same
+
+    auth = api.auth
+    token = hashlib.sha256((auth.token or "").encode()).hexdigest()
+    files = (auth.client_cert_file, auth.client_key_file, auth.server_ca_file)
+    route = repr((auth.proxy, auth.tls_server_name))
+    place = key(server, token, trust=repr([str(file) for file in files]), route=route)
+    kept = DiskCache() if cache is True else cache
+    return DiscoveryClient(transport, cache=kept, cache_key=place, options=options)
+
+
+class _Sender:
+    """Sends requests through the session of an `Api`, which it does not keep alive.
+
+    `kr8s.api()` hands out any `Api` that is alive: one that was let go of must not be.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = weakref.ref(api)
+        self._server = api.auth.server
+        self._session = _Session()
+
+    async def __call__(self, path: str, headers: Mapping[str, str]) -> Reply:
+        api = self._api()
+        if api is None:
+            raise ClientClosed(self._server)
+        async with self._session.shared():
+            answer = await _asked(api, path, headers)
+        if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            async with self._session.alone():
+                answer = await _asked_with_new_credentials(api, path, headers)
+        told = {name.lower(): value for name, value in answer.headers.items()}
+        return Reply(str(answer.url), answer.status_code, told, answer.content)
+
+
+class _Session:
+    """Takes turns: with new credentials kr8s closes its session, whoever is still using it."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._unused = asyncio.Event()
+        self._unused.set()
+        self._users = 0
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncGenerator[None]:
+        """Wait until nobody is alone, and be one of several."""
+        async with self._turn:
+            self._users += 1
+            self._unused.clear()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._unused.set()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Wait until nobody else uses it, and keep others waiting."""
+        async with self._turn:
+            await self._unused.wait()
+            yield
+
+
+async def _asked_with_new_credentials(
+    api: Api, path: str, headers: Mapping[str, str]
+) -> httpx.Response:
+    """Return the answer after kr8s has read its credentials anew, as often as it does that."""
+    try:
+        return await _asked(api, path, headers, raise_for_status=True)
+    except ServerError as error:
+        if error.response is None:
+            raise
+        return error.response
+    except httpx.HTTPStatusError as error:  # 304, for one
+        return error.response
+
+
+async def _asked(
+    api: Api, path: str, headers: Mapping[str, str], *, raise_for_status: bool = False
+) -> httpx.Response:
+    # A whole URL: kr8s asks for `/apis/` otherwise, where Kubernetes has no aggregated document.
+    # Source: k8s.io/kube-aggregator pkg/apiserver/apiserver.go `Config.NewWithDelegate`.
+    call = cast("Any", api).call_api(
+        base=api.auth.server.rstrip("/"),
+        version="",
+        url=path.removeprefix("/"),
+        raise_for_status=raise_for_status,
+        headers=dict(headers),
+        timeout=DEFAULT_TIMEOUT_S,
+    )
+    async with call as answer:
+        return cast("httpx.Response", answer)

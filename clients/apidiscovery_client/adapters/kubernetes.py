@@ -1,0 +1,292 @@
+"""Discovery for `kubernetes.dynamic.DynamicClient`: two requests for all that a server serves.
+
+from kubernetes import config, dynamic
+from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
+
+client = dynamic.DynamicClient(
+    config.new_client_from_config(), discoverer=apidiscovery_discoverer()
+)
+client.resources.get(api_version="apps/v1", kind="Deployment")
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, KeysView, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, ClassVar, NamedTuple, cast
+
+from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic import exceptions
+from kubernetes.dynamic.discovery import Discoverer, ResourceGroup
+from kubernetes.dynamic.resource import Resource, ResourceList
+from urllib3.exceptions import HTTPError
+
+from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
+from apidiscovery_client.adapters import _dynamic
+from apidiscovery_client.adapters._borrowed import BorrowedTransport
+from apidiscovery_client.adapters._dynamic import Catalogue, Query
+from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client.held import SnapshotCache
+from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.resolving import Resolver
+from apidiscovery_client.server import DEFAULT_TIMEOUT_S
+from apidiscovery_client.sync_client import SyncDiscoveryClient
+
+__all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
+
+_CLASSES = _dynamic.Classes[Resource](
+    cast("Callable[..., Resource]", Resource),
+    cast("Callable[..., Resource]", ResourceList),
+    ResourceList,
+    cast("Callable[[bool, Mapping[str, list[Resource]]], Any]", ResourceGroup),
+)
+_API_EXCEPTION = cast(
+    "Callable[[ApiException], Exception]",
+    exceptions.api_exception,  # pyright: ignore[reportUnknownMemberType] - untyped
+)
+
+
+class _Settings(NamedTuple):
+    client: SyncDiscoveryClient | None = None
+    cache: bool | SnapshotCache = True
+    options: ClientOptions = DEFAULT_OPTIONS
+
+
+def apidiscovery_discoverer(
+    client: SyncDiscoveryClient | None = None,
+    *,
+    cache: bool | SnapshotCache = True,
+    options: ClientOptions = DEFAULT_OPTIONS,
+) -> type["ApiDiscoverer"]:
+    """Return what `DynamicClient` takes as `discoverer`.
+
+    Args:
+        client: What to ask; by default a client of its own, that asks through the `ApiClient` of
+            the `DynamicClient` and so needs no configuration.
+        cache: Whether that client keeps snapshots on disk for other processes, and where.
+        options: How long it believes what is known.
+    """
+
+    class Configured(ApiDiscoverer):
+        _settings = _Settings(client, cache, options)
+
+    return Configured
+
+
+class ApiDiscoverer(Discoverer):
+    """Looks resources up in one snapshot of the server; threads may share it.
+
+    It answers as `LazyDiscoverer` does, but for these points. Filters other than prefix, group,
+    version and kind must all match, not any one of them. The server is asked again when what is
+    known is older than a minute, and once for what is not found; what did not change is not sent
+    again. Group-versions that do not answer leave the others alone: their resources are what was
+    known last, and where nothing was the error says so; the preferred version of a group is the
+    first one that answers. `version` is asked for when it is used.
+    Resources have no `storageVersionHash`, which aggregated documents do not tell.
+
+    Args:
+        client: The `DynamicClient`.
+        cache_file: Ignored; see `apidiscovery_discoverer`.
+
+    Attributes:
+        discovery: What is asked.
+    """
+
+    _settings: ClassVar[_Settings] = _Settings()
+
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401 - the package does not type it
+        cache_file: str | None = None,  # noqa: ARG002 - the package passes it
+    ) -> None:
+        # Not that of the base class, which reads and writes a cache of its own.
+        self.client = client
+        self.discovery = self._settings.client or _own_client(client.client, self._settings)
+        self._catalogue: tuple[Snapshot, Catalogue[Resource]] | None = None
+        self._version: dict[str, Any] | None = None
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """Return what the server says of its release, under `kubernetes`."""
+        if self._version is None:
+            told = self.client.request("get", "/version", serializer=_dynamic.just_json)
+            self._version = {"kubernetes": told}
+        return self._version
+
+    @property
+    def api_groups(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
+        self,
+    ) -> KeysView[str]:
+        """Return the names of all groups, and the empty string."""
+        return self.parse_api_groups(update=True)[_dynamic.GROUPS_PREFIX].keys()
+
+    def search(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
+        self,
+        prefix: str | None = None,
+        group: str | None = None,
+        api_version: str | None = None,
+        kind: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - values to compare with
+    ) -> list[Resource]:
+        """Return the resources that match, in the server's order; the list may be empty.
+
+        Args:
+            prefix: `api` or `apis`.
+            group: All of its name.
+            api_version: A version, or group and version such as `apps/v1`.
+            kind: As it is written in objects.
+            kwargs: Attributes of resources, which must be equal: `name`, `singular_name`,
+                `short_names`, `namespaced`, `preferred`, `verbs`, ...
+        """
+        query = Query.of(prefix, group, api_version, kind, **kwargs)
+        with _own_errors():
+            try:
+                return self._found(query)
+            except NotServed:
+                return []
+
+    def get(self, **kwargs: Any) -> Resource:  # noqa: ANN401 - as for `search`
+        """Return the one resource that `search` finds.
+
+        Of several those in exactly `api_version` count, and then those that are no lists.
+
+        Raises:
+            ResourceNotFoundError: There is none; the text says where it may be nevertheless.
+            ResourceNotUniqueError: There are several, such as a kind in several versions:
+                `preferred=True` is the one that the server prefers.
+        """
+        with _own_errors():
+            try:
+                found = self._found(Query.of(**kwargs))
+            except NotServed as error:
+                text = f"No matches found for {kwargs}{_dynamic.doubt(error)}"
+                raise exceptions.ResourceNotFoundError(text) from error
+        found = _dynamic.narrowed(found, kwargs.get("api_version"), ResourceList)
+        if not found:
+            raise exceptions.ResourceNotFoundError(f"No matches found for {kwargs}")
+        if len(found) > 1:
+            raise exceptions.ResourceNotUniqueError(f"Multiple matches found for {kwargs}: {found}")
+        return found[0]
+
+    def resolve(self, text: str) -> Resource:
+        """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
+
+        Raises:
+            ResourceNotFoundError: There is none; the text has suggestions.
+            ResourceNotUniqueError: It is a category of several.
+        """
+        with _own_errors():
+            resource = self.discovery.resolve(text).resource
+            return self._found(Query.for_one(resource))[0]
+
+    def parse_api_groups(
+        self,
+        request_resources: bool = False,  # noqa: ARG002, FBT001, FBT002 - the package's
+        update: bool = False,  # noqa: FBT001, FBT002 - the package's
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return by prefix, group and version a `ResourceGroup`, always with its resources."""
+        with _own_errors():
+            snapshot = self.discovery.snapshot(max_age_s=0.0 if update else None)
+            return self._of(snapshot).tree
+
+    def get_resources_for_api_version(
+        self,
+        prefix: str,
+        group: str,
+        version: str,
+        preferred: bool,  # noqa: ARG002, FBT001
+    ) -> defaultdict[str, list[Resource]]:
+        """Return the resources of a group-version by kind; there may be none."""
+        with _own_errors():
+            return defaultdict(
+                list, self._of(self.discovery.snapshot()).kinds(prefix, group, version)
+            )
+
+    def discover(self) -> None:
+        """Ask, if what is known is too old."""
+        with _own_errors():
+            self.discovery.snapshot()
+
+    def invalidate_cache(self) -> None:
+        """Ask the server now."""
+        self._version = None
+        with _own_errors():
+            self.discovery.refresh()
+
+    def __iter__(self) -> Iterator[list[Resource]]:
+        """Yield the resources of each kind in each group-version."""
+        with _own_errors():
+            catalogue = self._of(self.discovery.snapshot())
+        return (resources for _, resources in catalogue)
+
+    def _found(self, query: Query) -> list[Resource]:
+        def ask(resolver: Resolver) -> list[Resource]:
+            return self._of(resolver.snapshot).search(query)
+
+        return self.discovery.look_up(("kubernetes", repr(query)), ask)
+
+    def _of(self, snapshot: Snapshot) -> Catalogue[Resource]:
+        """Return the catalogue of a snapshot; it stays the same while nothing changes."""
+        made = self._catalogue
+        if made is None or not _dynamic.is_same(made[0], snapshot):
+            made = self._catalogue = (snapshot, Catalogue(snapshot, self.client, _CLASSES))
+        return made[1]
+
+
+@contextmanager
+def _own_errors() -> Generator[None]:
+    """Raise what users of the package catch."""
+    try:
+        yield
+    except NotServed as error:
+        raise exceptions.ResourceNotFoundError(str(error)) from error
+    except AmbiguousResource as error:
+        raise exceptions.ResourceNotUniqueError(str(error)) from error
+    except DiscoveryError as error:
+        own = _dynamic.own_error(error, _API_EXCEPTION, ApiException)
+    else:
+        return
+    raise own
+
+
+def _own_client(api_client: Any, settings: _Settings) -> SyncDiscoveryClient:  # noqa: ANN401
+    """Return a client that asks through an `ApiClient`."""
+    host = str(api_client.configuration.host).rstrip("/")
+    transport = BorrowedTransport(host, _Sender(api_client), (HTTPError, OSError, ApiException))
+    if settings.cache is False:
+        return SyncDiscoveryClient(transport, options=settings.options)
+    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
+
+    cache = DiskCache() if settings.cache is True else settings.cache
+    key = _cache_key(host, api_client)
+    return SyncDiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
+
+
+class _Sender:
+    """Sends requests through an `ApiClient`; threads may share it."""
+
+    def __init__(self, api_client: Any) -> None:  # noqa: ANN401 - not typed well
+        self._api_client = api_client
+        self._lock = Lock()  # a hook that renews credentials need not be safe
+
+    def __call__(self, path: str, headers: Mapping[str, str]) -> Reply:
+        with self._lock:
+            request = self._api_client.param_serialize(
+                "GET",
+                path,
+                header_params={"Accept-Encoding": "gzip", **headers},
+                auth_settings=["BearerToken"],
+            )
+        answer = self._api_client.call_api(*request, _request_timeout=DEFAULT_TIMEOUT_S)
+        body = cast("bytes", answer.read())
+        told = {str(name).lower(): str(value) for name, value in answer.headers.items()}
+        return Reply(str(request[1]), int(answer.status), told, body)
+
+
+def _cache_key(host: str, api_client: Any) -> str:  # noqa: ANN401 - as above
+    """Return another name for whoever is somebody else to the server."""
+    _, _, headers, *_ = api_client.param_serialize(
+        "GET", "/", header_params={}, auth_settings=["BearerToken"]
+    )
+    return _dynamic.cache_key(host, headers, api_client.configuration)

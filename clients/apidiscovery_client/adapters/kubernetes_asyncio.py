@@ -1,0 +1,308 @@
+"""Discovery for `kubernetes_asyncio.dynamic.DynamicClient`, in its event loop.
+
+from kubernetes_asyncio import client, dynamic
+from apidiscovery_client.adapters.kubernetes_asyncio import apidiscovery_discoverer
+
+async with (
+    client.ApiClient() as api_client,
+    dynamic.DynamicClient(api_client, discoverer=apidiscovery_discoverer()) as dynamic_client,
+):
+    await dynamic_client.resources.get(api_version="apps/v1", kind="Deployment")
+"""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Generator, KeysView, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+import aiohttp
+from kubernetes_asyncio.client.api_client import ApiClient
+from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.dynamic import exceptions
+from kubernetes_asyncio.dynamic.client import DynamicClient
+from kubernetes_asyncio.dynamic.discovery import Discoverer, ResourceGroup
+from kubernetes_asyncio.dynamic.resource import Resource, ResourceList
+
+from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
+from apidiscovery_client.adapters import _dynamic
+from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
+from apidiscovery_client.adapters._dynamic import Catalogue, Query
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client.held import SnapshotCache
+from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.resolving import Resolver
+from apidiscovery_client.server import DEFAULT_TIMEOUT_S
+
+__all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
+
+_CLASSES = _dynamic.Classes[Resource](
+    cast("Callable[..., Resource]", Resource),
+    cast("Callable[..., Resource]", ResourceList),
+    ResourceList,
+    cast("Callable[[bool, Mapping[str, list[Resource]]], Any]", ResourceGroup),
+)
+
+
+class _Settings(NamedTuple):
+    client: DiscoveryClient | None = None
+    cache: bool | SnapshotCache = True
+    options: ClientOptions = DEFAULT_OPTIONS
+
+
+def apidiscovery_discoverer(
+    client: DiscoveryClient | None = None,
+    *,
+    cache: bool | SnapshotCache = True,
+    options: ClientOptions = DEFAULT_OPTIONS,
+) -> type["ApiDiscoverer"]:
+    """Return what `DynamicClient` takes as `discoverer`.
+
+    Args:
+        client: What to ask; by default a client of its own, that asks through the `ApiClient` of
+            the `DynamicClient` and so needs no configuration.
+        cache: Whether that client keeps snapshots on disk for other processes, and where.
+        options: How long it believes what is known.
+    """
+
+    class Configured(ApiDiscoverer):
+        _settings = _Settings(client, cache, options)
+
+    return Configured
+
+
+class ApiDiscoverer(Discoverer):
+    """Looks resources up in one snapshot of the server; it is ready after `await`.
+
+    It differs from `LazyDiscoverer` as `adapters.kubernetes.ApiDiscoverer` does, but that
+    `version` is asked for at once.
+
+    Args:
+        client: The `DynamicClient`.
+        cache_file: Ignored; see `apidiscovery_discoverer`.
+
+    Attributes:
+        discovery: What is asked; there after `await`.
+    """
+
+    _settings: ClassVar[_Settings] = _Settings()
+    discovery: DiscoveryClient
+
+    def __init__(
+        self,
+        client: DynamicClient,
+        cache_file: str | None = None,  # noqa: ARG002 - the package passes it
+    ) -> None:
+        # Not that of the base class, which reads and writes a cache of its own.
+        self.client = client
+        self._catalogue: tuple[Snapshot, Catalogue[Resource]] | None = None
+        self._version: dict[str, Any] = {}
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Ask for `version`, and let the first look-up ask for the rest."""
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> Self:
+        """Return what `await` does."""
+        await self._load_server_info()
+        self.discovery = self._settings.client or await _own_client(
+            self.client.client, self._settings
+        )
+        return self
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """Return what the server says of its release, under `kubernetes`."""
+        return self._version
+
+    @property
+    async def api_groups(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
+        self,
+    ) -> KeysView[str]:
+        """Return the names of all groups, and the empty string."""
+        return (await self.parse_api_groups(update=True))[_dynamic.GROUPS_PREFIX].keys()
+
+    async def search(
+        self,
+        prefix: str | None = None,
+        group: str | None = None,
+        api_version: str | None = None,
+        kind: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - values to compare with
+    ) -> list[Resource]:
+        """Return the resources that match, in the server's order; the list may be empty.
+
+        Args:
+            prefix: `api` or `apis`.
+            group: All of its name.
+            api_version: A version, or group and version such as `apps/v1`.
+            kind: As it is written in objects.
+            kwargs: Attributes of resources, which must be equal: `name`, `singular_name`,
+                `short_names`, `namespaced`, `preferred`, `verbs`, ...
+        """
+        query = Query.of(prefix, group, api_version, kind, **kwargs)
+        with _own_errors():
+            try:
+                return await self._found(query)
+            except NotServed:
+                return []
+
+    async def get(self, **kwargs: Any) -> Resource:  # noqa: ANN401 - as for `search`
+        """Return the one resource that `search` finds.
+
+        Of several those in exactly `api_version` count, and then those that are no lists.
+
+        Raises:
+            ResourceNotFoundError: There is none; the text says where it may be nevertheless.
+            ResourceNotUniqueError: There are several, such as a kind in several versions:
+                `preferred=True` is the one that the server prefers.
+        """
+        with _own_errors():
+            try:
+                found = await self._found(Query.of(**kwargs))
+            except NotServed as error:
+                text = f"No matches found for {kwargs}{_dynamic.doubt(error)}"
+                raise exceptions.ResourceNotFoundError(text) from error
+        found = _dynamic.narrowed(found, kwargs.get("api_version"), ResourceList)
+        if not found:
+            raise exceptions.ResourceNotFoundError(f"No matches found for {kwargs}")
+        if len(found) > 1:
+            raise exceptions.ResourceNotUniqueError(f"Multiple matches found for {kwargs}: {found}")
+        return found[0]
+
+    async def resolve(self, text: str) -> Resource:
+        """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
+
+        Raises:
+            ResourceNotFoundError: There is none; the text has suggestions.
+            ResourceNotUniqueError: It is a category of several.
+        """
+        with _own_errors():
+            resource = (await self.discovery.resolve(text)).resource
+            return (await self._found(Query.for_one(resource)))[0]
+
+    async def parse_api_groups(
+        self,
+        request_resources: bool = False,  # noqa: ARG002, FBT001, FBT002 - the package's
+        update: bool = False,  # noqa: FBT001, FBT002 - the package's
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return by prefix, group and version a `ResourceGroup`, always with its resources."""
+        with _own_errors():
+            snapshot = await self.discovery.snapshot(max_age_s=0.0 if update else None)
+            return self._of(snapshot).tree
+
+    async def get_resources_for_api_version(
+        self,
+        prefix: str | None,
+        group: str | None,
+        version: str | None,
+        preferred: bool,  # noqa: ARG002, FBT001 - the package's
+    ) -> dict[str, list[Resource]]:
+        """Return the resources of a group-version by kind; there may be none."""
+        with _own_errors():
+            catalogue = self._of(await self.discovery.snapshot())
+        return defaultdict(list, catalogue.kinds(prefix or "", group or "", version or ""))
+
+    async def discover(self) -> None:
+        """Ask, if what is known is too old."""
+        with _own_errors():
+            await self.discovery.snapshot()
+
+    async def invalidate_cache(self) -> None:
+        """Ask the server now, also for its version."""
+        await self._load_server_info()
+        with _own_errors():
+            await self.discovery.refresh()
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Yield the kinds of each group-version, as `LazyDiscoverer` does."""
+        with _own_errors():
+            catalogue = self._of(await self.discovery.snapshot())
+        for kind, _ in catalogue:
+            yield kind
+
+    async def _load_server_info(self) -> None:
+        client = cast("Any", self.client)
+        told = await client.request("get", "/version", serializer=_dynamic.just_json)
+        self._version = {"kubernetes": told}
+
+    async def _found(self, query: Query) -> list[Resource]:
+        def ask(resolver: Resolver) -> list[Resource]:
+            return self._of(resolver.snapshot).search(query)
+
+        return await self.discovery.look_up(("kubernetes_asyncio", repr(query)), ask)
+
+    def _of(self, snapshot: Snapshot) -> Catalogue[Resource]:
+        """Return the catalogue of a snapshot; it stays the same while nothing changes."""
+        made = self._catalogue
+        if made is None or not _dynamic.is_same(made[0], snapshot):
+            made = self._catalogue = (snapshot, Catalogue(snapshot, self.client, _CLASSES))
+        return made[1]
+
+
+@contextmanager
+def _own_errors() -> Generator[None]:
+    """Raise what users of the package catch."""
+    try:
+        yield
+    except NotServed as error:
+        raise exceptions.ResourceNotFoundError(str(error)) from error
+    except AmbiguousResource as error:
+        raise exceptions.ResourceNotUniqueError(str(error)) from error
+    except DiscoveryError as error:
+        own = _dynamic.own_error(error, _API_EXCEPTION, ApiException)
+    else:
+        return
+    raise own
+
+
+_API_EXCEPTION = cast(
+    "Callable[[ApiException], Exception]",
+    exceptions.api_exception,  # pyright: ignore[reportUnknownMemberType] - untyped
+)
+
+
+async def _own_client(api_client: ApiClient, settings: _Settings) -> DiscoveryClient:
+    """Return a client that asks through an `ApiClient`."""
+    told = cast("Any", api_client).configuration
+    host = str(told.host).rstrip("/")
+    transport = AsyncBorrowedTransport(
+        host, _Sender(api_client), (aiohttp.ClientError, OSError, ApiException)
+    )
+    if settings.cache is False:
+        return DiscoveryClient(transport, options=settings.options)
+    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
+
+    cache = DiskCache() if settings.cache is True else settings.cache
+    key = await _cache_key(host, api_client)
+    return DiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
+
+
+class _Sender:
+    """Sends requests through an `ApiClient`."""
+
+    def __init__(self, api_client: ApiClient) -> None:
+        self._api_client = cast("Any", api_client)
+
+    async def __call__(self, path: str, headers: Mapping[str, str]) -> Reply:
+        answer: aiohttp.ClientResponse = await self._api_client.call_api(
+            path,
+            "GET",
+            header_params=dict(headers),
+            auth_settings=["BearerToken"],
+            _preload_content=False,
+            _request_timeout=DEFAULT_TIMEOUT_S,
+        )
+        async with answer:
+            body = await answer.read()
+        told = {name.lower(): value for name, value in answer.headers.items()}
+        return Reply(str(answer.url), answer.status, told, body)
+
+
+async def _cache_key(host: str, api_client: ApiClient) -> str:
+    """Return another name for whoever is somebody else to the server."""
+    any_client = cast("Any", api_client)
+    headers: dict[str, str] = dict(any_client.default_headers)
+    await any_client.update_params_for_auth(headers, [], ["BearerToken"])
+    return _dynamic.cache_key(host, headers, any_client.configuration)

@@ -1,0 +1,247 @@
+"""Writes what is held of a server as one file, and believes none without proof.
+
+    apidiscovery snapshot 1 SHA-256 of all that follows
+    {"key": ..., "server": ..., "checkedAt": ..., "etags": ..., "parts": [...], ...}
+    the parts, one after the other
+
+The parts are documents of `apidiscovery.k8s.io`: of each path the document whose hash is its ETag,
+or where there is no such proof, one that says the same. The groups are read from them alone.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from apidiscovery_client._fields import (
+    Fields,
+    MisshapenError,
+    as_fields,
+    each,
+    inner,
+    required_text,
+    text,
+    text_map,
+)
+from apidiscovery_client.cache import proofs
+from apidiscovery_client.halves import NAMED, PATHS, HalfPath, split
+from apidiscovery_client.held import Document, Held
+from apidiscovery_client.model import Group, GroupVersion, Resource, Snapshot, Stale
+from apidiscovery_client.reading import read_half
+from apidiscovery_client.stored import notes, text_extras
+from apidiscovery_client.writing import write_aggregated
+
+SCHEMA = 1
+
+_MAGIC = "apidiscovery snapshot"
+_HEAD = f"{_MAGIC} {SCHEMA} ".encode()
+_REMEMBERED = "remembered"  # the part with the resources of versions that tell none now
+
+Parts = Mapping[str, Document]
+
+
+class UnbelievableError(ValueError):
+    """A file is damaged, planted, of another release, or of another server."""
+
+
+class Entry(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        given: What it was made of.
+        held: The same with the proven ETags only.
+        facts: What the header says of the groups.
+        parts: By path.
+    """
+
+    given: Held
+    held: Held
+    facts: Fields
+    parts: Parts
+
+    def renewed(self, held: Held) -> "Entry | None":
+        """Return the entry for `held`; None unless it has the very same groups and ETags."""
+        given = self.given
+        if held.snapshot.groups is not given.snapshot.groups:
+            return None
+        if (held.etags, held.hashes) != (given.etags, given.hashes):
+            return None
+        return self._replace(given=held, held=replace(self.held, snapshot=held.snapshot))
+
+
+class _File(NamedTuple):
+    header: Fields
+    parts: Parts
+
+
+def make_entry(held: Held) -> Entry:
+    """Return the entry from which all of `held` can be read again, but for unproven ETags.
+
+    Raises:
+        UnbelievableError: There is none: something in it has no place in such documents.
+    """
+    for proven in (proofs.proven(held), proofs.Proven({}, {})):
+        entry = _entry(held, proven)
+        try:
+            groups = _groups(entry.facts, entry.parts, held.snapshot.checked_at)
+        except (ValueError, RecursionError):
+            continue
+        if groups == held.snapshot.groups:
+            return entry
+    raise UnbelievableError("no documents say the same as this snapshot")
+
+
+def write(key: str, entry: Entry) -> bytes:
+    """Return the content of a file."""
+    snapshot = entry.held.snapshot
+    header = {
+        "key": key,
+        "server": snapshot.server,
+        "checkedAt": snapshot.checked_at.isoformat(),
+        "freshness": notes.write_freshness(snapshot.freshness),
+        "failures": dict(snapshot.failures),
+        "parts": [
+            {"name": name, "contentType": part.content_type, "bytes": len(part.body)}
+            for name, part in entry.parts.items()
+        ],
+        **entry.facts,
+    }
+    bodies = [part.body for part in entry.parts.values()]
+    rest = b"\n".join([json.dumps(header, separators=(",", ":")).encode(), b"".join(bodies)])
+    return b"%b%b\n%b" % (_HEAD, _digest(rest), rest)
+
+
+def read(key: str, content: bytes) -> Entry:
+    """Return what a file holds; raise `UnbelievableError`."""
+    try:
+        return _read(key, content)
+    except (ValueError, RecursionError) as error:
+        raise UnbelievableError(str(error)) from None
+
+
+def _entry(held: Held, proven: proofs.Proven) -> Entry:
+    snapshot = held.snapshot
+    kept = replace(
+        held,
+        etags=proven.etags,
+        hashes=held.hashes if proofs.SCOPE in proven.etags else {},
+        documents={path: proven.documents[path] for path in proven.etags if path},
+    )
+    facts = {
+        "etags": dict(kept.etags),
+        "hashes": dict(kept.hashes),
+        "notes": notes.write_notes(snapshot.groups),
+    }
+    return Entry(held, kept, facts, dict(_parts(snapshot.groups, proven.documents)))
+
+
+def _parts(groups: tuple[Group, ...], proven: Parts) -> Iterator[tuple[str, Document]]:
+    halves = split(groups)
+    for path, half in halves.items():
+        if path in proven:
+            yield path, proven[path]
+        elif half:
+            yield path, _stated(half)
+    remembered = (
+        _only_remembered(group) for path, half in halves.items() if path in proven for group in half
+    )
+    if some := tuple(group for group in remembered if group.versions):
+        yield _REMEMBERED, _stated(some)
+
+
+def _stated(groups: tuple[Group, ...]) -> Document:
+    return Document(proofs.JSON_V2, write_aggregated(text_extras.with_text(groups)))
+
+
+def _only_remembered(group: Group) -> Group:
+    versions = (
+        version
+        for version in group.versions
+        if isinstance(version.freshness, Stale) and version.freshness.retained
+    )
+    return Group(group.name, tuple(versions))
+
+
+def _read(key: str, content: bytes) -> Entry:
+    file = _opened(content)
+    header = file.header
+    if text(header, "key") != key:
+        raise UnbelievableError("it is of another server")
+    etags, hashes = text_map(header, "etags"), text_map(header, "hashes")
+    if not proofs.are_proven(etags, file.parts):
+        raise UnbelievableError("a document is not that of its ETag")
+    checked_at = notes.read_time(header, "checkedAt")
+    snapshot = Snapshot(
+        groups=_groups(header, file.parts, checked_at),
+        server=text(header, "server"),
+        checked_at=checked_at,
+        failures=text_map(header, "failures"),
+        freshness=notes.read_freshness(inner(header, "freshness") or {}),
+    )
+    held = Held(
+        snapshot=snapshot,
+        etags=etags,
+        hashes=hashes if proofs.SCOPE in etags else {},
+        documents={path: file.parts[path] for path in etags if path},
+    )
+    facts = {name: header[name] for name in ("etags", "hashes", "notes") if name in header}
+    return Entry(held, held, facts, file.parts)
+
+
+def _opened(content: bytes) -> _File:
+    """Return the header and the parts, once the digest is known to be right."""
+    head, _, rest = content.partition(b"\n")
+    if not head.startswith(_HEAD):
+        raise UnbelievableError(f"it begins with {head[:32]!r}, not with {_HEAD!r}")
+    if head[len(_HEAD) :] != _digest(rest):
+        raise UnbelievableError("it is damaged: the digest is that of something else")
+    line, _, bodies = rest.partition(b"\n")
+    header = as_fields(json.loads(line))
+    return _File(header, dict(_split(header, bodies)))
+
+
+def _split(header: Fields, bodies: bytes) -> Iterator[tuple[str, Document]]:
+    start = 0
+    for part in each(header, "parts", lambda part: part):
+        size = part.get("bytes")
+        if not isinstance(size, int) or not 0 <= size <= len(bodies) - start:
+            raise MisshapenError("parts", f"has a part of {size!r} bytes")
+        body = bodies[start : start + size]
+        yield required_text(part, "name"), Document(text(part, "contentType"), body)
+        start += size
+    if start != len(bodies):
+        raise MisshapenError("parts", f"has {len(bodies) - start} bytes less than there are")
+
+
+def _groups(facts: Fields, parts: Parts, now: datetime) -> tuple[Group, ...]:
+    """Return the groups that the parts tell, those of `/api` first; raise `ValueError`."""
+    remarks = notes.read_notes(inner(facts, "notes") or {})
+    etags = text_map(facts, "etags")
+    remembered = _remembered(parts, now)
+    groups: list[Group] = []
+    for path in PATHS:
+        if path not in parts:
+            continue
+        found = _told(path, parts[path], now)
+        if path in etags or proofs.SCOPE in etags:
+            groups += notes.confirmed(found, remarks, remembered)
+        else:
+            groups += notes.annotated(text_extras.with_bytes(found), remarks)
+    return tuple(groups)
+
+
+def _remembered(parts: Parts, now: datetime) -> dict[GroupVersion, tuple[Resource, ...]]:
+    if _REMEMBERED not in parts:
+        return {}
+    groups = text_extras.with_bytes(_told(NAMED, parts[_REMEMBERED], now))
+    return {version.gv: version.resources for group in groups for version in group.versions}
+
+
+def _told(path: HalfPath, part: Document, now: datetime) -> tuple[Group, ...]:
+    return read_half(path, part.content_type, part.body, now).groups
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()

@@ -1,0 +1,52 @@
+"""Names what is kept of one server for one user."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:  # transports of another kind need no such server
+    from apidiscovery_client.server import Server
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def key(server: str, identity: str = "", *, trust: str = "", route: str = "") -> str:
+    """Return 64 hexadecimal digits that no part can be read from.
+
+    Whatever differs gives another key, except for the spelling of a URL: the case of scheme and
+    host, the default port, a slash at the end.
+
+    Args:
+        server: The URL, or the address of a gRPC server.
+        identity: Who asks, and as whom: `Access.identity`.
+        trust: Which authorities the server is proved by, if `identity` does not say it.
+        route: What else decides which server answers, such as the proxy.
+    """
+    parts = json.dumps(["apidiscovery snapshot", _normalised(server), identity, trust, route])
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def key_of(server: "Server") -> str:
+    """Return the key of a server as it is configured; raise `InvalidConfiguration`.
+
+    The proxy and the name in the certificate are part of it: clusters in several private networks
+    may well have the same address.
+    """
+    route = json.dumps([server.proxy_url, server.tls_server_name])
+    return key(server.url, server.access.identity, route=route)
+
+
+def _normalised(server: str) -> str:
+    if "://" not in server:
+        return server
+    try:
+        url = urlsplit(server)
+        port = url.port
+    except ValueError:
+        return server
+    user, at, _ = url.netloc.rpartition("@")
+    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname or ""
+    place = host if port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{host}:{port}"
+    rest = url._replace(scheme="", netloc="", path=url.path.rstrip("/")).geturl()
+    return f"{url.scheme}://{user}{at}{place}{rest}"

@@ -1,0 +1,114 @@
+"""Finds the documents that prove ETags: those whose hash by Kubernetes' rule is the ETag.
+
+An ETag by another rule cannot be proven, and whoever can plant a file could put it beside any
+document.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from apidiscovery_client.halves import PATHS, split
+from apidiscovery_client.held import Document, Held
+from apidiscovery_client.model import Group, Stale
+from apidiscovery_client.writing import etag_of, write_aggregated
+
+SCOPE = ""  # the key in `Held.etags` of the ETag of both, over gRPC
+JSON_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+_JSON = "application/json"
+# An item's metadata; a quotation mark within a string has a backslash before it.
+_METADATA = re.compile(rb'(?<=\{"metadata":\{)("name":"[^"\\]*")?(?=\}[,}])')
+
+
+class Proven(NamedTuple):
+    """ETags with the documents, by path, whose content they are."""
+
+    etags: Mapping[str, str]
+    documents: Mapping[str, Document]
+
+
+def proven(held: Held) -> Proven:
+    """Return those of the ETags that can be proven."""
+    groups = split(held.snapshot.groups)
+    if scope := held.etags.get(SCOPE):
+        documents: dict[str, Document] = {path: _canonical(half) for path, half in groups.items()}
+        is_proven = scope_etag(documents) == scope
+        return Proven({SCOPE: scope}, documents) if is_proven else Proven({}, {})
+    found: dict[str, Document] = {
+        path: document
+        for path, half in groups.items()
+        if path in held.etags
+        and (document := _document(held.documents.get(path), half, held.etags[path]))
+    }
+    return Proven({path: held.etags[path] for path in found}, found)
+
+
+def are_proven(etags: Mapping[str, str], documents: Mapping[str, Document]) -> bool:
+    """Return whether the documents are the content of all these ETags."""
+    return all(
+        (opaque := _opaque(etag)) and opaque == _etag(path, documents)
+        for path, etag in etags.items()
+    )
+
+
+def _etag(path: str, documents: Mapping[str, Document]) -> str:
+    if path == SCOPE:
+        return scope_etag(documents)
+    return etag_of(documents[path].body) if path in PATHS and path in documents else ""
+
+
+def scope_etag(documents: Mapping[str, Document]) -> str:
+    """Return the ETag of both documents together; empty when one of them has none.
+
+    Source: protos/apidiscovery/service/v1/discovery.proto `GetDiscoveryResponse.etag`.
+    """
+    etags = [etag_of(documents[path].body) if path in documents else "" for path in PATHS]
+    if not all(etags):
+        return ""
+    return hashlib.sha512("".join(f"{etag}\n" for etag in etags).encode()).hexdigest().upper()
+
+
+def _document(received: Document | None, groups: tuple[Group, ...], etag: str) -> Document | None:
+    """Return the document in JSON whose ETag it is: as it came, or what it must have been."""
+    opaque = _opaque(etag)
+    if received is not None and received.content_type.lower().startswith(_JSON):
+        return received if opaque and etag_of(received.body) == opaque else None
+    return next((found for found in _encodings(groups) if etag_of(found.body) == opaque), None)
+
+
+def _encodings(groups: tuple[Group, ...]) -> Iterator[Document]:
+    """Yield what an API server may have hashed when it sent these groups as protobuf.
+
+    Resources that are remembered were not in it, or the whole answer is the last one that came.
+    """
+    is_old = (False, True)
+    for as_stated, is_dated in product((True, False) if _remembers(groups) else (True,), is_old):
+        document = _canonical(groups, as_stated=as_stated)
+        yield _dated(document) if is_dated else document
+
+
+def _canonical(groups: tuple[Group, ...], *, as_stated: bool = True) -> Document:
+    return Document(JSON_V2, write_aggregated(groups, as_stated=as_stated))
+
+
+def _dated(document: Document) -> Document:
+    """Return the document as releases up to 1.33 write it: with a time of creation that is null."""
+    return document._replace(body=_METADATA.sub(_with_null, document.body))
+
+
+def _with_null(metadata: re.Match[bytes]) -> bytes:
+    name = metadata[1]
+    return (name + b"," if name else b"") + b'"creationTimestamp":null'
+
+
+def _remembers(groups: tuple[Group, ...]) -> bool:
+    states = (version.freshness for group in groups for version in group.versions)
+    return any(isinstance(state, Stale) and state.retained for state in states)
+
+
+def _opaque(etag: str) -> str:
+    """Return what is between the quotation marks; compressing proxies make it weak."""
+    return etag.removeprefix("W/").strip('"')

@@ -1,0 +1,98 @@
+"""`apidiscovery diff`: tells what an upgrade, or another server, changes for clients.
+
+| exit code | when |
+|---|---|
+| 0 | the same; with --breaking-only: nothing breaks |
+| 1 | different; with --breaking-only: something breaks |
+| 2 | trouble: bad usage, a side cannot be read, a server does not answer |
+"""
+
+import os
+import sys
+from typing import TypedDict, Unpack, cast
+
+import click
+
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
+from apidiscovery_client.connecting import Flags
+from apidiscovery_client.diffing import FORMATS, Report, compare, render
+from apidiscovery_client.diffing.rendering import Format
+from apidiscovery_client.snapshots.sides import STDIN, is_server, open_side
+
+_DIFFERENT, _TROUBLE = 1, 2
+_IDENTITY = {
+    "token": "--token",
+    "username": "--username",
+    "password": "--password",
+    "client_certificate": "--client-certificate",
+    "client_key": "--client-key",
+}
+
+
+class _Trouble(click.ClickException):
+    """A side cannot be opened."""
+
+    exit_code = _TROUBLE
+
+
+class _Options(TypedDict):
+    breaking_only: bool
+    output: Format
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Tell what is different for clients of A when they meet B.\n\n"
+    f"Each is {SIDE_HELP}.\n\n"
+    "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
+    " that break nothing do not count.",
+)
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="The form of the report.",
+)
+@with_flags
+def diff(*, before: str, after: str, flags: Flags, **options: Unpack[_Options]) -> None:
+    report = _report(before, after, flags)
+    breaking_only = options["breaking_only"]
+    text = render(report, options["output"], breaking_only=breaking_only, coloured=_has_colours())
+    print_text(text)
+    if report.breaking if breaking_only else not report.is_same:
+        raise click.exceptions.Exit(_DIFFERENT)
+
+
+def _report(before: str, after: str, flags: Flags) -> Report:
+    if before == after == STDIN:
+        raise click.UsageError("only one side can be standard input")
+    flags = flags_for(flags, [before, after])
+    if is_server(before) and is_server(after):
+        _refuse_identity(flags)
+    connect = asking(flags)
+    try:
+        return compare(open_side(before, connect), open_side(after, connect))
+    except DiscoveryError as error:
+        raise _Trouble(str(error)) from None
+
+
+def _refuse_identity(flags: Flags) -> None:
+    """Refuse what says who we are where it would go to two servers."""
+    given = cast("dict[str, object]", flags)
+    if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
+        raise click.UsageError(
+            f"{', '.join(named)} would go to both servers; name each as context:NAME, whose"
+            " credentials are those of the kubeconfig"
+        )
+
+
+def _has_colours() -> bool:
+    """Tell whether output goes to a terminal, and colours are not refused (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -1,0 +1,113 @@
+"""Asks for discovery as kubectl does, for a subcommand that runs once."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, NamedTuple, ParamSpec
+
+import click
+
+from apidiscovery_client.cache import DiskCache
+from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._progress import told_of
+from apidiscovery_client.connecting import cache_key
+from apidiscovery_client.held import Held, SnapshotCache
+from apidiscovery_client.http.flow import HttpOptions
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.server import Server
+from apidiscovery_client.sync_client import SyncDiscoveryClient
+from apidiscovery_client.transports.sync_http import SyncHttpTransport
+
+P = ParamSpec("P")
+
+# JSON, for this process ends soon: importing protobuf takes longer than reading that.
+WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
+ONLY_GROUPS = HttpOptions(protobuf=False, needs_core=True, resources=False)
+
+
+class Source(NamedTuple):
+    """Where a subcommand learns what is served.
+
+    Attributes:
+        cache: None for one that keeps nothing.
+        takes_kept: Whether what is kept will do, whatever its age.
+    """
+
+    server: Server
+    cache: DiskCache | None
+    takes_kept: bool = False
+
+
+def with_source(command: Callable[Concatenate[Source, P], None]) -> Callable[..., None]:
+    """Add the options of connection and cache to a command, which gets the `Source`."""
+
+    @click.option(
+        "--cached",
+        is_flag=True,
+        help="Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
+    )
+    @click.option(
+        "--cache-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder to keep what servers serve in, by default apidiscovery/discovery in"
+        " $KUBECACHEDIR or ~/.kube/cache.",
+    )
+    @click.option("--no-cache", is_flag=True, help="Neither use nor keep anything on disk.")
+    @with_server
+    @functools.wraps(command)
+    def run(server: Server, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        takes_kept = bool(kwargs.pop("cached"))
+        cache = snapshot_cache(kwargs.pop("cache_dir"), is_off=bool(kwargs.pop("no_cache")))
+        if takes_kept and cache is None:
+            raise click.UsageError("--cached and --no-cache cannot be used together")
+        command(Source(server, cache, takes_kept), *args, **kwargs)
+
+    return run
+
+
+def snapshot_cache(folder: object, *, is_off: bool) -> DiskCache | None:
+    """Return the cache in a folder, by default in that of kubectl's caches; None when it is off."""
+    if folder and is_off:
+        raise click.UsageError("--cache-dir and --no-cache cannot be used together")
+    if is_off:
+        return None
+    return DiskCache(folder if isinstance(folder, Path) else None)
+
+
+def kept(source: Source) -> Held | None:
+    """Return what is kept of the server, whatever its age; None when there is nothing."""
+    return source.cache.get(cache_key(source.server)) if source.cache else None
+
+
+def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
+    """Return what a server serves now, or, where the source will have it, what is kept of it.
+
+    Raises:
+        ServerUnreachable: No answer to `/api` or `/apis`.
+        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
+        UnexpectedDocument: A body there that is not what its Content-Type promises.
+    """
+    if source.takes_kept and (held := kept(source)):
+        return held.snapshot
+    cache: SnapshotCache | None = source.cache
+    if cache is not None and not options.resources:
+        cache = _WithResources(cache)
+    with told_of("Asking for group-versions") as tell:
+        transport = SyncHttpTransport(source.server, options, progress=tell)
+        key = cache_key(source.server) if cache else None
+        with SyncDiscoveryClient(transport, cache=cache, cache_key=key) as client:
+            return client.refresh()
+
+
+class _WithResources:
+    """A cache that takes nothing of servers which were not asked for their resources."""
+
+    def __init__(self, cache: SnapshotCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> Held | None:
+        return self._cache.get(key)
+
+    def put(self, key: str, held: Held) -> None:
+        if all(version.stated_freshness for version in held.snapshot.versions):
+            self._cache.put(key, held)

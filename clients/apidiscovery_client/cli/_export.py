@@ -1,0 +1,93 @@
+"""`apidiscovery export`: writes what a server serves in the forms that other tools read."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+
+from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._files import make_folder, write_file
+from apidiscovery_client.cli._openapi_cache import with_cache
+from apidiscovery_client.cli._openapi_common import fetch, tell
+from apidiscovery_client.cli._output import print_lines, write
+from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
+from apidiscovery_client.connecting import Flags
+from apidiscovery_client.exporting import helm_api_versions, kubeconform_schemas, schema_location
+from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.table import printable
+from apidiscovery_client.model import Current, Snapshot
+from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.server import Server
+from apidiscovery_client.snapshots.sides import open_side
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_FORMS: Mapping[str, Callable[[str], str]] = {
+    "lines": lambda name: name,
+    "flags": lambda name: f"--api-versions={name}",
+}
+
+
+@click.group(context_settings=_HELP)
+def export() -> None:
+    """Write what a server serves in the forms that other tools read."""
+
+
+@export.command(
+    "helm-api-versions",
+    help="Print the API versions of FROM as Helm's .Capabilities.APIVersions has them: for 'helm"
+    " template', without a cluster.\n\n"
+    f"FROM is {SIDE_HELP}; by default the current context of the kubeconfig. Exit code 1 if some"
+    " of its versions are not known.",
+)
+@click.argument("source", metavar="[FROM]", required=False)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(list(_FORMS)),
+    default="lines",
+    show_default=True,
+    help="One a line, or as the flags that helm takes.",
+)
+@with_flags
+def _helm_api_versions(*, source: str | None, output: str, flags: Flags) -> None:
+    flags = flags_for(flags, [source] if source else [])
+    connect = asking(flags)
+    snapshot = open_side(source, connect) if source else connect(None, None)
+    form = _FORMS[output]
+    lines = (form(printable(name)) for name in helm_api_versions(snapshot))
+    write("".join(f"{line}\n" for line in lines), _failures(snapshot))
+
+
+def _failures(snapshot: Snapshot) -> dict[str, str]:
+    troubled = {
+        str(version.gv): version.freshness.reason
+        for version in snapshot.troubled
+        if not isinstance(version.freshness, Current)
+    }
+    return {**snapshot.failures, **troubled}
+
+
+@export.command("kubeconform")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--strict", is_flag=True, help="Refuse properties that are not in the schemas.")
+@with_server
+@with_cache
+def _kubeconform(
+    cache: DocumentCache | None, server: Server, *, folder: Path, strict: bool
+) -> None:
+    """Write the JSON Schemas of all kinds of the server into FOLDER, for kubeconform.
+
+    What is printed is the value for its -schema-location.
+    """
+    documents = ((found.location.key, found.parsed()) for found in fetch(server, cache))
+    schemas = kubeconform_schemas(documents, strict=strict)
+    make_folder(folder)
+    for name, schema in schemas.files.items():
+        # Servers choose the names of kinds: none may lead out of the folder.
+        write_file(folder / Path(name).name, json_text(schema).encode())
+    for kind in schemas.hidden:
+        tell(
+            f"Warning: kubeconform will not find {kind.name} of {kind.api_version}:"
+            " another group with the same first label has a kind of that name"
+        )
+    print_lines(schema_location(folder))

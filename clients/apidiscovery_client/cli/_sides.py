@@ -1,0 +1,60 @@
+"""The options for subcommands whose arguments name servers, files and releases."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import click
+from click.core import ParameterSource
+
+from apidiscovery_client.cli._connection import ACCESS, KUBECONFIG, taken
+from apidiscovery_client.connecting import Flags, open_sync_transport
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.snapshots.sides import CONTEXT, Connect
+from apidiscovery_client.sync_client import SyncDiscoveryClient
+
+SIDE_HELP = (
+    "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
+    " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
+    " such as kubernetes:1.30"
+)
+
+
+def with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of how to ask to a command, which gets them as `flags`.
+
+    Those that name a server are left out, for arguments do that.
+    """
+
+    @functools.wraps(command)
+    def run(**kwargs: object) -> None:
+        flags = taken(kwargs)
+        command(flags=flags, **kwargs)
+
+    for option in reversed((KUBECONFIG[0], *ACCESS)):
+        option(run)
+    return run
+
+
+def asking(flags: Flags) -> Connect:
+    """Return what asks servers by these flags; a URL is asked without a kubeconfig."""
+
+    def connect(target: str | None, context: str | None) -> Snapshot:
+        kubeconfig = None if target else flags.get("kubeconfig")
+        own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
+        opened = open_sync_transport(target, **own)
+        with SyncDiscoveryClient(opened.transport) as client:
+            return client.refresh()
+
+    return connect
+
+
+def flags_for(flags: Flags, sides: Sequence[str]) -> Flags:
+    """Return the flags without a token of the environment where a side is a context.
+
+    Contexts have credentials of their own.
+    """
+    if any(side.startswith(CONTEXT) for side in sides):
+        source = click.get_current_context().get_parameter_source("token")
+        if source is ParameterSource.ENVIRONMENT:
+            return {**flags, "token": None}
+    return flags

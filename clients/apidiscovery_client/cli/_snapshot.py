@@ -1,0 +1,53 @@
+"""`apidiscovery snapshot`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from apidiscovery_client._errors import IncompleteDiscovery
+from apidiscovery_client.cli._discovery import Source, discover, with_source
+from apidiscovery_client.cli._files import write_file
+from apidiscovery_client.cli._resources import Listing, with_listing
+from apidiscovery_client.kubectl.view import failures
+from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
+
+
+@click.group("snapshot")
+def snapshot() -> None:
+    """Save what a server serves in a file, and show such a file."""
+
+
+@snapshot.command("save")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@with_source
+def save(source: Source, file: str) -> None:
+    """Write what a server serves to FILE, or to stdout for `-`.
+
+    What cannot be discovered is told on stderr, and noted in the file; the exit code is 1 then.
+    """
+    found = discover(source)
+    content = dump(found)
+    if file == "-":
+        click.echo(content, nl=False)
+    else:
+        write_file(Path(file), content)
+    if lacking := failures(found):
+        raise IncompleteDiscovery(lacking)
+
+
+@snapshot.command("show")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@with_listing
+def show(listing: Listing, file: str) -> None:
+    """Print the API resources in FILE, or in what comes on stdin for `-`.
+
+    FILE is one that `apidiscovery snapshot save` has written, or an answer of /apis or /api in
+    JSON. The options are those of api-resources.
+    """
+    if file == "-":
+        listing.print(load(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"))
+        return
+    with open(file, "rb") as opened:  # noqa: PTH123 - it may be a pipe, which is read in part
+        content = opened.read(MAX_BYTES + 1)
+    listing.print(load(content, file))

@@ -1,0 +1,348 @@
+"""From what a user names to a server, and to a transport that asks it."""
+
+from collections.abc import Callable, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
+
+from apidiscovery_kubeconfig.connection import Connection
+from apidiscovery_kubeconfig.errors import NothingConfigured
+from apidiscovery_kubeconfig.kubeconfig import read_kubeconfig, without_kubeconfig
+from apidiscovery_kubeconfig.overrides import Overrides
+
+from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._kube_access import KubeAccess, translated
+from apidiscovery_client.held import AsyncTransport, SnapshotCache, Transport
+from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
+
+if TYPE_CHECKING:  # they are imported when they are needed
+    from apidiscovery_client.rpc.calls import GrpcServer
+
+__all__ = [
+    "Flags",
+    "KubeAccess",
+    "Opened",
+    "cache_key",
+    "open_sync_transport",
+    "open_transport",
+    "read_grpc_server",
+    "read_server",
+]
+
+TransportT = TypeVar("TransportT")
+Stubs: TypeAlias = Literal["grpcio", "betterproto"]
+
+
+class Flags(TypedDict, total=False):
+    """What can be named of a server, by kubectl's flags; empty or None for what is not.
+
+    Attributes:
+        kubeconfig: The file to read in place of those of KUBECONFIG, or of ~/.kube/config.
+        context: In place of the current one.
+        cluster: In place of that of the context.
+        user: The same.
+        server: A URL.
+        as_user: Whom to ask as, with `as_uid` and `as_groups`.
+        proxy_url: What to ask through.
+        disable_compression: Whether answers are asked for as they are.
+        request_timeout_s: For each request, `DEFAULT_TIMEOUT_S` for None; 0 waits for ever.
+    """
+
+    kubeconfig: str | None
+    context: str | None
+    cluster: str | None
+    user: str | None
+    server: str | None
+    token: str | None
+    username: str | None
+    password: str | None
+    certificate_authority: str | None
+    client_certificate: str | None
+    client_key: str | None
+    insecure_skip_tls_verify: bool
+    tls_server_name: str | None
+    as_user: str | None
+    as_uid: str | None
+    as_groups: Sequence[str]
+    proxy_url: str | None
+    disable_compression: bool
+    request_timeout_s: float | None
+
+
+class Opened(NamedTuple, Generic[TransportT]):
+    """A transport, and where what it brings may be kept.
+
+    Attributes:
+        cache: None where nothing is to be kept.
+        cache_key: Another for whoever is somebody else to the server.
+    """
+
+    transport: TransportT
+    cache: SnapshotCache | None
+    cache_key: str
+
+
+def read_server(
+    *,
+    default_url: str | None = None,
+    prefix: str = "",
+    terminal: bool = False,
+    **flags: Unpack[Flags],
+) -> Server:
+    """Return the server that the flags name, or else a kubeconfig or the cluster we are in.
+
+    With `server` and none of `kubeconfig`, `context`, `cluster` and `user` no kubeconfig is read:
+    credentials go nowhere but where they are meant to. Otherwise the flags go before the kubeconfig
+    as with kubectl.
+
+    Args:
+        default_url: The server when nothing else names one.
+        prefix: What errors put before the name of a flag, such as `--`.
+        terminal: Whether there is one that a plugin may use to ask the user.
+        flags: What is named.
+
+    Raises:
+        InvalidConfiguration: The message names file or flag, key, and what to do.
+    """
+    found = _connection(flags, default_url, prefix, terminal=terminal)
+    timeout_s = flags.get("request_timeout_s")
+    return Server(
+        url=found.url,
+        access=KubeAccess(found),
+        proxy_url=found.proxy_url,
+        tls_server_name=found.tls.server_name or None,
+        compress=found.compress,
+        request_timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or None,
+    )
+
+
+def read_grpc_server(
+    address: str,
+    *,
+    plaintext: bool,
+    for_grpclib: bool = False,
+    prefix: str = "",
+    terminal: bool = False,
+    **flags: Unpack[Flags],
+) -> "GrpcServer":
+    """Return a gRPC server to which we are who the flags, or the kubeconfig they name, say.
+
+    A plugin gives it tokens, not certificates.
+
+    Args:
+        address: `host:port`.
+        plaintext: Whether to do without TLS.
+        for_grpclib: Whether TLS is set up for that library, and not for grpcio.
+        prefix: What errors put before the name of a flag, such as `--`.
+        terminal: Whether there is one that a plugin may use to ask the user.
+        flags: What is named.
+
+    Raises:
+        InvalidConfiguration: As `read_server`; or certificates are not to be checked, which gRPC
+            cannot do.
+    """
+    from apidiscovery_client.rpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
+
+    scheme = "http" if plaintext else "https"
+    named: Flags = {**flags, "server": f"{scheme}://{address}"}
+    found = _connection(named, None, prefix, terminal=terminal)
+    if found.tls.insecure:
+        raise InvalidConfiguration(
+            f"{prefix}insecure-skip-tls-verify: gRPC always checks certificates;"
+            " name the authority instead"
+        )
+    timeout_s = flags.get("request_timeout_s")
+    wait_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
+    return grpc_server(address, found, wait_s, for_grpclib=for_grpclib)
+
+
+def open_transport(
+    target: str | Server | None = None,
+    *,
+    stubs: Stubs = "grpcio",
+    prefer_protobuf: bool = True,
+    cache: bool | SnapshotCache = False,
+    **flags: Unpack[Flags],
+) -> Opened[AsyncTransport]:
+    """Return what asks a server, for asyncio; nothing is sent yet.
+
+    Args:
+        target: `https://host:6443`, `http://127.0.0.1:8080`, `host:port` for the latter,
+            `grpc://host:50051` or `grpcs://host:50051`; None to find it as kubectl does.
+        stubs: Which library talks gRPC.
+        prefer_protobuf: Whether to ask for protobuf before JSON over HTTP.
+        cache: Whether to keep snapshots on disk, and where.
+        flags: As for `read_server`.
+
+    Raises:
+        InvalidConfiguration: What is configured cannot be used.
+    """
+    if (address := _grpc_address(target)) is not None:
+        server = _grpc_target(address, flags, for_grpclib=stubs == "betterproto")
+        transport = _async_grpc(server, stubs)
+        return Opened(transport, *_place(cache, lambda: _grpc_key(server)))
+    from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
+    from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415 - heavy
+
+    found = _http_target(target, flags)
+    http = HttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
+    return Opened(http, *_place(cache, lambda: cache_key(found)))
+
+
+def open_sync_transport(
+    target: str | Server | None = None,
+    *,
+    stubs: Stubs = "grpcio",
+    prefer_protobuf: bool = True,
+    cache: bool | SnapshotCache = False,
+    **flags: Unpack[Flags],
+) -> Opened[Transport]:
+    """Return what asks a server and blocks meanwhile; in all else as `open_transport`."""
+    if (address := _grpc_address(target)) is not None:
+        server = _grpc_target(address, flags)
+        transport = _sync_grpc(server, stubs)
+        return Opened(transport, *_place(cache, lambda: _grpc_key(server)))
+    from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
+    from apidiscovery_client.transports.sync_http import (  # noqa: PLC0415 - the same
+        SyncHttpTransport,
+    )
+
+    found = _http_target(target, flags)
+    http = SyncHttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
+    return Opened(http, *_place(cache, lambda: cache_key(found)))
+
+
+def cache_key(server: Server) -> str:
+    """Return the name under which snapshots of a server are kept for us."""
+    from apidiscovery_client.cache.keys import key_of  # noqa: PLC0415 - where there is a cache
+
+    return key_of(server)
+
+
+def _place(
+    cache: bool | SnapshotCache,  # noqa: FBT001 - as its callers have it
+    key: Callable[[], str],
+) -> tuple[SnapshotCache | None, str]:
+    """Return the cache and the key in it, which is of use there alone."""
+    if cache is False:
+        return None, ""
+    if cache is True:
+        from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where there is one
+
+        return DiskCache(), key()
+    return cache, key()
+
+
+def _grpc_key(server: "GrpcServer") -> str:
+    from apidiscovery_client.cache.keys import key  # noqa: PLC0415 - where there is a cache
+
+    identity = server.access.identity if server.access else ""
+    has_tls = server.credentials is not None or server.context is not None
+    scheme = "grpcs" if has_tls else "grpc"
+    return key(f"{scheme}://{server.address}", identity, route=server.tls_server_name or "")
+
+
+def _connection(
+    flags: Flags, default_url: str | None, prefix: str, *, terminal: bool
+) -> Connection:
+    overrides = _overrides(flags, prefix)
+    kubeconfig, context = flags.get("kubeconfig"), flags.get("context")
+    is_named = kubeconfig or context or overrides.cluster or overrides.user
+    with translated():
+        if overrides.server and not is_named:
+            return without_kubeconfig(overrides)
+        try:
+            return read_kubeconfig(kubeconfig, context, overrides, terminal=terminal).connection
+        except NothingConfigured:
+            if default_url is None or is_named:
+                raise
+        return without_kubeconfig(_overrides({**flags, "server": default_url}, prefix))
+
+
+def _overrides(flags: Flags, prefix: str) -> Overrides:
+    return Overrides(
+        cluster=flags.get("cluster") or "",
+        user=flags.get("user") or "",
+        server=flags.get("server") or "",
+        certificate_authority=flags.get("certificate_authority") or "",
+        insecure_skip_tls_verify=flags.get("insecure_skip_tls_verify", False),
+        tls_server_name=flags.get("tls_server_name") or "",
+        proxy_url=flags.get("proxy_url") or "",
+        disable_compression=flags.get("disable_compression", False),
+        token=flags.get("token") or "",
+        username=flags.get("username") or "",
+        password=flags.get("password") or "",
+        client_certificate=flags.get("client_certificate") or "",
+        client_key=flags.get("client_key") or "",
+        impersonate=flags.get("as_user") or "",
+        impersonate_uid=flags.get("as_uid") or "",
+        impersonate_groups=tuple(flags.get("as_groups", ())),
+        prefix=prefix,
+    )
+
+
+def _http_target(target: str | Server | None, flags: Flags) -> Server:
+    if isinstance(target, Server):
+        if any(flags.values()):
+            raise InvalidConfiguration(
+                "the server is configured already; want a URL or nothing beside"
+                f" {', '.join(name for name, value in flags.items() if value)}"
+            )
+        return target
+    if target is None:
+        return read_server(**flags)
+    named: Flags = {**flags, "server": target if "://" in target else f"http://{target}"}
+    return read_server(**named)
+
+
+def _grpc_address(target: str | Server | None) -> tuple[str, bool] | None:
+    """Return `host:port` and whether it is without TLS; None for what is not gRPC."""
+    if isinstance(target, str):
+        scheme, separator, address = target.partition("://")
+        if separator and scheme.lower() in ("grpc", "grpcs"):
+            return address.rstrip("/"), scheme.lower() == "grpc"
+    return None
+
+
+def _grpc_target(
+    address: tuple[str, bool], flags: Flags, *, for_grpclib: bool = False
+) -> "GrpcServer":
+    host, _, port = address[0].rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise InvalidConfiguration(
+            f"want a gRPC server such as grpc://127.0.0.1:50051, got grpc://{address[0]}"
+        )
+    return read_grpc_server(address[0], plaintext=address[1], for_grpclib=for_grpclib, **flags)
+
+
+def _async_grpc(server: "GrpcServer", stubs: Stubs) -> AsyncTransport:
+    if stubs == "betterproto":
+        from apidiscovery_client.transports.betterproto import (  # noqa: PLC0415 - heavy
+            BetterprotoTransport,
+        )
+
+        return BetterprotoTransport(server)
+    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - heavy
+
+    return GrpcTransport(server)
+
+
+def _sync_grpc(server: "GrpcServer", stubs: Stubs) -> Transport:
+    if stubs == "betterproto":
+        from apidiscovery_client.transports.sync_betterproto import (  # noqa: PLC0415 - heavy
+            SyncBetterprotoTransport,
+        )
+
+        return SyncBetterprotoTransport(server)
+    from apidiscovery_client.transports.sync_grpc import (  # noqa: PLC0415 - heavy
+        SyncGrpcTransport,
+    )
+
+    return SyncGrpcTransport(server)

@@ -1,0 +1,382 @@
+"""What a client knows of its server, and when it must ask: the state of both clients, without I/O.
+
+The server is asked in attempts, one at a time, which are numbered. Who needs an answer is told the
+number of the attempt whose answer is new enough for him: one that runs already, or the next, which
+he shares with everybody else who came in the meantime. Reading the cache is attempt 0.
+"""
+
+import contextlib
+import threading
+from collections.abc import Generator, Hashable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from apidiscovery_client._errors import (
+    DiscoveryError,
+    RequestRefused,
+    ServerUnreachable,
+    UnexpectedDocument,
+)
+from apidiscovery_client._log import Log
+from apidiscovery_client.core.clock import Clock
+from apidiscovery_client.core.options import ClientOptions
+from apidiscovery_client.halves import PATHS
+from apidiscovery_client.held import Held
+from apidiscovery_client.model import Current, Snapshot, Stale, Unknown, Version
+
+if TYPE_CHECKING:  # made when the first name is resolved
+    from apidiscovery_client.resolving import Resolver
+
+logger = Log()
+
+FROM_CACHE = 0
+# Whoever is refused for who he is must hear that, rather than what he was told when he was not.
+_UNAUTHORIZED = (401, 403)
+_UNAUTHORIZED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+
+
+class _Outage(NamedTuple):
+    """Since the server does not answer.
+
+    Attributes:
+        retry_at: On the monotonic clock.
+    """
+
+    error: Exception
+    stale: Stale
+    attempts: int
+    retry_at: float
+
+
+class _Watch(NamedTuple):
+    """Somebody who reads what changes.
+
+    Attributes:
+        silence_s: How long after the last sign of life what is held may be taken for current.
+        is_pushed: Whether changes come by themselves.
+    """
+
+    silence_s: float
+    is_pushed: bool
+
+
+class Attempt(NamedTuple):
+    """One time that the server is asked.
+
+    Attributes:
+        began: On the monotonic clock; the answer is as old as that.
+    """
+
+    number: int
+    began: float
+
+
+class Memory:
+    """Knows what is held, how old it is, and what was asked for in vain. Threads may share it.
+
+    Attributes:
+        begun: The number of the last attempt that has begun.
+        ended: The number of the last attempt that has ended.
+        held: What the transport returned last.
+        latest: The same as a snapshot, stale when the server does not answer.
+    """
+
+    def __init__(
+        self, server: str, options: ClientOptions, clock: Clock, *, has_cache: bool
+    ) -> None:
+        self.server = server
+        self.clock = clock
+        self.begun = self.ended = FROM_CACHE - 1 if has_cache else FROM_CACHE
+        self.held: Held | None = None
+        self.latest: Snapshot | None = None
+        self._options = options
+        self._lock = threading.RLock()
+        self._checked = float("-inf")  # when the attempt began by which `held` is known to be so
+        self._running: Attempt | None = None
+        self._outage: _Outage | None = None
+        self._misses: dict[Hashable, float] = {}
+        self._watches: list[_Watch] = []
+        self._resolver: tuple[Snapshot, Resolver] | None = None
+        self._saved: Held | None = None
+        self._is_saving = False
+        self._is_closed = False
+
+    # ----------------------------------------------------------------------------------------------
+    # Which attempt to wait for.
+
+    def attempt_for_age(self, max_age_s: float | None) -> int | None:
+        """Return the attempt that makes the snapshot new enough; None when it is, or cannot be.
+
+        It cannot be while the server does not answer and it is too early to ask it again.
+
+        Args:
+            max_age_s: None for that of the options. With 0 nothing is new enough but the answer to
+                a question that is asked from now on.
+        """
+        with self._lock:
+            limit_s = self._usual_age_s() if max_age_s is None else max_age_s
+            if limit_s > 0 and self._is_watched(usual=max_age_s is None):
+                return None
+            return self._attempt_within(limit_s)
+
+    def attempt_for_miss(self, missed: Hashable) -> int | None:
+        """Return the attempt that may find what is not in the snapshot; None for none."""
+        with self._lock:
+            now = self.clock.monotonic()
+            known_until = self._misses.get(missed)
+            if (known_until is not None and now < known_until) or self._is_watched(usual=True):
+                return None
+            return self._attempt_within(self._options.miss_recheck_s)
+
+    def _attempt_within(self, limit_s: float) -> int | None:
+        now = self.clock.monotonic()
+        if now - self._checked < limit_s:
+            return None
+        if self._running is not None and now - self._running.began < limit_s:
+            return self._running.number
+        outage = self._outage
+        if limit_s > 0 and self.held is not None and outage is not None and now < outage.retry_at:
+            return None
+        return self.begun + 1
+
+    def _usual_age_s(self) -> float:
+        if self.latest is None or any(version.stated_freshness for version in self.latest.versions):
+            return self._options.max_age_s
+        return self._options.unaggregated_max_age_s
+
+    def _is_watched(self, *, usual: bool) -> bool:
+        if self._outage is not None or self.held is None:
+            return False
+        age_s = self.clock.monotonic() - self._checked
+        return any(age_s < w.silence_s for w in self._watches if usual or w.is_pushed)
+
+    @contextlib.contextmanager
+    def watched(self, silence_s: float, *, is_pushed: bool) -> Generator[None]:
+        """Answer from what is held, without questions, while somebody keeps it current."""
+        watch = _Watch(silence_s, is_pushed)
+        with self._lock:
+            self._watches.append(watch)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watches.remove(watch)
+
+    # ----------------------------------------------------------------------------------------------
+    # What an attempt brought.
+
+    def begin(self) -> Attempt:
+        """Begin the next attempt."""
+        with self._lock:
+            self.begun += 1
+            self._running = Attempt(self.begun, self.clock.monotonic())
+            return self._running
+
+    def end(self, attempt: Attempt) -> None:
+        """End it, whatever came of it."""
+        with self._lock:
+            self.ended = attempt.number
+            self._running = None
+
+    def give_up(self, attempt: Attempt) -> None:
+        """Let whoever waits for it make it anew: it was cancelled before anything came of it."""
+        with self._lock:
+            self.begun = attempt.number - 1
+            self._running = None
+
+    def found(self, held: Held | None) -> None:
+        """Take what was in the cache; it is as old as it says."""
+        if held is None:
+            return
+        age_s = (self.clock.now() - held.snapshot.checked_at).total_seconds()
+        # A time that is still to come says nothing of the age. And what has no ETag is not proved
+        # to be what the server said.
+        is_aged = age_s >= 0 and ("" in held.etags or held.etags.keys() >= set(PATHS))
+        checked = self.clock.monotonic() - age_s if is_aged else float("-inf")
+        with self._lock:
+            self._take(held, checked)
+            self._saved = held
+
+    def arrived(self, held: Held, began: float) -> bool:
+        """Take what the server said when it was asked at that time.
+
+        Returns:
+            False where the server has said something else by itself meanwhile: nobody can tell
+            which of the two is newer, so it must be asked again.
+        """
+        with self._lock:
+            if began < self._checked and self.held is not None:
+                if held.snapshot.groups != self.held.snapshot.groups:
+                    return False
+                began = self._checked
+            self._answered(held, began)
+            return True
+
+    def heard(self, held: Held, last: Held) -> bool:
+        """Take what the server said by itself, now or earlier when nobody listened.
+
+        Args:
+            held: What it said.
+            last: What it had said before that, or was listened to with.
+
+        Returns:
+            False where something else is known meanwhile than either: nobody can tell whether
+            that is newer, so the server must be asked.
+        """
+        with self._lock:
+            if self.held is not None and isinstance(held.snapshot.freshness, Current):
+                known = self.held.snapshot.groups
+                if known not in (last.snapshot.groups, held.snapshot.groups):
+                    return False
+            self._answered(held, self.clock.monotonic())
+            return True
+
+    def _answered(self, held: Held, checked: float) -> None:
+        if not isinstance(held.snapshot.freshness, Current):
+            self.failed(ServerUnreachable(held.snapshot.freshness.reason, url=self.server))
+            return
+        if self._outage is not None:
+            logger.info("%s answers again", self.server)
+            self._outage = None
+        self._take(held, checked)
+
+    def _take(self, held: Held, checked: float) -> None:
+        before, after = self.latest, held.snapshot
+        self.held, self.latest, self._checked = held, after, checked
+        if before is not None and before.groups == after.groups:
+            return
+        self._misses.clear()
+        _log_troubles(before, after)
+
+    def failed(self, error: Exception) -> None:
+        """Take note that the server did not answer, or not with what was wanted."""
+        with self._lock:
+            if self._is_closed:
+                return
+            count = self._outage.attempts + 1 if self._outage else 1
+            stale = self._stale(error)
+            if self._outage is None and self.held is not None:
+                use = "what it said last is used" if _is_outage(error) else "it cannot be asked"
+                logger.warning("%s does not answer, %s: %s", self.server, use, error)
+            pause_s = self._options.first_retry_s * 2 ** min(count - 1, 30)
+            retry_at = self.clock.monotonic() + min(pause_s, self._options.longest_retry_s)
+            self._outage = _Outage(error, stale, count, retry_at)
+            if self.latest is not None:
+                self.latest = replace(self.latest, freshness=stale)
+
+    def _stale(self, error: Exception) -> Stale:
+        """Return what the snapshot is from now on: the same during all of an outage.
+
+        The reason changes where a server that refused us is not there at all, or the reverse.
+        """
+        outage = self._outage
+        if outage is None:
+            return Stale(self.clock.now(), _line(error))
+        if _is_outage(outage.error) == _is_outage(error):
+            return outage.stale
+        return Stale(outage.stale.since, _line(error))
+
+    def missed(self, name: Hashable) -> None:
+        """Remember for a while that there is no such thing, if the server said so just now."""
+        with self._lock:
+            if self._outage is not None:
+                return
+            self._misses.pop(name, None)
+            while len(self._misses) >= self._options.negative_names:
+                del self._misses[next(iter(self._misses))]
+            self._misses[name] = self.clock.monotonic() + self._options.negative_ttl_s
+
+    def close(self) -> None:
+        """Complain no more of what breaks."""
+        self._is_closed = True
+
+    # ----------------------------------------------------------------------------------------------
+    # What is known.
+
+    @property
+    def error(self) -> Exception | None:
+        """Return why the server did not answer; None when it did the last time."""
+        outage = self._outage
+        return outage.error if outage else None
+
+    def answer(self) -> Snapshot:
+        """Return the latest snapshot.
+
+        Raises:
+            DiscoveryError: There is none, or the server refuses to talk to us.
+        """
+        with self._lock:
+            error = self.error
+            if error is not None and (self.latest is None or not _is_outage(error)):
+                raise error.with_traceback(None)
+            if self.latest is None:
+                raise ServerUnreachable("the question was given up", url=self.server)
+            return self.latest
+
+    def resolver(self, snapshot: Snapshot) -> "Resolver":
+        """Return the resolver of that snapshot."""
+        from apidiscovery_client.resolving import Resolver  # noqa: PLC0415 - not all need it
+
+        made = self._resolver
+        if made is None or made[0] is not snapshot:
+            made = self._resolver = (snapshot, Resolver(snapshot))
+        return made[1]
+
+    def unsaved(self) -> Held | None:
+        """Return what the cache should have now, once; None when what it has is good enough.
+
+        That is after each change, and when the time of the last check has moved on. What lacks a
+        whole part is not kept for others. Until `saved` is called there is nothing else: of two
+        who write at a time the one with the older snapshot might be the last.
+        """
+        with self._lock:
+            held, saved = self.held, self._saved
+            if held is None or held.snapshot.failures or self._is_saving:
+                return None
+            if saved is not None and saved.snapshot.groups is held.snapshot.groups:
+                moved = held.snapshot.checked_at - saved.snapshot.checked_at
+                if abs(moved) <= timedelta(seconds=self._options.save_interval_s):
+                    return None
+            self._saved, self._is_saving = held, True
+            return held
+
+    def saved(self) -> None:
+        """Take note that what was unsaved is in the cache, or could not be put there."""
+        self._is_saving = False
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether the server is at fault, so that what it said before may be used meanwhile."""
+    if isinstance(error, RequestRefused):
+        return error.status not in _UNAUTHORIZED
+    if isinstance(error, ServerUnreachable | UnexpectedDocument):
+        return True
+    code = getattr(error, "code", None)  # of a CallRefused, whose module needs grpc
+    return isinstance(error, DiscoveryError) and (
+        code is not None and getattr(code, "name", "") not in _UNAUTHORIZED_CODES
+    )
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _log_troubles(before: Snapshot | None, after: Snapshot) -> None:
+    """Never let it pass in silence that something which is served cannot be spoken for."""
+    old = {version.gv: version for version in before.troubled} if before else {}
+    new = {version.gv: version for version in after.troubled}
+    for gv, version in new.items():
+        if gv not in old:
+            logger.warning("%s: %s", after.server, _trouble(version))
+    for gv in old:
+        if gv not in new and after.version(gv) is not None:
+            logger.info("%s: %s is current again", after.server, gv)
+
+
+def _trouble(version: Version) -> str:
+    freshness = version.freshness
+    if isinstance(freshness, Unknown):
+        return f"the resources of {version.gv} are unknown: {freshness.reason}"
+    reason = freshness.reason if isinstance(freshness, Stale) else ""
+    return f"{version.gv} is stale, what was known of it last is used: {reason}"

@@ -1,0 +1,35 @@
+"""How long a client believes what it knows."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """Settings of both clients; all times are in seconds.
+
+    Attributes:
+        max_age_s: How old a snapshot may be before the server is asked again.
+        unaggregated_max_age_s: The same for servers without aggregated discovery, which need a
+            request for each group-version.
+        miss_recheck_s: A name that is not found is not asked for when the server said what it
+            serves less than this ago.
+        negative_ttl_s: How long a name that the server did not know is not asked for again. It
+            is forgotten sooner when anything changes.
+        negative_names: How many such names are remembered, the latest ones.
+        first_retry_s: The pause after the first attempt without an answer; it doubles with each.
+        longest_retry_s: The longest pause.
+        save_interval_s: A snapshot that stays the same is written to the cache again, with the
+            time of the last check, when that has moved by more than this.
+    """
+
+    max_age_s: float = 60.0
+    unaggregated_max_age_s: float = 600.0
+    miss_recheck_s: float = 0.5
+    negative_ttl_s: float = 5.0
+    negative_names: int = 1000
+    first_retry_s: float = 1.0
+    longest_retry_s: float = 30.0
+    save_interval_s: float = 60.0
+
+
+DEFAULT_OPTIONS = ClientOptions()

@@ -1,0 +1,16 @@
+"""What an upgrade, or another server, changes for the clients of an API."""
+
+from apidiscovery_client.diffing.comparing import compare
+from apidiscovery_client.diffing.findings import Doubt, Finding, Report, Rule, Severity
+from apidiscovery_client.diffing.rendering import FORMATS, render
+
+__all__ = [
+    "FORMATS",
+    "Doubt",
+    "Finding",
+    "Report",
+    "Rule",
+    "Severity",
+    "compare",
+    "render",
+]

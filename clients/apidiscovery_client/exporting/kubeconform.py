@@ -1,0 +1,56 @@
+"""Makes the JSON Schemas of a server's kinds, in files where kubeconform looks for them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from apidiscovery_client.openapi.json_documents import Fields, Object
+from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
+
+_TEMPLATE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+
+
+class Schemas(NamedTuple):
+    """What is to be written.
+
+    Attributes:
+        files: Schemas by the name of their file.
+        hidden: Kinds whose file kubeconform does not find, as another kind has its name: of a
+            group it knows the first label only.
+    """
+
+    files: Mapping[str, Object]
+    hidden: tuple[Kind, ...]
+
+
+def kubeconform_schemas(
+    documents: Iterable[tuple[str, Fields]], *, strict: bool = False
+) -> Schemas:
+    """Return the schemas of all kinds in OpenAPI v3 documents.
+
+    Args:
+        documents: Each with its key in the index, such as `apis/apps/v1`. Only what a document
+            tells of its own group-version counts.
+        strict: Whether to refuse properties that are not listed.
+    """
+    found = {
+        kind: json_schema(document, kind, strict=strict)
+        for key, document in documents
+        for kind in kinds(document)
+        if _key(kind) == key
+    }
+    names = file_names(found)
+    hidden = tuple(kind for kind, name in names.items() if name != kind.file_name())
+    return Schemas({name: found[kind] for kind, name in names.items()}, hidden)
+
+
+def schema_location(folder: Path) -> str:
+    """Return what kubeconform's `-schema-location` must be for schemas in a folder.
+
+    Source: kubeconform pkg/registry/registry.go `schemaPath`.
+    """
+    return f"{folder.absolute().as_posix()}/{_TEMPLATE}"
+
+
+def _key(kind: Kind) -> str:
+    return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"

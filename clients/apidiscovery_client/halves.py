@@ -1,0 +1,24 @@
+"""The two documents that tell what a server serves, by their paths, and which tells what."""
+
+from typing import Literal
+
+from apidiscovery_client.model import Group
+
+HalfPath = Literal["/api", "/apis"]
+
+CORE: HalfPath = "/api"
+NAMED: HalfPath = "/apis"
+PATHS = (CORE, NAMED)
+
+
+def split(groups: tuple[Group, ...]) -> dict[HalfPath, tuple[Group, ...]]:
+    """Return the groups in their order by path, also a path without any."""
+    return {
+        CORE: tuple(group for group in groups if not group.name),
+        NAMED: tuple(group for group in groups if group.name),
+    }
+
+
+def half_of(group: str) -> HalfPath:
+    """Return the path of the document that tells of the group of this name."""
+    return NAMED if group else CORE

@@ -1,0 +1,359 @@
+"""How discovery is asked for over HTTP, whoever sends the requests.
+
+Two requests, conditional where something is held; a plain one where a server or a proxy in between
+does not get along with the first; and one per group-version where a server is too old.
+"""
+
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import NamedTuple, TypeAlias
+
+from apidiscovery_client._errors import DiscoveryError, RequestRefused, UnexpectedDocument
+from apidiscovery_client._negotiation import ACCEPT, ACCEPT_JSON, ACCEPT_PLAIN
+from apidiscovery_client.held import Document, Held
+from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client.model import (
+    CURRENT,
+    Current,
+    Freshness,
+    Group,
+    GroupVersion,
+    Resource,
+    Snapshot,
+    Stale,
+    Unknown,
+    Version,
+)
+from apidiscovery_client.reading import read_half, read_resources, retained
+from apidiscovery_client.reading.documents import Path
+from apidiscovery_client.reading.staleness import STALE
+
+PATHS: tuple[Path, Path] = ("/api", "/apis")
+CORE_V1 = GroupVersion("", "v1")
+
+# One alone: a list of them, or a star, would confirm others than the document that is held. RFC
+# 9110 8.8.3, without what is not ASCII.
+_ETAG = re.compile(r'(?:W/)?"[!#-~]*"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """How to ask over HTTP.
+
+    Attributes:
+        protobuf: Whether to ask for protobuf first; with one of these servers it is a third of
+            the size, but reading it needs google.protobuf.
+        resources: Whether to ask old servers for the resources of each group-version; without,
+            these are `Unknown`.
+        needs_core: Whether it is an error that `/api` or `/apis` cannot be had, as it is for
+            kubectl; else what was held of it stays, or the snapshot tells of it in `failures`.
+        max_body_bytes: The largest body that is read, compressed or not.
+    """
+
+    protobuf: bool = True
+    resources: bool = True
+    needs_core: bool = False
+    max_body_bytes: int = MAX_BODY_BYTES
+
+
+DEFAULT_OPTIONS = HttpOptions()
+
+
+class Ask(NamedTuple):
+    """A GET request; `etag` goes into If-None-Match unless it is empty."""
+
+    path: str
+    accept: str
+    etag: str = ""
+
+
+Outcome: TypeAlias = Reply | DiscoveryError
+Flow: TypeAlias = Generator[Sequence[Ask], Sequence[Outcome], Held]
+
+
+def advanced(flow: Flow, outcomes: Sequence[Outcome]) -> Sequence[Ask] | Held:
+    """Return what to ask for next, or what is known in the end."""
+    try:
+        return flow.send(outcomes)
+    except StopIteration as end:
+        held: Held = end.value
+        return held
+
+
+class _Half(NamedTuple):
+    """What is known of `/api` or `/apis`.
+
+    Attributes:
+        etag: Empty where there is none.
+        document: Only with an ETag.
+        unread: Whether the resources of its versions must be asked for one by one.
+    """
+
+    groups: tuple[Group, ...] = ()
+    etag: str = ""
+    document: Document | None = None
+    unread: bool = False
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it was kept because a request for it failed, see `_kept`."""
+        return any(
+            isinstance(version.freshness, Stale)
+            and version.freshness.retained
+            and version.stated_freshness not in ("", STALE)
+            for group in self.groups
+            for version in group.versions
+        )
+
+
+def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
+    """Yield requests to be sent side by side, be sent their outcomes, and return what is known.
+
+    Args:
+        server: What the snapshot calls the server.
+        held: What was known before.
+        options: How to ask.
+
+    Raises:
+        ServerUnreachable: No answer to `/api` and `/apis`, or to `/apis` and nothing is held.
+        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
+        UnexpectedDocument: A body there that is not what its Content-Type promises.
+    """
+    before: dict[Path, _Half] = {path: _before(path, held) for path in PATHS}
+    accept = ACCEPT if options.protobuf else ACCEPT_JSON
+    outcomes = yield tuple(Ask(path, accept, before[path].etag) for path in PATHS)
+    now = datetime.now(UTC)
+    answered: dict[Path, Outcome] = dict(zip(PATHS, outcomes, strict=True))
+    judged: dict[Path, _Half | DiscoveryError] = {
+        path: _judged(path, answered[path], before[path], now) for path in PATHS
+    }
+    again: list[Path] = [
+        path for path in PATHS if _was_not_understood(answered[path], judged[path])
+    ]
+    if again:
+        outcomes = yield tuple(
+            Ask(path, accept if _is_wrong_304(answered[path], before[path]) else ACCEPT_PLAIN)
+            for path in again
+        )
+        for path, outcome in zip(again, outcomes, strict=True):
+            judged[path] = _second(judged[path], _judged(path, outcome, _Half(), now))
+    halves, failures = _settled(judged, before, now, needs_core=options.needs_core)
+    unread = _unread(halves) if options.resources else ()
+    if unread:
+        outcomes = yield tuple(Ask(gv.path, ACCEPT_PLAIN) for gv in unread)
+        answers = {gv: _resources(gv, o) for gv, o in zip(unread, outcomes, strict=True)}
+        halves |= {path: _with_resources(halves[path], answers, now) for path in PATHS}
+    return _held(server, now, before, halves, failures, held)
+
+
+def _before(path: Path, held: Held | None) -> _Half:
+    if held is None:
+        return _Half()
+    of_core = path == "/api"
+    groups = tuple(group for group in held.snapshot.groups if (not group.name) is of_core)
+    etag, document = held.etags.get(path, ""), held.documents.get(path)
+    half = _Half(groups, etag, document)
+    if not _ETAG.fullmatch(etag) or (half.is_outdated and document is None):
+        return half._replace(etag="", document=None)
+    return half
+
+
+def _judged(path: Path, outcome: Outcome, before: _Half, now: datetime) -> _Half | DiscoveryError:
+    """Return what an outcome tells of a half."""
+    if isinstance(outcome, DiscoveryError):
+        return outcome
+    try:
+        if outcome.status == HTTPStatus.NOT_MODIFIED:
+            return _unchanged(path, outcome, before, now)
+        if outcome.status == HTTPStatus.NOT_FOUND and path == "/api":
+            return _Half()
+        return _told(path, outcome, before, now)
+    except DiscoveryError as error:
+        return error
+
+
+def _unchanged(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
+    """Return what a 304 confirms, as it was before a request for it failed."""
+    if not before.etag:
+        problem = "304 says that nothing has changed, but nothing was said to be known"
+        raise UnexpectedDocument(problem, url=reply.url)
+    named = reply.headers.get("etag", before.etag)
+    if named.removeprefix("W/") != before.etag.removeprefix("W/"):
+        problem = f"304 says that {named} has not changed, but {before.etag} is known"
+        raise UnexpectedDocument(problem, url=reply.url)
+    if not before.is_outdated or before.document is None:
+        return before
+    content_type, body = before.document
+    known = Reply(reply.url, HTTPStatus.OK, {"content-type": content_type}, body)
+    told = _told(path, known, before, now)
+    return told._replace(etag=before.etag, document=before.document)
+
+
+def _told(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
+    half = reply.read(lambda content_type, body: read_half(path, content_type, body, now))
+    _check_names(path, half.groups, reply.url)
+    if not half.is_aggregated:
+        return _Half(half.groups, unread=True)
+    groups = retained(half.groups, before.groups)
+    etag = reply.headers.get("etag", "")
+    etag = etag if _ETAG.fullmatch(etag) else ""
+    document = Document(reply.headers.get("content-type", ""), reply.body)
+    return _Half(groups, etag, document if etag else None)
+
+
+def _check_names(path: Path, groups: Iterable[Group], url: str) -> None:
+    """Refuse what belongs elsewhere, for the aggregated documents of both paths are of one kind."""
+    for group in groups:
+        if (path == "/api") is bool(group.name):
+            named = f"group {group.name!r}" if group.name else "the core group, or of no name"
+            raise UnexpectedDocument(f"the body is of {named}, which is not at {path}", url=url)
+
+
+def _was_not_understood(outcome: Outcome, judged: _Half | DiscoveryError) -> bool:
+    """Whether to ask again in the plainest way: what was sent fits no clause, or its own type.
+
+    So do servers that refuse a list of clauses, and proxies that drop or rewrite a header.
+    """
+    if not isinstance(outcome, Reply) or isinstance(judged, _Half):
+        return False
+    return outcome.status == HTTPStatus.NOT_ACCEPTABLE or isinstance(judged, UnexpectedDocument)
+
+
+def _is_wrong_304(outcome: Outcome, before: _Half) -> bool:
+    """Whether a condition was met that was not ours; without one the whole document comes."""
+    is_304 = isinstance(outcome, Reply) and outcome.status == HTTPStatus.NOT_MODIFIED
+    return is_304 and bool(before.etag)
+
+
+def _second(
+    first: _Half | DiscoveryError, second: _Half | DiscoveryError
+) -> _Half | DiscoveryError:
+    """Return the second judgement; of two errors the first, unless that was 406."""
+    was_refused = isinstance(first, RequestRefused)
+    return second if was_refused or isinstance(second, _Half) else first
+
+
+def _settled(
+    judged: Mapping[Path, _Half | DiscoveryError],
+    before: Mapping[Path, _Half],
+    now: datetime,
+    *,
+    needs_core: bool,
+) -> tuple[dict[Path, _Half], dict[str, str]]:
+    """Return both halves, and why one of them is missing; raise where nothing useful is left."""
+    halves: dict[Path, _Half] = {}
+    failures: dict[str, str] = {}
+    errors = [half for half in judged.values() if isinstance(half, DiscoveryError)]
+    if len(errors) == len(PATHS):
+        raise errors[0]
+    for path, half in judged.items():
+        if isinstance(half, _Half):
+            halves[path] = half
+        elif before[path].groups and not needs_core:
+            halves[path] = _kept(before[path], str(half), now)
+        elif path == "/apis" or needs_core:
+            raise half
+        else:
+            halves[path] = _Half()
+            failures[path] = str(half)
+    return halves, failures
+
+
+def _kept(before: _Half, reason: str, now: datetime) -> _Half:
+    """Return what was known, marked as such."""
+
+    def marked(version: Version) -> Version:
+        return replace(version, freshness=_outdated(version.freshness, reason, now))
+
+    groups = tuple(
+        replace(group, versions=tuple(map(marked, group.versions))) for group in before.groups
+    )
+    if before.document is None:  # without it, a later 304 could not be told apart from this
+        return _Half(groups)
+    return before._replace(groups=groups)
+
+
+def _outdated(freshness: Freshness, reason: str, now: datetime) -> Freshness:
+    since = now if isinstance(freshness, Current) else freshness.since
+    if isinstance(freshness, Unknown):
+        return Unknown(since, reason)
+    return Stale(since, reason, retained=True)
+
+
+def _unread(halves: Mapping[Path, _Half]) -> tuple[GroupVersion, ...]:
+    return tuple(
+        dict.fromkeys(
+            version.gv
+            for half in halves.values()
+            if half.unread
+            for group in half.groups
+            for version in group.versions
+        )
+    )
+
+
+def _resources(gv: GroupVersion, outcome: Outcome) -> tuple[Resource, ...] | str:
+    """Return the resources of a group-version, or why they are not known.
+
+    404 is tolerated for v1 of the core group only, as client-go
+    `ServerResourcesForGroupVersion` does.
+    """
+    if isinstance(outcome, DiscoveryError):
+        return str(outcome)
+    if outcome.status == HTTPStatus.NOT_FOUND and gv == CORE_V1:
+        return ()
+    try:
+        return outcome.read(lambda content_type, body: read_resources(gv, content_type, body))
+    except RequestRefused as error:
+        return error.message
+    except DiscoveryError as error:
+        return str(error)
+
+
+def _with_resources(
+    half: _Half, answers: Mapping[GroupVersion, tuple[Resource, ...] | str], now: datetime
+) -> _Half:
+    def answered(version: Version) -> Version:
+        answer = answers[version.gv]
+        if isinstance(answer, str):
+            return replace(version, freshness=Unknown(now, answer))
+        return replace(version, resources=answer, freshness=CURRENT)
+
+    if not half.unread:
+        return half
+    groups = (
+        replace(group, versions=tuple(map(answered, group.versions))) for group in half.groups
+    )
+    return half._replace(groups=tuple(groups))
+
+
+def _held(  # noqa: PLR0913, PLR0917 - each is a different thing that is known by now
+    server: str,
+    now: datetime,
+    before: Mapping[Path, _Half],
+    halves: Mapping[Path, _Half],
+    failures: Mapping[str, str],
+    held: Held | None,
+) -> Held:
+    """Return all together; the `groups` are those of `held` where they are the same."""
+    known = {
+        path: half._replace(groups=retained(half.groups, before[path].groups))
+        if half.unread
+        else half
+        for path, half in halves.items()
+    }
+    groups = _joined(known.values())
+    if held and held.snapshot.groups == groups:
+        groups = held.snapshot.groups
+    return Held(
+        snapshot=Snapshot(groups=groups, server=server, checked_at=now, failures=failures),
+        etags={path: half.etag for path, half in known.items() if half.etag},
+        documents={path: half.document for path, half in known.items() if half.document},
+    )
+
+
+def _joined(halves: Iterable[_Half]) -> tuple[Group, ...]:
+    return tuple(group for half in halves for group in half.groups)

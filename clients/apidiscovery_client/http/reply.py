@@ -1,0 +1,112 @@
+"""What an HTTP server answered, and what goes wrong with asking it, in words."""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
+from apidiscovery_client.reading.half import UnreadableError
+from apidiscovery_client.reading.status import status_message
+
+MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
+MAX_CONCURRENT_REQUESTS = 16
+MAX_RETRIES = 10  # client-go rest/request.go `maxRetries`
+MAX_RETRY_AFTER_S = 5  # a server that asks for more is better told of than waited for
+_MAX_MESSAGE_CHARACTERS = 1000
+_SERVER_ERRORS = 500
+
+# client-go api/errors/errors.go `NewGenericServerResponse`: for answers that are no Status.
+_STATUS_MESSAGES: Mapping[int, str] = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    403: "the server does not allow access to the requested resource",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    406: "the server was unable to respond with a content type that the client supports",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, "
+    "but may still be processing the request",
+}
+
+T = TypeVar("T")
+
+
+class Reply(NamedTuple):
+    """What a server answered, whatever its status.
+
+    Attributes:
+        url: What was asked for.
+        headers: Names in lower case.
+        body: Decompressed.
+    """
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """Return when to ask again, where the server says so with 429 or 5xx and it is soon.
+
+        Source: client-go rest/with_retry.go `checkWait`: whole seconds only, no dates.
+        """
+        is_busy = self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= _SERVER_ERRORS
+        wait = self.headers.get("retry-after", "")
+        if not is_busy or not re.fullmatch(r"[0-9]{1,9}", wait):
+            return None
+        return int(wait) if int(wait) <= MAX_RETRY_AFTER_S else None
+
+    def read(self, reader: Callable[[str | None, bytes], T]) -> T:
+        """Return what `reader` makes of a 200; raise `RequestRefused`, `UnexpectedDocument`."""
+        if self.status != HTTPStatus.OK:
+            raise RequestRefused(self._refusal(), url=self.url, status=self.status)
+        try:
+            return reader(self.headers.get("content-type"), self.body)
+        except UnreadableError as error:
+            raise UnexpectedDocument(str(error), url=self.url) from None
+
+    def _refusal(self) -> str:
+        if location := self.headers.get("location"):
+            return f"redirects are not followed, this one is to {location}"
+        said = " ".join(status_message(self.body).split())[:_MAX_MESSAGE_CHARACTERS]
+        return said or _STATUS_MESSAGES.get(
+            self.status, f"the server gave no reason ({_phrase(self.status)})"
+        )
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return str(status)
+
+
+def why_unreachable(error: BaseException, url: str) -> str:
+    """Return why there was no answer, from the innermost error that tells."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return (
+                f"the connection to the server {urlsplit(url).netloc} was refused"
+                " - did you specify the right host or port?"
+            )
+        if problem := _tls_problem(cause):
+            return f"GET {url}: {problem}"
+        cause = cause.__cause__ or cause.__context__
+    return f"GET {url}: {str(error) or type(error).__name__}"
+
+
+def _tls_problem(error: BaseException) -> str:
+    """Return what went wrong with TLS; empty when it is something else."""
+    if "ssl" not in sys.modules:
+        return ""
+    import ssl  # noqa: PLC0415 - it is there already; plain HTTP does without it
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the server's certificate is not trusted: {error.verify_message}"
+    return f"TLS failed: {error.reason or error}" if isinstance(error, ssl.SSLError) else ""

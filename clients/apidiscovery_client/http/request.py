@@ -1,0 +1,142 @@
+"""What goes with every HTTP request: who we are, and which way it takes."""
+
+import os
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from apidiscovery_kubeconfig.errors import ConfigurationError
+from apidiscovery_kubeconfig.proxies import (
+    environment_proxy,
+    is_excepted,
+    is_loopback,
+    proxy_url,
+    stays_secret,
+    without_password,
+)
+
+from apidiscovery_client._errors import InvalidConfiguration, ServerUnreachable
+from apidiscovery_client._version import VERSION
+from apidiscovery_client.server import Access, Headers, Server
+
+if TYPE_CHECKING:
+    import ssl
+
+_ASK_AGAIN_S = 10.0  # other credentials, after there were none
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Shown(NamedTuple):
+    """Who we showed ourselves to be with a request.
+
+    Attributes:
+        tls: None for the system's authorities.
+    """
+
+    headers: Headers
+    tls: "ssl.SSLContext | None"
+
+
+class Credentials:
+    """Asks an `Access` who we are, and after a 401 once whether there are other credentials.
+
+    Its methods block, and may be called by several threads. They raise `InvalidConfiguration`.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._lock = Lock()
+        self._refused: Shown | None = None
+        self._renewed = False
+        self._told_at = 0.0
+
+    def show(self) -> Shown:
+        """Return who we are now."""
+        return Shown(self._access.headers(), self._access.tls())
+
+    def renewed(self, refused: Shown) -> Shown | None:
+        """Return who else we can be after a 401; None when we have nothing else to show.
+
+        However many requests were refused with the same credentials, `Access` is told once; and
+        again when they still are some seconds later, for a plugin may give others by then.
+        """
+        with self._lock:
+            is_long_ago = time.monotonic() - self._told_at >= _ASK_AGAIN_S
+            if refused != self._refused or is_long_ago:
+                self._refused = refused
+                self._told_at = time.monotonic()
+                self._renewed = self._access.refused()
+        return self.show() if self._renewed else None
+
+    def close(self) -> None:
+        """End what `Access` has running for a request, such as a plugin; that request fails."""
+        close: Callable[[], object] | None = getattr(self._access, "close", None)
+        if close is not None:
+            close()
+
+
+def request_headers(server: Server, shown: Shown, accept: str, etag: str) -> Headers:
+    """Return the headers of a request, apart from those that are about the connection.
+
+    Raises:
+        InvalidConfiguration: A secret would leave this machine for all on the way to read.
+    """
+    _check_secrecy(server, shown)
+    return (
+        ("Accept", accept),
+        ("Accept-Encoding", "gzip" if server.compress else "identity"),
+        ("User-Agent", f"apidiscovery/{VERSION}"),
+        *((("If-None-Match", etag),) if etag else ()),
+        *shown.headers,
+    )
+
+
+def _check_secrecy(server: Server, shown: Shown) -> None:
+    if not any(name.lower() == "authorization" for name, _ in shown.headers):
+        return
+    if not stays_secret(server.url, server.proxy_url):
+        way = f" through {without_password(server.proxy_url)}" if server.proxy_url else ""
+        raise InvalidConfiguration(
+            f"credentials are not sent without TLS: {server.url}{way}; want https"
+        )
+
+
+def proxy_of(server: Server) -> str | None:
+    """Return the URL of the proxy to ask through, which has a scheme and a host.
+
+    The one that is configured, else that of the variables of Go (golang.org/x/net http/httpproxy),
+    else of ALL_PROXY; loopback is never asked through one that is from the environment.
+
+    Raises:
+        ServerUnreachable: It is none that can be used.
+    """
+    if server.proxy_url:
+        return _configured_proxy(server, server.proxy_url)
+    try:
+        found = environment_proxy(server.url, os.environ)
+        return found or _proxy_of_everything(server)
+    except ConfigurationError as error:
+        raise ServerUnreachable(
+            f"the proxy in the environment cannot be used: {error}", url=server.url
+        ) from error
+
+
+def _configured_proxy(server: Server, url: str) -> str:
+    try:
+        return proxy_url(url, "the proxy URL")
+    except ConfigurationError as error:
+        raise ServerUnreachable(str(error), url=server.url) from error
+
+
+def _proxy_of_everything(server: Server) -> str | None:
+    name = next((name for name in ("ALL_PROXY", "all_proxy") if os.environ.get(name)), None)
+    if name is None:
+        return None
+    parts = urlsplit(server.url)
+    host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
+    exceptions = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    if is_loopback(host) or is_excepted(host, port, exceptions):
+        return None
+    return proxy_url(os.environ[name], name)

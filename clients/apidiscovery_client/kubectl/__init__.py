@@ -1,0 +1,1 @@
+"""What kubectl shows of a server, and how it prints it."""

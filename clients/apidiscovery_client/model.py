@@ -1,0 +1,278 @@
+"""What a server serves, as frozen facts: a snapshot of groups, versions and resources.
+
+Everything is in the order in which the server tells it, for that order is its preference. What
+`apidiscovery.k8s.io/v2` says is kept as it is said; properties derive the rest.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+from urllib.parse import quote
+
+NAMESPACED = "Namespaced"
+NO_EXTRAS: Mapping[str, object] = {}
+
+
+class GroupVersion(NamedTuple):
+    """Names a version of a group; the core group is the empty string.
+
+    >>> str(GroupVersion("apps", "v1")), str(GroupVersion("", "v1"))
+    ('apps/v1', 'v1')
+    """
+
+    group: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def path(self) -> str:
+        """Return the path of its unaggregated document, quoted."""
+        group, version = (quote(name, safe="", errors="replace") for name in self)
+        return f"/apis/{group}/{version}" if self.group else f"/api/{version}"
+
+
+class GroupVersionKind(NamedTuple):
+    """Names a kind; the text is that of apimachinery `GroupVersionKind.String`."""
+
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}, Kind={self.kind}"
+
+
+class GroupVersionResource(NamedTuple):
+    """Names a resource; the text is that of apimachinery `GroupVersionResource.String`."""
+
+    group: str
+    version: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}, Resource={self.resource}"
+
+    @property
+    def group_resource(self) -> str:
+        """Return the resource with its group, such as `deployments.apps`."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What is known is what the server says now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """What is known was true once; the server cannot say whether it still is.
+
+    Attributes:
+        since: When this client first heard or saw that.
+        reason: One line for people.
+        retained: Whether the resources are what this client remembers, the server told none.
+    """
+
+    since: datetime
+    reason: str
+    retained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It is there, but its resources have never been known here.
+
+    Attributes:
+        since: When this client first heard or saw that.
+        reason: One line for people.
+    """
+
+    since: datetime
+    reason: str
+
+
+Freshness: TypeAlias = Current | Stale | Unknown
+
+CURRENT = Current()
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """What can be done below an object, such as `scale`.
+
+    Attributes:
+        name: Without that of the resource.
+        response_kind: As in `Resource`.
+        accepted_types: Kinds that may be sent, where those are others than the response kind.
+        extra: Fields of the document that this package does not know, by name.
+    """
+
+    name: str
+    response_kind: GroupVersionKind | None
+    verbs: tuple[str, ...]
+    accepted_types: tuple[GroupVersionKind, ...] = ()
+    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Objects of one kind as one group-version serves them.
+
+    Attributes:
+        gv: The group-version that serves it.
+        name: The plural, as in paths.
+        scope: `Namespaced`, `Cluster`, or whatever else a server says.
+        response_kind: As it is told: group and version may be empty, which means those of `gv`;
+            None where a server tells no kind.
+        storage_version_hash: Only from unaggregated documents.
+        extra: Fields of the document that this package does not know, by name.
+    """
+
+    gv: GroupVersion
+    name: str
+    singular_name: str
+    scope: str
+    response_kind: GroupVersionKind | None
+    verbs: tuple[str, ...]
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    storage_version_hash: str = ""
+    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+
+    @property
+    def kind(self) -> str:
+        """Return the kind's name; empty where the server tells none."""
+        return self.response_kind.kind if self.response_kind else ""
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Return the kind with its group and version, by default those of the group-version."""
+        told = self.response_kind
+        if told is None or not (told.group or told.version):
+            return GroupVersionKind(*self.gv, self.kind)
+        return told
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        """Return the full name of the resource."""
+        return GroupVersionResource(*self.gv, self.name)
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether objects live in namespaces; any other scope is that of the cluster."""
+        return self.scope == NAMESPACED
+
+    @property
+    def path(self) -> str:
+        """Return the path of the collection over all namespaces, quoted."""
+        return f"{self.gv.path}/{quote(self.name, safe='', errors='replace')}"
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return the subresource of that name."""
+        return next((found for found in self.subresources if found.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a group.
+
+    Attributes:
+        resources: In the server's order; with `Stale` the last that were known.
+        stated_freshness: What the document says, `Current`, `Stale` or another word; empty where
+            it says nothing, as unaggregated ones do.
+        extra: Fields of the document that this package does not know, by name.
+    """
+
+    gv: GroupVersion
+    resources: tuple[Resource, ...] = ()
+    freshness: Freshness = CURRENT
+    stated_freshness: str = ""
+    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+
+    @property
+    def name(self) -> str:
+        """Return the version alone, such as `v1`."""
+        return self.gv.version
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group and its versions.
+
+    Attributes:
+        name: Empty for the core group.
+        versions: The most preferred first.
+        stated_preference: The preferred version of an unaggregated document; empty otherwise.
+        extra: Fields of the document that this package does not know, by name.
+    """
+
+    name: str
+    versions: tuple[Version, ...]
+    stated_preference: str = ""
+    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+
+    @property
+    def preferred_version(self) -> str:
+        """Return the version that the server prefers; empty when there is none at all.
+
+        Source: client-go discovery/aggregated_discovery.go `convertAPIGroup`: the first that is
+        not stale. Where all are, the first, for it is known.
+        """
+        if self.stated_preference:
+            return self.stated_preference
+        current = (found for found in self.versions if found.freshness == CURRENT)
+        chosen = next(current, self.versions[0] if self.versions else None)
+        return chosen.name if chosen else ""
+
+    def version(self, name: str) -> Version | None:
+        """Return the version of that name."""
+        return next((found for found in self.versions if found.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What one server serves, at one time.
+
+    Attributes:
+        groups: The core group first, then the others in the server's order.
+        server: Where it is from: a URL, the address of a gRPC server, or the name of a file.
+        checked_at: When that server last said that it is so.
+        failures: Why a whole part is missing, by its path `/api` or `/apis`: nothing may be
+            concluded of a name that is not found in such a snapshot.
+        freshness: Of all together: `Stale` when the server did not answer the last time that it
+            was asked.
+    """
+
+    groups: tuple[Group, ...]
+    server: str
+    checked_at: datetime
+    failures: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    freshness: Freshness = CURRENT
+
+    @property
+    def versions(self) -> Iterator[Version]:
+        """Yield every version of every group, in order of preference."""
+        return (version for group in self.groups for version in group.versions)
+
+    @property
+    def resources(self) -> Iterator[Resource]:
+        """Yield every resource of every version, in order of preference."""
+        return (resource for version in self.versions for resource in version.resources)
+
+    @property
+    def troubled(self) -> tuple[Version, ...]:
+        """Return the versions that are not current, in order of preference."""
+        return tuple(version for version in self.versions if version.freshness != CURRENT)
+
+    def group(self, name: str) -> Group | None:
+        """Return the group of that name, the core group for the empty string."""
+        return next((found for found in self.groups if found.name == name), None)
+
+    def version(self, gv: GroupVersion) -> Version | None:
+        """Return that version of that group."""
+        group = self.group(gv.group)
+        return group.version(gv.version) if group else None

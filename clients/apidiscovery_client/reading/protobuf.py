@@ -1,0 +1,170 @@
+"""Reads discovery documents in protobuf: those of HTTP with their envelope, and those of gRPC.
+
+Fields that the generated code does not know are kept, as `unknown_fields` says.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TypeVar
+
+from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
+from apidiscovery.meta.v1 import meta_pb2
+from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery.v2 import discovery_pb2
+from google.protobuf.message import DecodeError, Message
+
+from apidiscovery_client._negotiation import PROTOBUF, Promise
+from apidiscovery_client.model import (
+    Group,
+    GroupVersion,
+    GroupVersionKind,
+    Resource,
+    Subresource,
+    Version,
+)
+from apidiscovery_client.reading import unaggregated
+from apidiscovery_client.reading.folding import Entry, folded
+from apidiscovery_client.reading.half import Half, UnreadableError, check_group_version
+from apidiscovery_client.reading.staleness import freshness
+from apidiscovery_client.reading.unknown_fields import extras
+
+MAGIC = b"k8s\x00"  # apimachinery runtime/serializer/protobuf/protobuf.go `protoEncodingPrefix`
+
+
+M = TypeVar("M", bound=Message)
+
+
+def read_half(promise: Promise, body: bytes, now: datetime) -> Half:
+    """Return what the answer of `/api` or `/apis` tells; raise `UnreadableError`."""
+    raw = _opened(promise, body)
+    if promise.aggregated:
+        document = _parsed(discovery_pb2.APIGroupDiscoveryList, raw)
+        return Half(aggregated_groups(document.items, now), is_aggregated=True)
+    if promise.kind == "APIVersions":
+        versions = _parsed(plain_pb2.APIVersions, raw).versions
+        return Half(unaggregated.core_group(tuple(versions), now), is_aggregated=False)
+    listed = _parsed(plain_pb2.APIGroupList, raw).groups
+    return Half(tuple(_plain_group(group, now) for group in listed), is_aggregated=False)
+
+
+def read_resources(gv: GroupVersion, promise: Promise, body: bytes) -> tuple[Resource, ...]:
+    """Return what the answer for one group-version tells; raise `UnreadableError`."""
+    if promise.aggregated:
+        raise UnreadableError("the content type is of an aggregated document")
+    document = _parsed(plain_pb2.APIResourceList, _opened(promise, body))
+    check_group_version(gv, document.group_version)
+    return folded(_entry(gv, entry) for entry in document.resources)
+
+
+def aggregated_groups(
+    items: Iterable[discovery_pb2.APIGroupDiscovery], now: datetime
+) -> tuple[Group, ...]:
+    """Return what each message tells, in order; raise `UnreadableError`."""
+    return tuple(aggregated_group(item, now) for item in items)
+
+
+def aggregated_group(item: discovery_pb2.APIGroupDiscovery, now: datetime) -> Group:
+    """Return what a message tells; its stale versions are so since `now`.
+
+    Raises:
+        UnreadableError: A version, resource or subresource has no name.
+    """
+    name = item.metadata.name
+    versions = tuple(_version(name, version, now) for version in item.versions)
+    return Group(name, versions, extra=extras(item))
+
+
+def _version(group: str, version: discovery_pb2.APIVersionDiscovery, now: datetime) -> Version:
+    gv = GroupVersion(group, _named(version.version, f"a version of group {group!r}"))
+    resources = tuple(_resource(gv, resource) for resource in version.resources)
+    return Version(
+        gv=gv,
+        resources=resources,
+        freshness=freshness(gv, version.freshness, now, has_resources=bool(resources)),
+        stated_freshness=version.freshness,
+        extra=extras(version),
+    )
+
+
+def _resource(gv: GroupVersion, resource: discovery_pb2.APIResourceDiscovery) -> Resource:
+    return Resource(
+        gv=gv,
+        name=_named(resource.resource, f"a resource of {gv}"),
+        singular_name=resource.singular_resource,
+        scope=resource.scope,
+        response_kind=_kind(resource.response_kind) if resource.HasField("response_kind") else None,
+        verbs=tuple(resource.verbs),
+        short_names=tuple(resource.short_names),
+        categories=tuple(resource.categories),
+        subresources=tuple(_subresource(gv, below) for below in resource.subresources),
+        extra=extras(resource),
+    )
+
+
+def _subresource(
+    gv: GroupVersion, subresource: discovery_pb2.APISubresourceDiscovery
+) -> Subresource:
+    told = subresource.HasField("response_kind")
+    return Subresource(
+        name=_named(subresource.subresource, f"a subresource of {gv}"),
+        response_kind=_kind(subresource.response_kind) if told else None,
+        verbs=tuple(subresource.verbs),
+        accepted_types=tuple(map(_kind, subresource.accepted_types)),
+        extra=extras(subresource),
+    )
+
+
+def _kind(kind: meta_pb2.GroupVersionKind) -> GroupVersionKind:
+    return GroupVersionKind(kind.group, kind.version, kind.kind)
+
+
+def _plain_group(group: plain_pb2.APIGroup, now: datetime) -> Group:
+    name = _named(group.name, "a group")
+    names = [_named(version.version, f"a version of group {name!r}") for version in group.versions]
+    return Group(
+        name,
+        unaggregated.listed(name, names, now),
+        stated_preference=group.preferred_version.version,
+        extra=extras(group),
+    )
+
+
+def _entry(gv: GroupVersion, entry: plain_pb2.APIResource) -> Entry:
+    return Entry(
+        gv=gv,
+        name=_named(entry.name, f"a resource of {gv}"),
+        singular_name=entry.singular_name,
+        namespaced=entry.namespaced,
+        kind=GroupVersionKind(entry.group, entry.version, entry.kind),
+        verbs=tuple(entry.verbs.items),
+        short_names=tuple(entry.short_names),
+        categories=tuple(entry.categories),
+        storage_version_hash=entry.storage_version_hash,
+        extra=extras(entry),
+    )
+
+
+def _named(name: str, what: str) -> str:
+    if not name:
+        raise UnreadableError(f"{what} has no name")
+    return name
+
+
+def _opened(promise: Promise, body: bytes) -> bytes:
+    """Return the message in the envelope, once its kind is known to be the promised one."""
+    if not body.startswith(MAGIC):
+        raise UnreadableError(f"the body begins with {body[:4]!r}, not with {MAGIC!r}")
+    envelope = _parsed(runtime_pb2.Unknown, body[len(MAGIC) :])
+    seen = envelope.type_meta
+    if broken := promise.broken_by(PROTOBUF, seen.kind, seen.api_version):
+        raise UnreadableError(broken)
+    if envelope.content_encoding:
+        raise UnreadableError(f"the content is encoded as {envelope.content_encoding!r}")
+    return envelope.raw
+
+
+def _parsed(kind: type[M], data: bytes) -> M:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise UnreadableError(f"the body is no {kind.DESCRIPTOR.name}: {error}") from None

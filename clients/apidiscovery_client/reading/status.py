@@ -1,0 +1,14 @@
+"""Reads what a server says of an error."""
+
+import json
+
+from apidiscovery_client._fields import as_fields, text
+
+
+def status_message(body: bytes) -> str:
+    """Return the message of a `Status` document; empty when the body is none."""
+    try:
+        status = as_fields(json.loads(body))
+        return text(status, "message") if text(status, "kind") == "Status" else ""
+    except (ValueError, RecursionError):
+        return ""

@@ -1,0 +1,224 @@
+"""Answers which resource a text means, on what is known of a server."""
+
+from collections.abc import Sequence
+
+from apidiscovery_client._errors import (
+    AmbiguousResource,
+    DiscoveryError,
+    NotServed,
+    StaleGroup,
+    UncertainResource,
+)
+from apidiscovery_client.model import Current, Freshness, Resource, Snapshot, Subresource
+from apidiscovery_client.resolving.certainty import unsure_of_match, unsure_of_miss
+from apidiscovery_client.resolving.explanation import Explanation, Resolution, full_name
+from apidiscovery_client.resolving.index import Index
+from apidiscovery_client.resolving.lookup import Lookup, look_up, look_up_kind, members_of
+from apidiscovery_client.resolving.narrowing import Narrowing
+from apidiscovery_client.resolving.reading import Exact, Reading
+from apidiscovery_client.resolving.suggestions import Vocabulary, nearest
+
+_MOST_NARROWED = 16  # verbs and scopes that are remembered; there are few
+
+
+class Resolver:
+    """Resolves texts on one snapshot.
+
+    It does no I/O, and threads may share it.
+
+    Attributes:
+        snapshot: What is known of the server.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._all = _View(snapshot, Narrowing())
+        self._narrowed: dict[Narrowing, _View] = {}
+
+    def resolve(
+        self,
+        text: str,
+        *,
+        strict: bool = False,
+        verb: str | None = None,
+        namespaced: bool | None = None,
+    ) -> Resolution:
+        """Return the resource that kubectl takes a text for.
+
+        The text may be whatever kubectl takes for a TYPE: a plural, singular or short name or a
+        kind, alone, with a group or the beginning of its name (`deploy.apps`), or with version and
+        group (`deployments.v1.apps`, `pods.v1.`). It may also be a kind or plural name after its
+        whole group-version (`apps/v1/Deployment`, `v1/pods`, `apps/v1, Kind=Deployment`), and each
+        may be followed by a subresource (`deployments/scale`). Where a text is no name, a
+        category of one resource is that resource.
+
+        kubectl does not know group-versions that are stale. Here the order of groups is the same
+        whether they answer or not, so that a text means the same as before; only of one group is
+        a version that answers taken before one that does not.
+
+        Args:
+            text: What to look up.
+            strict: Whether to refuse what is not certain.
+            verb: What the resource, or the subresource that is named, must support; all others
+                are passed over as if they were not served.
+            namespaced: Whether its objects must live in namespaces, or must not; as `verb`.
+
+        Raises:
+            NotServed: There is none; `unsure` says why there may be one nevertheless.
+            AmbiguousResource: It is a category of several resources. With `strict`: it could mean
+                several resources, not counting versions of the same group-resource.
+            StaleGroup: With `strict`: what was found is the last that was known.
+            UncertainResource: With `strict`: a better match may be where nothing is known.
+        """
+        view = self._view(Narrowing.of(text, verb, namespaced))
+        return view.outcome(look_up(view.index, text), strict=strict)
+
+    def resolve_kind(
+        self,
+        kind: str,
+        group: str | None = None,
+        version: str | Sequence[str] | None = None,
+        *,
+        strict: bool = False,
+    ) -> Resolution:
+        """Return the resource of a kind; the kind is as it is or in lower case.
+
+        Args:
+            kind: Such as `Deployment`.
+            group: All of its name, empty for the core group; None for the first group that has it.
+            version: One, or several of which the first that is served is taken; None for the one
+                that the server prefers of those that have the kind.
+            strict: As in `resolve`.
+
+        Raises:
+            NotServed: As in `resolve`; so are all others.
+            AmbiguousResource: Only with `strict`.
+            StaleGroup: Only with `strict`.
+            UncertainResource: Only with `strict`.
+        """
+        versions = (version,) if isinstance(version, str) else tuple(version or ())
+        view = self._all
+        return view.outcome(look_up_kind(view.index, kind, group, versions), strict=strict)
+
+    def category(self, name: str) -> tuple[Resource, ...]:
+        """Return the resources of a category, each once, in the server's order.
+
+        Each is in the version that kubectl takes for it. Raises `NotServed` when there is none;
+        `suggestions` are names of categories then.
+        """
+        index = self._all.index
+        if members := members_of(index, name):
+            return members
+        raise NotServed(
+            name,
+            checked_at=self.snapshot.checked_at,
+            suggestions=nearest(name, index.categories),
+            unsure=unsure_of_miss(self.snapshot, index, ()),
+        )
+
+    def explain(self, text: str) -> Explanation:
+        """Return how `resolve` takes a text, rule by rule; it raises nothing."""
+        lookup = look_up(self._all.index, text)
+        outcome: Resolution | DiscoveryError
+        try:
+            outcome = self._all.outcome(lookup)
+        except DiscoveryError as error:
+            outcome = error
+        return Explanation(text, tuple(lookup.trace.steps), tuple(lookup.trace.warnings), outcome)
+
+    def _view(self, narrowing: Narrowing) -> "_View":
+        if narrowing == Narrowing():
+            return self._all
+        found = self._narrowed.get(narrowing)
+        if found is None:
+            if len(self._narrowed) >= _MOST_NARROWED:
+                self._narrowed.clear()
+            found = _View(narrowing.applied_to(self.snapshot), narrowing)
+            self._narrowed[narrowing] = found
+        return found
+
+
+class _View:
+    """A snapshot, or what is looked at of it, with its names."""
+
+    def __init__(self, snapshot: Snapshot, narrowing: Narrowing) -> None:
+        self._snapshot = snapshot
+        self._narrowing = narrowing
+        self._vocabulary: Vocabulary | None = None
+        self.index = Index(snapshot)
+
+    def outcome(self, lookup: Lookup, *, strict: bool = False) -> Resolution:
+        """Return what was found, or raise why it is refused; as `Resolver.resolve`."""
+        if lookup.found is None:
+            if lookup.members:
+                raise AmbiguousResource(lookup.text, [full_name(one) for one in lookup.members])
+            raise self._miss(lookup)
+        resolution = Resolution(
+            resource=lookup.found.resource,
+            subresource=self._subresource(lookup, lookup.found.resource),
+            freshness=self._freshness(lookup.found.resource),
+            rule=lookup.found.rule,
+            warnings=tuple(lookup.trace.warnings),
+            candidates=lookup.candidates,
+        )
+        if strict:
+            self._refuse_doubt(lookup, resolution)
+        return resolution
+
+    def _subresource(self, lookup: Lookup, resource: Resource) -> Subresource | None:
+        """Return the subresource that was named; raise `NotServed` when there is no such one."""
+        if not lookup.below:
+            if self._narrowing.verb in (None, *resource.verbs):
+                return None
+            raise self._miss(lookup)
+        found = resource.subresource(lookup.below)
+        if found and self._narrowing.verb in (None, *found.verbs):
+            return found
+        head = lookup.text.removesuffix(lookup.below)
+        near = nearest(lookup.below, (below.name for below in resource.subresources))
+        raise self._not_served(lookup, [f"{head}{name}" for name in near if name != lookup.below])
+
+    def _miss(self, lookup: Lookup) -> NotServed:
+        if self._vocabulary is None:
+            self._vocabulary = Vocabulary(self.index)
+        sought = [_by_group(one) for one in lookup.sought]
+        suggestions = self._vocabulary.suggestions(sought)
+        if lookup.below:
+            suggestions = tuple(
+                f"{name}/{lookup.below}" for name in suggestions if self._has(name, lookup.below)
+            )
+        return self._not_served(lookup, suggestions)
+
+    def _has(self, name: str, below: str) -> bool:
+        found = look_up(self.index, name).found
+        return found is not None and found.resource.subresource(below) is not None
+
+    def _not_served(self, lookup: Lookup, suggestions: Sequence[str]) -> NotServed:
+        return NotServed(
+            lookup.text,
+            checked_at=self._snapshot.checked_at,
+            suggestions=suggestions,
+            unsure=unsure_of_miss(self._snapshot, self.index, lookup.sought),
+            condition=str(self._narrowing),
+        )
+
+    def _freshness(self, resource: Resource) -> Freshness:
+        """Return how fresh it is what is known of a resource: of its version, else of all."""
+        own = self.index.tables[resource.gv].version.freshness
+        return self._snapshot.freshness if isinstance(own, Current) else own
+
+    def _refuse_doubt(self, lookup: Lookup, resolution: Resolution) -> None:
+        if len(resolution.candidates) > 1:
+            raise AmbiguousResource(lookup.text, [full_name(one) for one in resolution.candidates])
+        freshness, resource = resolution.freshness, resolution.resource
+        if not isinstance(freshness, Current):
+            raise StaleGroup(str(resource.gv), since=freshness.since, reason=freshness.reason)
+        if unsure := unsure_of_match(self._snapshot, self.index, resource, lookup.rivals):
+            raise UncertainResource(lookup.text, full_name(resource), unsure)
+
+
+def _by_group(sought: Reading | Exact) -> Reading:
+    """Return what is looked for in the group alone, whatever its version."""
+    if isinstance(sought, Exact):
+        return Reading(sought.name, sought.gv.group, is_whole=True)
+    return sought._replace(version="")

@@ -1,0 +1,1 @@
+"""Calls over gRPC: connections, credentials, repetition, and how errors are worded."""

@@ -1,0 +1,256 @@
+"""Calls services over gRPC, one call at a time."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
+from apidiscovery_client.rpc.errors import (
+    CallRefused,
+    Failure,
+    FieldProblem,
+    discovery_error,
+    failure,
+    refusal,
+)
+from apidiscovery_client.server import Access
+
+if TYPE_CHECKING:  # only whoever makes a context needs it
+    import ssl
+
+__all__ = ["CallRefused", "FieldProblem", "GrpcClient", "GrpcServer"]
+
+MAX_ANSWER_BYTES = 64 << 20  # what our server sends at most
+RETRY_WAITS_S = (0.1, 0.2, 0.4, 0.8)
+MAX_RETRY_AFTER_S = 5  # a server that asks for more is better told of than waited for
+# How long an attempt to connect may take, TLS and the first words of HTTP/2 included: a machine
+# that is gone, or a proxy without a server, gives no answer at all, and one that is back is found
+# by the next attempt only. On this machine it is never far away.
+CONNECT_S = 3.0
+CONNECT_LOCALLY_S = 2.0
+# Who listens for hours would not notice that the other machine is gone. A server of ours allows
+# three times as many of these.
+KEEPALIVE_TIME_S = 30
+KEEPALIVE_TIMEOUT_S = 20
+
+RequestT = TypeVar("RequestT", bound=Message)
+AnswerT = TypeVar("AnswerT", bound=Message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcServer:
+    """A gRPC server and how to reach it.
+
+    Attributes:
+        address: `host:port`.
+        is_local: Whether the host is this machine; it is then never asked through a proxy.
+        credentials: None for plain text.
+        context: The same for grpclib, which cannot use what grpcio takes; None for plain text. Its
+            ALPN protocols are set to that of HTTP/2.
+        tls_server_name: Expected in the certificate instead of the host.
+        token: Sent as a bearer token with every call.
+        access: Whose headers are sent with every call beside the token or instead of it, for
+            credentials that change while we run.
+        request_timeout_s: For each call with its repetitions; None waits forever.
+    """
+
+    address: str
+    is_local: bool
+    credentials: grpc.ChannelCredentials | None = None
+    context: "ssl.SSLContext | None" = field(default=None, repr=False)
+    tls_server_name: str | None = None
+    token: str | None = field(default=None, repr=False)
+    access: Access | None = None
+    request_timeout_s: float | None = None
+
+    @property
+    def connect_s(self) -> float:
+        """How long an attempt to connect may take."""
+        return CONNECT_LOCALLY_S if self.is_local else CONNECT_S
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return what goes with each call; it may block where `access` does.
+
+        Raises:
+            InvalidConfiguration: `access` has no credentials, or such as gRPC cannot send.
+        """
+        given = self.access.headers() if self.access else ()
+        names = {name.lower() for name, _ in given}
+        own = (("authorization", f"Bearer {self.token}"),) if self.token else ()
+        sent = tuple((name.lower(), value) for name, value in given)
+        for name, value in sent:
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidConfiguration(
+                    f"{name} for {self.address} has characters that gRPC does not send:"
+                    " only printable ASCII"
+                )
+        return sent if "authorization" in names else own + sent
+
+
+class GrpcClient:
+    """One connection to a server, opened with the first call.
+
+    Every method of the clients of single services raises `ServerUnreachable` when no answer came,
+    and `CallRefused` when it was an error.
+    """
+
+    def __init__(self, server: GrpcServer) -> None:
+        self._server = server
+        self._channel = open_channel(server)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._channel.close()
+
+    @property
+    def request_timeout_s(self) -> float | None:
+        """How long a call may take with its repetitions; None waits forever."""
+        return self._server.request_timeout_s
+
+    def _call(
+        self,
+        name: str,
+        method: "grpc.UnaryUnaryMultiCallable[RequestT, AnswerT]",  # not generic when run
+        request: RequestT,
+        timeout_s: float | None = None,
+    ) -> tuple[AnswerT, bool]:
+        """Return the answer, and whether an earlier attempt may have done something already.
+
+        A call that ends UNAVAILABLE is made again a few times: the services say that this is safe.
+
+        Args:
+            name: Of the method.
+            method: The method.
+            request: What to send.
+            timeout_s: For how long to wait, if that is less than for any request.
+        """
+        attempts = Attempts(name, self._server, timeout_s)
+        metadata = self._metadata
+        repeated = False
+        while True:
+            try:
+                return method(request, timeout=attempts.left_s, metadata=metadata), repeated
+            except grpc.RpcError as error:
+                failed = failure(error)
+            wait_s = attempts.wait_s(failed)
+            repeated |= failed.code == grpc.StatusCode.UNAVAILABLE
+            time.sleep(wait_s)
+
+    @property
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return self._server.metadata()
+
+    def _error(self, name: str, error: grpc.RpcError) -> DiscoveryError:
+        return discovery_error(name, self._server.address, failure(error))
+
+
+class Attempts:
+    """One call with its repetitions: how long it may still take, and whether to make it again.
+
+    Args:
+        name: Of the method, for errors.
+        server: Who is called.
+        timeout_s: For how long to wait, if that is less than for any request.
+    """
+
+    def __init__(self, name: str, server: GrpcServer, timeout_s: float | None = None) -> None:
+        self._name = name
+        self._address = server.address
+        limits = (timeout_s, server.request_timeout_s)
+        self._allowed_s = min((limit for limit in limits if limit is not None), default=None)
+        self._end = None if self._allowed_s is None else time.monotonic() + self._allowed_s
+        self._made = 0
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the next attempt may take; None for as long as it takes."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def wait_s(self, failed: Failure) -> float:
+        """Return how long to wait before the next attempt; raise when there is to be none.
+
+        Raises:
+            ServerUnreachable: No answer came.
+            CallRefused: The answer was an error.
+        """
+        wait_s, left_s = retry_wait_s(failed, self._made), self.left_s
+        if wait_s is None or (left_s is not None and wait_s >= left_s):
+            raise discovery_error(self._name, self._address, failed, self._allowed_s)
+        self._made += 1
+        return wait_s
+
+
+def channel_options(server: GrpcServer) -> Sequence[tuple[str, int | str]]:
+    """Return the options of a channel of grpcio, sync or async."""
+    options: list[tuple[str, int | str]] = [
+        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.primary_user_agent", f"apidiscovery/{version('apidiscovery')}"),
+        # No longer than we wait: an attempt within grpc's own wait of a second would be in vain.
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        # Under this name grpc keeps the time that one attempt to connect may take.
+        ("grpc.min_reconnect_backoff_ms", round(server.connect_s * 1000)),
+        ("grpc.max_reconnect_backoff_ms", 500),
+        ("grpc.keepalive_time_ms", KEEPALIVE_TIME_S * 1000),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
+        ("grpc.enable_http_proxy", 0 if server.is_local else 1),
+        # One process makes few calls; a channel of an earlier one in this process is not reused.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    if server.credentials is not None and server.tls_server_name:
+        options.append(("grpc.ssl_target_name_override", server.tls_server_name))
+    return options
+
+
+def see_that_grpcio_can(server: GrpcServer) -> None:
+    """Raise `InvalidConfiguration` for TLS settings that only grpclib can use.
+
+    Without them the connection would be in plain text, the token too.
+    """
+    if server.context is not None and server.credentials is None:
+        raise InvalidConfiguration(
+            f"{server.address}: grpcio cannot use an SSLContext: give the server's credentials, too"
+        )
+
+
+def open_channel(server: GrpcServer) -> grpc.Channel:
+    """Return a channel, which connects with the first call.
+
+    Raises:
+        InvalidConfiguration: The TLS settings are for grpclib alone.
+    """
+    see_that_grpcio_can(server)
+    options = channel_options(server)
+    if server.credentials is None:
+        return grpc.insecure_channel(server.address, options)
+    return grpc.secure_channel(server.address, server.credentials, options)
+
+
+def retry_wait_s(failed: Failure, attempt: int) -> float | None:
+    """Return how long to wait before another attempt, None when there is to be none.
+
+    Args:
+        failed: How the last one ended.
+        attempt: How many were made before that.
+    """
+    if attempt >= len(RETRY_WAITS_S):
+        return None
+    if failed.code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+        wait_s = refusal(failed).retry_after_s
+        return wait_s if wait_s is not None and wait_s <= MAX_RETRY_AFTER_S else None
+    if failed.code != grpc.StatusCode.UNAVAILABLE or failed.is_hopeless:
+        return None
+    return RETRY_WAITS_S[attempt]

@@ -1,0 +1,188 @@
+"""Words what goes wrong with calls over gRPC, whichever stubs made them."""
+
+import contextlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - stubs lie in it, unmarked
+    error_details_pb2,
+    status_pb2,
+)
+
+from apidiscovery_client._errors import DiscoveryError, ServerUnreachable
+
+_STATUS_DETAILS = "grpc-status-details-bin"
+_PREFIX = re.compile(
+    r"failed to connect to all addresses; last error: (?:[A-Z_]+: )?(?:(?:ipv[46]|unix):\S+: )?"
+)
+# How the texts begin that grpc itself, and no server, gives to UNAVAILABLE.
+_BROKEN_CONNECTION = (
+    "failed to connect",
+    "errors resolving",
+    "DNS resolution failed",
+    "Socket closed",
+    "Connection reset",
+    "Connection closed",
+    "Broken pipe",
+    "recvmsg",
+    "sendmsg",
+    "Stream removed",
+    "Transport closed",
+    "Endpoint closing",
+    "GOAWAY",
+    "Received http2 header",
+)
+
+
+class FieldProblem(NamedTuple):
+    """A field of a request that the server does not take, as google.rpc.BadRequest has it."""
+
+    field: str
+    description: str
+
+
+class CallRefused(DiscoveryError):
+    """The server answered a call with an error.
+
+    Attributes:
+        code: Whose status it is.
+        message: What the server said.
+        problems: The fields that are wrong, or the preconditions that do not hold; empty when it
+            is not about those.
+        retry_after_s: When the server would take the call; None when it does not say so.
+    """
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        message: str,
+        problems: Sequence[FieldProblem] = (),
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.problems = tuple(problems)
+        self.retry_after_s = retry_after_s
+
+
+class Failure(NamedTuple):
+    """How a call ended, when not well.
+
+    Attributes:
+        code: The status.
+        said: The text with it, of the server or of the library.
+        details: What google.rpc.Status tells beside the two; empty when it was not sent.
+        is_broken: Whether it is the connection that failed, and no server that said so.
+    """
+
+    code: grpc.StatusCode
+    said: str
+    details: status_pb2.Status
+    is_broken: bool
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it is about certificates, which do not change between two attempts."""
+        return "handshake failed" in self.said or "verification check failed" in self.said
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether a message was larger than the client takes; the next one will be, too."""
+        return self.code == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in self.said
+
+
+def failure(error: grpc.RpcError) -> Failure:
+    """Return how a call of grpcio ended, sync or async."""
+    code, said = error.code(), error.details() or ""
+    is_broken = code == grpc.StatusCode.UNAVAILABLE and said.startswith(_BROKEN_CONNECTION)
+    return Failure(code, said, _rich_status(error), is_broken)
+
+
+def plain_failure(code: grpc.StatusCode, said: str, *, is_broken: bool = False) -> Failure:
+    """Return an end of a call of which there are no details."""
+    return Failure(code, said, status_pb2.Status(), is_broken)
+
+
+def rich_failure(code: grpc.StatusCode, said: str, details: bytes) -> Failure:
+    """Return an end of a call that a server told, with the details as they came."""
+    return Failure(code, said, _decoded(details), is_broken=False)
+
+
+def discovery_error(
+    name: str, address: str, failed: Failure, allowed_s: float | None = None
+) -> DiscoveryError:
+    """Return the error to raise.
+
+    Args:
+        name: Of the method.
+        address: Of the server.
+        failed: How the call ended.
+        allowed_s: How long it was allowed to take.
+    """
+    if failed.code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return ServerUnreachable(
+            f"{name} {address}: no answer within {allowed_s or 0:g} s", url=address
+        )
+    if failed.is_broken:
+        return ServerUnreachable(_why(name, address, failed.said), url=address)
+    return refusal(failed)
+
+
+def refusal(failed: Failure) -> CallRefused:
+    """Return an error with what google.rpc.Status tells beside code and message, if it does."""
+    problems: list[FieldProblem] = []
+    retry_after_s: float | None = None
+    bad_request, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+    precondition = error_details_pb2.PreconditionFailure()
+    for detail in failed.details.details:
+        if detail.Unpack(bad_request):
+            problems += [FieldProblem(v.field, v.description) for v in bad_request.field_violations]
+        elif detail.Unpack(precondition):
+            problems += [FieldProblem(v.subject, v.description) for v in precondition.violations]
+        elif detail.Unpack(retry):
+            retry_after_s = max(0.0, retry.retry_delay.ToNanoseconds() / 1e9)
+    return CallRefused(failed.code, failed.said, problems, retry_after_s)
+
+
+def _rich_status(error: grpc.RpcError) -> status_pb2.Status:
+    """Return that status, an empty one when it was not sent.
+
+    Source: googleapis google/rpc/status.proto, under the key of grpcio-status.
+    """
+    # Sync and async they have different classes, which are pairs both.
+    trailers = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
+    for key, value in trailers:
+        if key == _STATUS_DETAILS and isinstance(value, bytes):
+            return _decoded(value)
+    return status_pb2.Status()
+
+
+def _decoded(details: bytes) -> status_pb2.Status:
+    with contextlib.suppress(DecodeError):
+        return status_pb2.Status.FromString(details)
+    return status_pb2.Status()
+
+
+def _why(name: str, address: str, said: str) -> str:
+    """Return why there was no answer, in the words of the other commands where they have some."""
+    reason = _PREFIX.sub("", said)
+    if reason.endswith("Connection refused"):
+        return (
+            f"the connection to the server {address} was refused"
+            " - did you specify the right host or port?"
+        )
+    if found := re.search(r"CERTIFICATE_VERIFY_FAILED(?:: (.*?))?(?:: OK)?$", reason):
+        detail = found[1] or "it cannot be verified"
+        return f"{name} {address}: the server's certificate is not trusted: {detail}"
+    if "Hostname Verification Check failed" in reason:
+        return (
+            f"{name} {address}: the server's certificate is not trusted: it is for another name"
+            " than that of the server"
+        )
+    if found := re.search(r"handshake failed.*OPENSSL_internal:(\w+)", reason):
+        return f"{name} {address}: TLS failed: {found[1]}"
+    return f"{name} {address}: {reason}"

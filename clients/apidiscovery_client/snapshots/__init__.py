@@ -1,0 +1,1 @@
+"""Snapshots outside of a client."""

@@ -1,0 +1,101 @@
+"""Builds groups, versions and resources in few words, for servers in tests.
+
+>>> from apidiscovery_client.testing import group, resource
+>>> apps = group("apps", v1=[resource("deployments", "Deployment", short_names=["deploy"])])
+>>> apps.versions[0].resources[0].gvr
+GroupVersionResource(group='apps', version='v1', resource='deployments')
+"""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.resources import files
+
+from apidiscovery_client.model import (
+    NAMESPACED,
+    Group,
+    GroupVersion,
+    GroupVersionKind,
+    Resource,
+    Subresource,
+    Version,
+)
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+SUBRESOURCE_VERBS = ("get", "patch", "update")
+
+_AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_NOWHERE = GroupVersion("", "")
+_SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+
+
+def group(name: str, /, **versions: Iterable[Resource]) -> Group:
+    """Return a group; its versions are in the order of the arguments, the preferred one first.
+
+    Args:
+        name: Empty for the core group.
+        versions: The resources of each; `resource` makes them.
+    """
+    return Group(name, tuple(_version(GroupVersion(name, key), versions[key]) for key in versions))
+
+
+def _version(gv: GroupVersion, resources: Iterable[Resource]) -> Version:
+    placed = tuple(replace(resource, gv=gv) for resource in resources)
+    return Version(gv, placed, stated_freshness="Current")
+
+
+def resource(  # noqa: PLR0913 - what a document says of a resource, all but two with a default
+    name: str,
+    kind: str,
+    *,
+    namespaced: bool = True,
+    singular_name: str | None = None,
+    short_names: Iterable[str] = (),
+    categories: Iterable[str] = (),
+    verbs: Iterable[str] = ALL_VERBS,
+    subresources: Iterable[str | Subresource] = (),
+) -> Resource:
+    """Return a resource, whose group-version is that of the `group` that it is given to.
+
+    Args:
+        name: The plural, as in paths.
+        kind: The kind of its objects, of that same group-version.
+        namespaced: Whether objects live in namespaces.
+        singular_name: By default the kind in lower case.
+        short_names: Such as `deploy`.
+        categories: Such as `all`.
+        verbs: By default all that Kubernetes has.
+        subresources: A name stands for one that can be read and written and answers with the
+            kind of the resource, but `scale` with `autoscaling/v1 Scale`.
+    """
+    return Resource(
+        gv=_NOWHERE,
+        name=name,
+        singular_name=kind.lower() if singular_name is None else singular_name,
+        scope=NAMESPACED if namespaced else "Cluster",
+        response_kind=GroupVersionKind("", "", kind),
+        verbs=tuple(verbs),
+        short_names=tuple(short_names),
+        categories=tuple(categories),
+        subresources=tuple(_subresource(found, kind) for found in subresources),
+    )
+
+
+def _subresource(told: str | Subresource, kind: str) -> Subresource:
+    if isinstance(told, Subresource):
+        return told
+    own = GroupVersionKind("", "", kind)
+    return Subresource(told, _SCALE if told == "scale" else own, SUBRESOURCE_VERBS)
+
+
+@functools.cache
+def builtin_groups() -> tuple[Group, ...]:
+    """Return the APIs of Kubernetes 1.37 that are on by default, the core group first.
+
+    Source: kubernetes/kubernetes api/discovery/aggregated_v2.json, Apache-2.0.
+    """
+    from apidiscovery_client import reading  # noqa: PLC0415 - only who wants them pays for it
+
+    body = files("apidiscovery_client.testing").joinpath("data/builtin.json").read_bytes()
+    return reading.read_half("/apis", _AGGREGATED_TYPE, body, datetime.now(UTC)).groups

@@ -1,0 +1,195 @@
+"""Blocking connections whose every step has a deadline, and which another thread can end."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Sequence
+from threading import Event, Lock, Thread
+from typing import Protocol, TypeAlias
+
+_PIECE_BYTES = 1 << 16
+
+_Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+_Addresses: TypeAlias = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, _Address]]
+
+
+class Deadline:
+    """A moment by which something must be over; never, for None."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left_s(self) -> float | None:
+        """Return the seconds left, None for any number; raise `TimeoutError` at the end."""
+        if self._end is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+class Endable(Protocol):
+    """Something that takes its time."""
+
+    def abort(self) -> None:
+        """End it from another thread; whoever uses it must still close it."""
+        ...
+
+
+class Scope:
+    """The connections that are in use for something that may be ended from elsewhere.
+
+    Attributes:
+        ended: Set once it is.
+    """
+
+    def __init__(self) -> None:
+        self.ended = Event()
+        self._lock = Lock()
+        self._streams: set[Endable] = set()
+
+    def add(self, stream: Endable) -> None:
+        """Take note of a connection; it is ended at once when the scope has ended."""
+        with self._lock:
+            self._streams.add(stream)
+        if self.ended.is_set():
+            stream.abort()
+
+    def remove(self, stream: Endable) -> None:
+        """Forget a connection that is not in use any more."""
+        with self._lock:
+            self._streams.discard(stream)
+
+    def end(self) -> None:
+        """Have whoever waits for one of the connections get an error."""
+        self.ended.set()
+        with self._lock:
+            streams = tuple(self._streams)
+        for stream in streams:
+            stream.abort()
+
+
+class Stream(Endable, Protocol):
+    """A connection; its methods raise `OSError`, of which `TimeoutError` is one."""
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of the data."""
+        ...
+
+    def receive(self, deadline: Deadline) -> bytes:
+        """Return some data, or nothing when the other side has ended it."""
+        ...
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing has come meanwhile, not even the end; does not wait."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it; it may be called again."""
+        ...
+
+
+class TcpStream:
+    """A TCP connection."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        self._socket.settimeout(deadline.left_s())
+        self._socket.sendall(data)
+
+    def receive(self, deadline: Deadline) -> bytes:
+        self._socket.settimeout(deadline.left_s())
+        return self._socket.recv(_PIECE_BYTES)
+
+    def is_quiet(self) -> bool:
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    def abort(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def connect(host: str, port: int, deadline: Deadline, scope: Scope) -> TcpStream:
+    """Return a connection to the first address of a host that takes it; it is in the scope.
+
+    Raises:
+        OSError: None does; the error is that of the last.
+    """
+    addresses = _addresses(host, port, deadline, scope)
+    problem: OSError = ConnectionError(f"{host} has no address")
+    for tried, (family, kind, protocol, _, address) in enumerate(addresses):
+        opened = socket.socket(family, kind, protocol)
+        stream = TcpStream(opened)
+        scope.add(stream)
+        try:
+            left = deadline.left_s()
+            opened.settimeout(None if left is None else left / (len(addresses) - tried))
+            opened.connect(address)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException as error:
+            scope.remove(stream)
+            stream.close()
+            if not isinstance(error, OSError):
+                raise
+            problem = error
+        else:
+            return stream
+    raise problem
+
+
+def _addresses(host: str, port: int, deadline: Deadline, scope: Scope) -> _Addresses:
+    # As bytes, which are not encoded by IDNA once more: importing that takes a while.
+    name = host.encode() if host.isascii() else host
+    numeric = socket.AI_NUMERICHOST  # which asks nobody
+    with contextlib.suppress(OSError, UnicodeError):
+        return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=numeric)
+    look_up = _LookUp(name, port)
+    scope.add(look_up)
+    try:
+        return look_up.result(deadline)
+    finally:
+        scope.remove(look_up)
+
+
+class _LookUp:
+    """The addresses of a name, by a thread of its own, for a name server may not answer."""
+
+    def __init__(self, name: str | bytes, port: int) -> None:
+        self._over = Event()
+        self._addresses: _Addresses = ()
+        self._problem: OSError | None = None
+        Thread(target=self._ask, args=(name, port), name="address", daemon=True).start()
+
+    def abort(self) -> None:
+        self._problem = ConnectionAbortedError("it was ended")
+        self._over.set()
+
+    def result(self, deadline: Deadline) -> _Addresses:
+        """Return the addresses; raise `OSError`."""
+        if not self._over.wait(deadline.left_s()):
+            raise TimeoutError
+        if self._problem:
+            raise self._problem
+        return self._addresses
+
+    def _ask(self, name: str | bytes, port: int) -> None:
+        try:
+            self._addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            self._problem = error
+        except UnicodeError as error:  # such as a label of more than 63 characters
+            self._problem = OSError(str(error))
+        self._over.set()

@@ -1,0 +1,350 @@
+"""Writes discovery documents byte for byte as Kubernetes' Go programs do.
+
+It is the inverse of `reading`. The order of keys is that of the Go structs, and what is empty is
+left out where they say `omitempty`. Source: k8s.io/api apidiscovery/v2/types.go and apimachinery
+pkg/apis/meta/v1/types.go. Fields that this package does not know follow those that it does.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, VERSIONS
+from apidiscovery_client.model import (
+    CURRENT,
+    Group,
+    GroupVersion,
+    GroupVersionKind,
+    Resource,
+    Stale,
+    Subresource,
+    Version,
+)
+
+Fields = dict[str, object]
+
+_ESCAPED = {
+    "<": r"\u003c",
+    ">": r"\u003e",
+    "&": r"\u0026",
+    "\u2028": r"\u2028",
+    "\u2029": r"\u2029",
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_HEADS = tuple(
+    f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{GROUP}/{version}",'.encode()
+    for version in VERSIONS
+)
+_ANY_CLIENT = "0.0.0.0/0"
+# What `reading` found in protobuf, which has a number where JSON has a name.
+PROTOBUF_EXTRA = "protobuf:"
+# Groups whose resource lists go without apiVersion, for the sake of clients older than it.
+# Source: k8s.io/apiserver pkg/endpoints/discovery/version.go `keepUnversioned`.
+_UNVERSIONED_GROUPS = ("", "extensions")
+
+
+def write_aggregated(
+    groups: Iterable[Group], version: str = "v2", *, as_stated: bool = False
+) -> bytes:
+    r"""Return an `APIGroupDiscoveryList` as compact JSON with a line feed.
+
+    Args:
+        groups: What it lists, in that order; `/api` has the core group alone, `/apis` all others.
+        version: That of `apidiscovery.k8s.io`: `v2` or `v2beta1`.
+        as_stated: Whether to leave out resources that the server did not tell and this client
+            remembers (`Stale.retained`).
+
+    >>> write_aggregated([])[-26:]
+    b'"metadata":{},"items":[]}\n'
+    """
+    items = [_group_item(group, as_stated=as_stated) for group in groups]
+    return document_json(
+        {
+            "kind": AGGREGATED_KIND,
+            "apiVersion": f"{GROUP}/{version}",
+            "metadata": {},
+            "items": items,
+        }
+    )
+
+
+def etag_of(body: bytes) -> str:
+    """Return the ETag, unquoted, that kube-apiserver gives an aggregated JSON document.
+
+    It is the SHA-512, in upper-case hex, of the document without kind, apiVersion and the line
+    feed at the end, and so the same for v2 and v2beta1. Empty for a body that does not begin as
+    Kubernetes writes it, of which nothing can be told.
+    Source: k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go `calculateETag`.
+    """
+    head = next((head for head in _HEADS if body.startswith(head)), None)
+    if head is None:
+        return ""
+    hashed = hashlib.sha512(b"{")
+    hashed.update(memoryview(body)[len(head) : len(body) - body.endswith(b"\n")])
+    return hashed.hexdigest().upper()
+
+
+def write_protobuf(
+    groups: Iterable[Group], version: str = "v2", *, as_stated: bool = False
+) -> bytes:
+    """Return an `APIGroupDiscoveryList` as `application/vnd.kubernetes.protobuf`, with envelope.
+
+    Of the fields that this package does not know it has those that were read from protobuf, just
+    as JSON has those that were read from JSON. The arguments are those of `write_aggregated`.
+    """
+    from apidiscovery_client import _writing_protobuf  # noqa: PLC0415 - few need the stubs
+
+    listed = [(group, _versions(group, as_stated=as_stated)) for group in groups]
+    return _writing_protobuf.aggregated(listed, version)
+
+
+def write_core_versions(core: Group | None, server_address: str) -> bytes:
+    """Return `APIVersions`, the unaggregated document of `/api`.
+
+    Args:
+        core: The core group; None for a server without it.
+        server_address: `host:port` at which clients reach the server.
+    """
+    return document_json(core_versions_fields(core, server_address))
+
+
+def write_group_list(groups: Iterable[Group]) -> bytes:
+    """Return `APIGroupList`, the unaggregated document of `/apis`, in the order of the groups."""
+    return document_json(group_list_fields(groups))
+
+
+def write_group(group: Group) -> bytes:
+    """Return `APIGroup`, the document of `/apis/{group}`."""
+    return document_json(group_fields(group))
+
+
+def write_resource_list(version: Version) -> bytes:
+    """Return `APIResourceList`, the document of `/api/{version}` and `/apis/{group}/{version}`.
+
+    Subresources follow their resource.
+    """
+    return document_json(resource_list_fields(version))
+
+
+def document_json(fields: Mapping[str, object]) -> bytes:
+    """Return compact JSON as Go's encoding/json writes it, with a line feed.
+
+    A lone surrogate, which UTF-8 cannot hold, is U+FFFD, as it is for Go.
+    """
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return go_escaped(text) + b"\n"
+
+
+def go_escaped(text: str) -> bytes:
+    """Return JSON text with the characters escaped that Go escapes for the sake of HTML."""
+    for character, escape in _ESCAPED.items():
+        text = text.replace(character, escape)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return without_surrogates(text).encode()
+
+
+def without_surrogates(text: str) -> str:
+    """Return the text with U+FFFD for each lone surrogate, as Go reads it."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+# The unaggregated documents before they are encoded.
+
+
+def core_versions_fields(core: Group | None, server_address: str) -> Fields:
+    """Return what `write_core_versions` writes."""
+    return {
+        "kind": "APIVersions",
+        "versions": [version.name for version in core.versions] if core else [],
+        "serverAddressByClientCIDRs": [
+            {"clientCIDR": _ANY_CLIENT, "serverAddress": server_address}
+        ],
+    }
+
+
+def group_list_fields(groups: Iterable[Group]) -> Fields:
+    """Return what `write_group_list` writes."""
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group_entry(group) for group in groups],
+    }
+
+
+def group_fields(group: Group) -> Fields:
+    """Return what `write_group` writes."""
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(group)}
+
+
+def resource_list_fields(version: Version) -> Fields:
+    """Return what `write_resource_list` writes."""
+    told: Fields = {"kind": "APIResourceList"}
+    if version.gv.group not in _UNVERSIONED_GROUPS:
+        told["apiVersion"] = "v1"
+    told["groupVersion"] = str(version.gv)
+    told["resources"] = [line for found in version.resources for line in _lines(found)]
+    return told
+
+
+def stated_freshness(version: Version) -> str:
+    """Return what a document says of a version: its own word, else what follows from the state."""
+    return version.stated_freshness or ("Current" if version.freshness == CURRENT else "Stale")
+
+
+def is_made_up(resource: Resource) -> bool:
+    """Tell whether a resource only stands there as the parent of its subresources.
+
+    Source: k8s.io/apiserver pkg/endpoints/installer.go `ConvertGroupVersionIntoToDiscovery`: such
+    a parent has no kind, and its verbs are null.
+    """
+    return bool(resource.subresources) and not (
+        resource.kind or resource.verbs or resource.singular_name
+    )
+
+
+def _versions(group: Group, *, as_stated: bool) -> tuple[Version, ...]:
+    if not as_stated:
+        return group.versions
+    return tuple(_as_stated(version) for version in group.versions)
+
+
+def _as_stated(version: Version) -> Version:
+    freshness = version.freshness
+    if not (isinstance(freshness, Stale) and freshness.retained):
+        return version
+    return Version(version.gv, (), freshness, version.stated_freshness, version.extra)
+
+
+def _group_item(group: Group, *, as_stated: bool) -> Fields:
+    """Return an entry of `items`; what is not known of its metadata is in `extra["metadata"]`."""
+    metadata: Fields = {"name": group.name} if group.name else {}
+    more = group.extra.get("metadata")
+    if isinstance(more, Mapping):
+        metadata.update(more)  # pyright: ignore[reportUnknownArgumentType] - of any content
+    item: Fields = {"metadata": metadata}
+    if group.versions:
+        item["versions"] = [
+            _version_entry(version) for version in _versions(group, as_stated=as_stated)
+        ]
+    return {**item, **_more(group.extra), "metadata": metadata}
+
+
+def _version_entry(version: Version) -> Fields:
+    entry: Fields = {"version": version.name}
+    if version.resources:
+        entry["resources"] = [_resource_entry(resource) for resource in version.resources]
+    entry["freshness"] = stated_freshness(version)
+    return entry | _more(version.extra)
+
+
+def _resource_entry(resource: Resource) -> Fields:
+    entry: Fields = {"resource": resource.name}
+    if resource.response_kind is not None:
+        entry["responseKind"] = _kind(resource.response_kind)
+    entry["scope"] = resource.scope
+    entry["singularResource"] = resource.singular_name
+    entry["verbs"] = None if is_made_up(resource) else resource.verbs
+    if resource.short_names:
+        entry["shortNames"] = resource.short_names
+    if resource.categories:
+        entry["categories"] = resource.categories
+    if resource.subresources:
+        entry["subresources"] = [_subresource_entry(found) for found in resource.subresources]
+    return entry | _more(resource.extra)
+
+
+def _subresource_entry(subresource: Subresource) -> Fields:
+    entry: Fields = {"subresource": subresource.name}
+    if subresource.response_kind is not None:
+        entry["responseKind"] = _kind(subresource.response_kind)
+    if subresource.accepted_types:
+        entry["acceptedTypes"] = [_kind(kind) for kind in subresource.accepted_types]
+    entry["verbs"] = subresource.verbs
+    return entry | _more(subresource.extra)
+
+
+def _more(extra: Mapping[str, object]) -> Fields:
+    """Return the unknown fields that JSON can have."""
+    if not extra:
+        return {}
+    return {name: value for name, value in extra.items() if not name.startswith(PROTOBUF_EXTRA)}
+
+
+def _kind(kind: GroupVersionKind) -> Fields:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _group_entry(group: Group) -> Fields:
+    """Return a group of an `APIGroupList`.
+
+    Without a stated preference the first version is the preferred one, also when it is stale.
+    Source: k8s.io/kube-aggregator pkg/apiserver/handler_apis.go `convertToDiscoveryAPIGroup`.
+    """
+    names = [version.name for version in group.versions]
+    preferred = group.stated_preference or (names[0] if names else "")
+    return {
+        "name": group.name,
+        "versions": [_version_name(group.name, name) for name in names],
+        "preferredVersion": _version_name(group.name, preferred),
+        **{name: value for name, value in _more(group.extra).items() if name != "metadata"},
+    }
+
+
+def _version_name(group: str, version: str) -> Fields:
+    return {
+        "groupVersion": str(GroupVersion(group, version)) if version else "",
+        "version": version,
+    }
+
+
+def _lines(resource: Resource) -> Iterator[Fields]:
+    if not is_made_up(resource):
+        yield _resource_line(resource)
+    for subresource in resource.subresources:
+        yield _subresource_line(resource, subresource)
+
+
+def _resource_line(resource: Resource) -> Fields:
+    line: Fields = {
+        "name": resource.name,
+        "singularName": resource.singular_name,
+        "namespaced": resource.is_namespaced,
+        **_told_kind(resource, resource.response_kind),
+        "verbs": resource.verbs,
+    }
+    if resource.short_names:
+        line["shortNames"] = resource.short_names
+    if resource.categories:
+        line["categories"] = resource.categories
+    if resource.storage_version_hash:
+        line["storageVersionHash"] = resource.storage_version_hash
+    return line | _more(resource.extra)
+
+
+def _subresource_line(resource: Resource, subresource: Subresource) -> Fields:
+    return {
+        "name": f"{resource.name}/{subresource.name}",
+        "singularName": "",
+        "namespaced": resource.is_namespaced,
+        **_told_kind(resource, subresource.response_kind),
+        "verbs": subresource.verbs,
+        **_more(subresource.extra),
+    }
+
+
+def _told_kind(resource: Resource, kind: GroupVersionKind | None) -> Fields:
+    """Return group, version and kind of a line; the first two only where they are told.
+
+    For the resource's own kind they are those of the list, and left out, as aggregated documents
+    tell them of custom resources. Other kinds have what was told: a `Scale` of
+    `extensions/v1beta1` says so in a list of `extensions/v1beta1`.
+    Source: k8s.io/apiserver pkg/endpoints/installer.go `registerResourceHandlers`.
+    """
+    if kind is None:
+        return {"kind": ""}
+    is_own = kind.kind == resource.kind and kind[:2] == resource.gv
+    told = {} if is_own else {"group": kind.group, "version": kind.version}
+    return {**{name: value for name, value in told.items() if value}, "kind": kind.kind}

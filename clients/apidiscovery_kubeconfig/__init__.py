@@ -1,0 +1,1 @@
+"""Reads kubeconfig files, and gets the credentials that they name."""

@@ -1,0 +1,124 @@
+"""Kubeconfig files and what several of them say together.
+
+Source: client-go tools/clientcmd/loader.go `ClientConfigLoadingRules.Load`.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apidiscovery_kubeconfig.errors import ConfigurationError
+from apidiscovery_kubeconfig.fields import Fields
+
+MAX_FILE_BYTES = 16 << 20
+
+
+def default_files() -> list[Path]:
+    """Return the files of KUBECONFIG, in the order of precedence, else that at home."""
+    names = os.environ.get("KUBECONFIG", "")
+    if not names:
+        return [Path.home() / ".kube" / "config"]
+    return [Path(name) for name in dict.fromkeys(names.split(os.pathsep)) if name]
+
+
+@dataclass(slots=True)
+class Config:
+    """What several files say together; entries by kind and name."""
+
+    clusters: dict[str, Fields] = field(default_factory=dict[str, Fields])
+    users: dict[str, Fields] = field(default_factory=dict[str, Fields])
+    contexts: dict[str, Fields] = field(default_factory=dict[str, Fields])
+    current_context: str = ""
+    files: tuple[Path, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file says anything."""
+        return not (self.clusters or self.users or self.contexts or self.current_context)
+
+    @property
+    def place(self) -> str:
+        """What an error calls all files."""
+        return " and ".join(map(str, self.files))
+
+    def add(self, file: Path, *, may_be_missing: bool) -> None:
+        """Add what a file of lower precedence says.
+
+        Raises:
+            ConfigurationError: It cannot be read, or is no kubeconfig.
+        """
+        content = _read(file, may_be_missing=may_be_missing)
+        if content is None:
+            return
+        self.files += (file,)
+        fields = Fields(_parsed(content, file), f"{file}, ", file.absolute().parent)
+        for kind, known in (
+            ("clusters", self.clusters),
+            ("users", self.users),
+            ("contexts", self.contexts),
+        ):
+            own = _entries(fields, kind)
+            known.update({name: entry for name, entry in own.items() if name not in known})
+        current = fields.text("current-context")
+        self.current_context = self.current_context or current
+
+    def context(self, name: str) -> Fields:
+        """Return the keys of a context; raise `ConfigurationError` when there is none."""
+        if not name:
+            raise ConfigurationError(
+                f"{self.place}, current-context: not set; name a context, {known(self.contexts)}"
+            )
+        if name not in self.contexts:
+            raise ConfigurationError(
+                f"{self.place}, contexts: no context {name!r}; {known(self.contexts)}"
+            )
+        return self.contexts[name]
+
+
+def known(entries: Iterable[str]) -> str:
+    """Return the names that there are, for an error."""
+    names = sorted(entries)
+    return f"there are {', '.join(names)}" if names else "there are none"
+
+
+def _read(file: Path, *, may_be_missing: bool) -> bytes | None:
+    """Return the content of a file; None when it is missing, where it may be."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError as error:
+        if may_be_missing:
+            return None
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigurationError(f"{file}: larger than {MAX_FILE_BYTES} bytes")
+    return content
+
+
+def _parsed(content: bytes, file: Path) -> object:
+    from apidiscovery_kubeconfig import yaml_text  # noqa: PLC0415 - only where there is a file
+
+    try:
+        value = yaml_text.load(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file}: not UTF-8") from None
+    except yaml_text.Unparsable as error:
+        raise ConfigurationError(f"{file}:{error.line + 1}: {error}") from None
+    return {} if value is None else value
+
+
+def _entries(fields: Fields, kind: str) -> dict[str, Fields]:
+    """Return the entries of a list by name; each is under a key named as the list, in singular."""
+    found: dict[str, Fields] = {}
+    for entry in fields.inners(kind):
+        name = entry.text("name")
+        if name in found:
+            raise entry.wrong("name", f"{name!r} is there twice; remove or rename one")
+        inner = kind.removesuffix("s")
+        values = entry.raw(inner)
+        place = f"{fields.place}{kind}[{name}].{inner}."
+        found[name] = Fields({} if values is None else values, place, fields.folder)
+    return found

@@ -1,0 +1,133 @@
+"""Which proxy a server is reached through, by the rules of Go that kubectl and client-go follow.
+
+Source: golang.org/x/net http/httpproxy `FromEnvironment`, `config.proxyForURL`, `config.useProxy`.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from apidiscovery_kubeconfig.errors import ConfigurationError
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def environment_proxy(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the proxy that the environment names for a server, or None.
+
+    Raises:
+        ConfigurationError: It is none that can be used; the message names the variable.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+    upper = f"{parts.scheme.upper()}_PROXY"
+    name = next((name for name in (upper, upper.lower()) if environ.get(name)), None)
+    if name is None or (upper == "HTTP_PROXY" and "REQUEST_METHOD" in environ):
+        return None  # HTTP_PROXY may be the header `Proxy` of a CGI request
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if is_loopback(host) or is_excepted(host, port, exceptions):
+        return None
+    return proxy_url(environ[name], name)
+
+
+def proxy_url(text: str, where: str) -> str:
+    """Return the URL of a proxy, with a scheme; `where` is for the error.
+
+    Raises:
+        ConfigurationError: It is none, or of a kind that is not supported. Passwords in it are
+            not quoted.
+    """
+    full = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(full)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+        parts = urlsplit("")
+    if parts.scheme.startswith("socks"):
+        raise ConfigurationError(
+            f"{where}: SOCKS proxies are not supported, want http:// or https://"
+        )
+    if parts.scheme not in _PORTS or not host:
+        raise ConfigurationError(f"{where}: want a URL such as http://proxy.example.com:3128")
+    return full
+
+
+def without_password(url: str) -> str:
+    """Return a URL as it may be shown: scheme, host and port."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def is_excepted(host: str, port: int, exceptions: str) -> bool:
+    """Return whether NO_PROXY names a host.
+
+    Each entry, between commas, is `*`, an IP address, a CIDR block, or a domain; with a port it is
+    for that port alone. `example.com` means itself and what is below, `.example.com` and
+    `*.example.com` only what is below.
+    """
+    entries = [entry.strip().lower() for entry in exceptions.split(",")]
+    return any(_matches(host.lower().rstrip("."), port, entry) for entry in entries if entry)
+
+
+def _matches(host: str, port: int, entry: str) -> bool:
+    if entry == "*":
+        return True
+    address = _address(host)
+    if "/" in entry:
+        return address is not None and _in_block(address, entry)
+    name, entry_port = _split_port(entry)
+    if entry_port and entry_port != str(port):
+        return False
+    if (entry_address := _address(name)) is not None:
+        return entry_address == address
+    if address is not None:
+        return False
+    domain = name.removeprefix("*").removeprefix(".")
+    is_only_below = name.startswith((".", "*."))
+    return host.endswith(f".{domain}") or (host == domain and not is_only_below)
+
+
+def _split_port(entry: str) -> tuple[str, str]:
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        return name, rest.removeprefix(":")
+    if entry.count(":") == 1:
+        name, _, port = entry.partition(":")
+        return name, port
+    return entry, ""
+
+
+def _in_block(address: ipaddress.IPv4Address | ipaddress.IPv6Address, block: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(block, strict=False)
+    except ValueError:
+        return False
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine: `localhost`, or a loopback address."""
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def stays_secret(url: str, proxy: str | None) -> bool:
+    """Return whether nobody else can read what is sent to a server.
+
+    Args:
+        url: With TLS, or on this machine.
+        proxy: What is configured for it; where that is another machine, it reads what goes without
+            TLS. One from the environment is never asked for this machine.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return True
+    on_the_way = (url, proxy) if proxy else (url,)
+    return all(is_loopback(urlsplit(one).hostname or "") for one in on_the_way)

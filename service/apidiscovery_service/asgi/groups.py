@@ -1,0 +1,109 @@
+"""What an API server written in Python says of itself: groups, versions, resources."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# What Kubernetes gives groups and versions of which it knows no better: k8s.io/apiserver
+# pkg/endpoints/discovery/aggregated/handler.go, `AddGroupVersion`.
+GROUP_PRIORITY = 1000
+VERSION_PRIORITY = 15
+
+_READS = ("get", "list")
+_STATUS_VERBS = ("get", "patch", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSubresource:
+    """An endpoint below an object.
+
+    Attributes:
+        name: Such as `restart`.
+        kind: Of the answer; empty for the resource's own.
+        verbs: What may be done there; `create` is POST, `update` PUT.
+        group: Of the kind, when it is not the resource's own.
+        version: The same.
+    """
+
+    name: str
+    kind: str = ""
+    verbs: Sequence[str] = _STATUS_VERBS
+    group: str = ""
+    version: str = ""
+
+
+SCALE = ApiSubresource("scale", "Scale", group="autoscaling", version="v1")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResource:
+    """A kind of object that is served.
+
+    Attributes:
+        plural: As in URLs, such as `widgets`.
+        kind: Such as `Widget`.
+        namespaced: Whether objects are at `namespaces/{namespace}/{plural}`.
+        verbs: What is implemented; clients rely on each of them. `kubectl get` needs get and list.
+        singular: None for the kind in lower case.
+        list_kind: None for the kind and `List`.
+        short_names: Such as `wd`, for kubectl.
+        categories: Such as `all`, for kubectl.
+        subresources: Below objects. The text `status` stands for one with the resource's kind,
+            `scale` for one with autoscaling/v1 Scale, any other for one with the resource's kind.
+        schema: JSON schema of objects for `kubectl explain`, structural as that of a
+            CustomResourceDefinition; apiVersion, kind and metadata are added. None leaves it open.
+        storage_version: The version in which objects are stored, if clients are to see when that
+            changes (`storageVersionHash`); empty otherwise.
+    """
+
+    plural: str
+    kind: str
+    namespaced: bool = True
+    verbs: Sequence[str] = _READS
+    singular: str | None = None
+    list_kind: str | None = None
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    subresources: Sequence[str | ApiSubresource] = ()
+    schema: Mapping[str, Any] | None = None
+    storage_version: str = ""
+
+    def below(self) -> tuple[ApiSubresource, ...]:
+        """Return the subresources, those in words too."""
+        return tuple(
+            one
+            if isinstance(one, ApiSubresource)
+            else (SCALE if one == SCALE.name else ApiSubresource(one))
+            for one in self.subresources
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersion:
+    """What a version of a group serves.
+
+    Attributes:
+        name: Such as `v1`.
+        resources: In the order in which they are listed.
+        priority: The greatest is preferred; between equal ones v2 is before v1 before v1beta1.
+    """
+
+    name: str
+    resources: Sequence[ApiResource] = ()
+    priority: int = VERSION_PRIORITY
+
+
+@dataclass(frozen=True, slots=True)
+class ApiGroup:
+    """An API group, with at least one version.
+
+    Attributes:
+        name: Such as `example.dev`.
+        versions: In any order; their priority counts.
+        priority: The greatest is listed first, between equal ones the name decides. Behind
+            kube-aggregator the priorities in APIService objects count instead.
+    """
+
+    name: str
+    versions: Sequence[ApiVersion] = ()
+    priority: int = GROUP_PRIORITY

@@ -1,0 +1,132 @@
+"""Several processes and threads use one cache, and some are killed while they write."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import cache_writer
+import pytest
+from apidiscovery_client.cache import DiskCache, key
+from apidiscovery_client.held import Held
+from cache_writer import held_with
+from held_samples import SERVER, crds_held
+
+KEY = key(SERVER, "somebody")
+LIMIT_S = 30.0
+ENDLESS = 10**9
+
+
+@contextmanager
+def writer(folder: Path, name: str, times: int, *more: object) -> Generator[subprocess.Popen[str]]:
+    """Run a process that puts snapshots; it is about to begin, and ends with the context."""
+    arguments = [folder, KEY, name, times, *(more or [50])]
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, cache_writer.__file__, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def without_time(held: Held) -> Held:
+    return replace(
+        held, snapshot=replace(held.snapshot, checked_at=crds_held().snapshot.checked_at)
+    )
+
+
+def test_reader_sees_one_of_the_snapshots_that_several_processes_put(tmp_path: Path) -> None:
+    names = ("one", "two", "three")
+    wanted = {name: without_time_and_documents(held_with(name, 50)) for name in names}
+    seen: set[str] = set()
+    cache = DiskCache(tmp_path / "cache")
+    with (
+        writer(cache.folder, "one", ENDLESS),
+        writer(cache.folder, "two", ENDLESS),
+        writer(cache.folder, "three", ENDLESS),
+    ):
+        end = time.monotonic() + LIMIT_S
+        while seen != set(names):
+            assert time.monotonic() < end
+            for _ in range(20):
+                held = cache.get(KEY)
+                if held is None:
+                    assert not seen
+                    continue
+                name = held.snapshot.groups[0].name
+                assert without_time_and_documents(held) == wanted[name]
+                seen.add(name)
+
+
+def without_time_and_documents(held: Held) -> Held:
+    return replace(without_time(held), documents={})
+
+
+def test_process_killed_while_it_writes_leaves_a_whole_snapshot(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache")
+    cache.put(KEY, held_with("one", 5000))
+    for _ in range(3):
+        for left in cache.folder.glob("*.tmp"):
+            left.unlink()
+        with writer(cache.folder, "one", ENDLESS, 5000) as process:
+            end = time.monotonic() + LIMIT_S
+            while not any(cache.folder.glob("*.tmp")):
+                assert time.monotonic() < end
+            process.kill()
+            process.wait(LIMIT_S)
+        held = cache.get(KEY)
+        assert held is not None
+        assert len(list(held.snapshot.resources)) == 5000
+        assert len(held.etags) == 1
+
+
+def test_process_killed_in_the_middle_of_a_file_leaves_the_old_snapshot(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache")
+    cache.put(KEY, crds_held())
+    with writer(cache.folder, "one", ENDLESS, 5000, 100_000, "killed") as process:
+        assert process.wait(LIMIT_S) == -signal.SIGXFSZ
+    (half,) = cache.folder.glob("*.tmp")
+    assert half.stat().st_size == 100_000
+    assert cache.get(KEY) == crds_held()
+
+
+def test_full_disk_is_no_error_and_leaves_the_old_snapshot(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache")
+    cache.put(KEY, crds_held())
+    with writer(cache.folder, "one", 1, 5000, 100_000) as process:
+        assert process.wait(LIMIT_S) == 0
+    assert cache.get(KEY) == crds_held()
+    assert [file.suffix for file in cache.folder.iterdir()] == [".discovery"]
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+def test_threads_may_share_one_cache(tmp_path: Path, keys: int) -> None:
+    cache = DiskCache(tmp_path / "cache", max_files=2)
+    held = {name: held_with(name, 20) for name in ("one", "two", "three")}
+    wanted = [without_time_and_documents(found) for found in held.values()]
+
+    def use(number: int) -> int:
+        name = key(SERVER, str(number % keys))
+        cache.put(name, list(held.values())[number % 3])
+        found = cache.get(name)
+        if number % 7 == 0:
+            cache.remove(name)
+        assert found is None or without_time_and_documents(found) in wanted
+        return found is not None
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(use, range(200))) > 0
+    assert len(list(cache.folder.iterdir())) <= 2

@@ -1,0 +1,59 @@
+"""Listing resources imports little: commands are typed by people who wait for them."""
+
+import json
+
+import pytest
+from apidiscovery_client.testing import FakeApiServer
+from command_process import python
+
+# Each takes a good part of the time in which kubectl is done.
+SLOW = {
+    "apidiscovery",
+    "asyncio",
+    "betterproto",
+    "concurrent.futures",
+    "email",
+    "google.protobuf",
+    "grpc",
+    "http.client",
+    "httpx2",
+    "importlib.metadata",
+    "logging",
+    "multiprocessing",
+    "ssl",
+    "tempfile",
+    "yaml",
+}
+_CODE = """
+import json, sys
+from apidiscovery_client.cli import main
+assert main(sys.argv[1:]) == 0
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def imported(*args: str) -> set[str]:
+    outcome = python(_CODE, *args)
+    assert outcome.exit_code == 0
+    return set(json.loads(outcome.stderr))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["api-resources", "api-resources -o json", "api-resources -o wide", "api-versions"],
+)
+def test_a_listing_with_a_warm_cache_imports_nothing_slow(command: str) -> None:
+    with FakeApiServer() as server:
+        args = (*command.split(), "--server", server.url)
+        imported("api-resources", "--server", server.url)
+        modules = imported(*args)
+    assert not modules & SLOW
+    assert not [name for name in modules if name.startswith("apidiscovery_client.resolving")]
+
+
+@pytest.mark.parametrize("args", [[], ["--version"], ["api-resources", "--help"]])
+def test_what_asks_nobody_imports_no_package_metadata_that_it_need_not(args: list[str]) -> None:
+    modules = imported(*args)
+    assert not modules & (SLOW - {"importlib.metadata", "email", "tempfile"})
+    if args:
+        assert "importlib.metadata" not in modules

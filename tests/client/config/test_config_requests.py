@@ -1,0 +1,325 @@
+"""What a request shows, compared with one that the real kubectl makes of the same files."""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+import pytest
+from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
+from apidiscovery_client.connecting import Flags, open_sync_transport, open_transport
+from certificates import Authority
+from kubectl_config import Content, config, kubectl, plugin_keys, write, write_plugin
+from recording_server import Recording, Seen, proxying, recording, server_context
+
+Given = Mapping[str, str | Sequence[str] | bool]
+
+NOTHING: Content = MappingProxyType({})
+NO_FLAGS: Given = MappingProxyType({})
+_FLAGS = {
+    "as_user": "as",
+    "as_groups": "as-group",
+}
+PAIR: Content = {"client-certificate": "jane.crt", "client-key": "jane.key"}
+WHOM: Content = {"as": "w", "as-uid": "1", "as-groups": ["g"], "as-user-extra": {"k": ["a", "b"]}}
+
+
+class Case(NamedTuple):
+    """A configuration; `other` is a second user, o, and a second cluster, l."""
+
+    user: Content = NOTHING
+    cluster: Content = NOTHING
+    flags: Given = NO_FLAGS
+    other: Content = NOTHING
+    other_cluster: Content = NOTHING
+
+
+CASES: Mapping[str, Case] = {
+    "token": Case({"token": "a"}),
+    "token file": Case({"tokenFile": "token"}),
+    "token and its file": Case({"token": "a", "tokenFile": "token"}),
+    "password": Case({"username": "jane", "password": "pass:wörd"}),
+    "certificate": Case(PAIR),
+    "certificate and token": Case({**PAIR, "token": "a"}),
+    "plugin": Case(plugin_keys("./plugin")),
+    "plugin and token": Case({**plugin_keys("./plugin"), "token": "a"}),
+    "plugin and certificate": Case({**plugin_keys("./plugin"), **PAIR}),
+    "impersonation": Case({"token": "a", **WHOM}),
+    "server name": Case({"token": "a"}, {"tls-server-name": "b.example"}),
+    "insecure": Case({"token": "a"}, {"certificate-authority": None, "insecure": True}),
+    "no compression": Case({"token": "a"}, {"disable-compression": True}),
+    "--token": Case({}, {}, {"token": "f"}),
+    "--token over token": Case({"token": "a"}, {}, {"token": "f"}),
+    "--token over plugin": Case(plugin_keys("./plugin"), {}, {"token": "f"}),
+    "--token beside certificate": Case(PAIR, {}, {"token": "f"}),
+    "--token beside its file": Case({"tokenFile": "token"}, {}, {"token": "f"}),
+    "--token beside password": Case({"username": "j"}, {}, {"token": "f"}),
+    "--username": Case({}, {}, {"username": "f", "password": "p"}),
+    "--password over password": Case({"username": "j", "password": "q"}, {}, {"password": "p"}),
+    "--username beside token": Case({"token": "a"}, {}, {"username": "f", "password": "p"}),
+    "--client-certificate": Case(
+        {"token": "a"}, {}, {"client_certificate": "joe.crt", "client_key": "joe.key"}
+    ),
+    "--client-certificate over another": Case(
+        PAIR, {}, {"client_certificate": "joe.crt", "client_key": "joe.key"}
+    ),
+    "--client-certificate without key": Case({}, {}, {"client_certificate": "joe.crt"}),
+    "--client-certificate of another key": Case(PAIR, {}, {"client_certificate": "joe.crt"}),
+    "--as": Case({"token": "a"}, {}, {"as_user": "f"}),
+    "--as over as": Case({"token": "a", **WHOM}, {}, {"as_user": "f"}),
+    "--as-group over groups": Case({"token": "a", **WHOM}, {}, {"as_groups": ["x", "y"]}),
+    "--as-uid over uid": Case({"token": "a", **WHOM}, {}, {"as_uid": "9"}),
+    "--as-uid alone": Case({"token": "a"}, {}, {"as_uid": "9"}),
+    "--tls-server-name": Case({"token": "a"}, {}, {"tls_server_name": "b.example"}),
+    "--tls-server-name over another": Case(
+        {"token": "a"}, {"tls-server-name": "no.example"}, {"tls_server_name": "b.example"}
+    ),
+    "--server puts away the name": Case(
+        {"token": "a"},
+        {"tls-server-name": "no.example", "server": "https://127.0.0.1:1"},
+        {"server": "HERE", "context": "c"},
+    ),
+    "--insecure over authority": Case({"token": "a"}, {}, {"insecure_skip_tls_verify": True}),
+    "--certificate-authority over another": Case(
+        {"token": "a"}, {"certificate-authority": "foreign.crt"}, {"certificate_authority": "OWN"}
+    ),
+    "--certificate-authority over insecure": Case(
+        {"token": "a"},
+        {"certificate-authority": None, "insecure": True},
+        {"certificate_authority": "foreign.crt"},
+    ),
+    "--certificate-authority over data": Case(
+        {"token": "a"},
+        {"certificate-authority": None, "certificate-authority-data": "foreign.crt"},
+        {"certificate_authority": "OWN"},
+    ),
+    "--disable-compression": Case({"token": "a"}, {}, {"disable_compression": True}),
+    "--user": Case({"token": "a"}, {}, {"user": "o"}, {"token": "b", "as": "x"}),
+    "--cluster": Case(
+        {"token": "a"}, {"server": "https://127.0.0.1:1"}, {"cluster": "l"}, {}, {"server": "HERE"}
+    ),
+    "--context": Case({"token": "a"}, {}, {"context": "d"}, {"token": "b"}),
+    "--user of none": Case({"token": "a"}, {}, {"user": "none"}),
+    "--cluster of none": Case({"token": "a"}, {}, {"cluster": "none"}),
+    "--context of none": Case({"token": "a"}, {}, {"context": "none"}),
+    "both trusts": Case({"token": "a"}, {"insecure": True}),
+    "authority not there": Case({"token": "a"}, {"certificate-authority": "missing"}),
+    "key not there": Case({"client-certificate": "jane.crt", "client-key": "missing"}),
+    "token file not there": Case({"tokenFile": "missing"}),
+    "foreign authority": Case({"token": "a"}, {"certificate-authority": "foreign.crt"}),
+}
+
+
+class World(NamedTuple):
+    folder: Path
+    url: str
+    server: Recording
+
+
+@asynccontextmanager
+async def world(folder: Path, *, scheme: str = "https") -> AsyncGenerator[World]:
+    """Run a server that asks for a certificate, in a folder with all files that cases name."""
+    authority = Authority(folder / "pki")
+    for user in ("jane", "joe"):
+        pair = authority.client(user, ["dev"])
+        (folder / f"{user}.crt").write_bytes(pair.cert_file.read_bytes())
+        (folder / f"{user}.key").write_bytes(pair.key_file.read_bytes())
+    (folder / "foreign.crt").write_bytes(Authority(folder / "foreign").ca_file.read_bytes())
+    (folder / "token").write_text("of-the-file\n")
+    write_plugin(folder)
+    context = server_context(authority.server(["127.0.0.1", "b.example"]))
+    context.load_verify_locations(authority.ca_file)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    async with recording(context if scheme == "https" else None) as server:
+        yield World(folder, f"{scheme}://127.0.0.1:{server.port}", server)
+
+
+def written(case: Case, around: World) -> str:
+    """Write the kubeconfig of a case; `HERE`, `insecure` and `-data` are known only now."""
+
+    def cluster(keys: Content) -> dict[str, object]:
+        default = {"server": around.url, "certificate-authority": "pki/ca.crt"}
+        found = {key: around.url if value == "HERE" else value for key, value in keys.items()}
+        if found.pop("insecure", False):
+            found["insecure-skip-tls-verify"] = True
+        return _with_data({**default, **found}, around.folder)
+
+    content = config()
+    content["clusters"] = [
+        {"name": "k", "cluster": cluster(case.cluster)},
+        {"name": "l", "cluster": cluster(case.other_cluster)},
+    ]
+    content["users"] = [
+        {"name": "u", "user": _with_data(case.user, around.folder)},
+        {"name": "o", "user": dict(case.other)},
+    ]
+    content["contexts"] = [
+        {"name": "c", "context": {"cluster": "k", "user": "u"}},
+        {"name": "d", "context": {"cluster": "l", "user": "o"}},
+    ]
+    return write(around.folder / "config", content)
+
+
+def _with_data(keys: Content, folder: Path) -> dict[str, object]:
+    def encoded(name: object) -> str:
+        return base64.b64encode((folder / str(name)).read_bytes()).decode()
+
+    return {key: encoded(v) if key.endswith("-data") else v for key, v in keys.items()}
+
+
+def given(case: Case, path: str, around: World) -> Flags:
+    flags: dict[str, object] = {"kubeconfig": path}
+    for name, value in case.flags.items():
+        known = {"HERE": around.url, "OWN": str(around.folder / "pki" / "ca.crt")}
+        flags[name] = known.get(value, value) if isinstance(value, str) else value
+        if name in ("client_certificate", "client_key", "certificate_authority"):
+            flags[name] = str(around.folder / str(flags[name]))
+    return cast("Flags", flags)
+
+
+def as_arguments(flags: Flags) -> list[str]:
+    arguments: list[str] = []
+    for name, value in flags.items():
+        option = f"--{_FLAGS.get(name, name).replace('_', '-')}"
+        if value is True:
+            arguments.append(option)
+        elif isinstance(value, list):
+            arguments += [f"{option}={one}" for one in cast("list[str]", value)]
+        else:
+            arguments.append(f"{option}={value}")
+    return arguments
+
+
+def shown(seen: Seen) -> tuple[str, list[tuple[str, str]], bool]:
+    """Return who asks, whom for, and whether the answer may be compressed."""
+    kept = [
+        pair
+        for pair in seen.headers
+        if pair[0] == "authorization" or pair[0].startswith("impersonate-")
+    ]
+    return seen.user, sorted(kept), "gzip" in "".join(seen.values("accept-encoding"))
+
+
+async def ours(flags: Flags, how: str) -> None:
+    """Ask once; that the answer is no discovery does not matter."""
+    with suppress(DiscoveryError):
+        if how == "async":
+            opened = open_transport(**flags)
+            try:
+                await opened.transport.fetch(None)
+            finally:
+                await opened.transport.close()
+        else:
+            await asyncio.to_thread(_ask_sync, flags)
+
+
+def _ask_sync(flags: Flags) -> None:
+    transport = open_sync_transport(**flags).transport
+    try:
+        transport.fetch(None)
+    finally:
+        transport.close()
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_request_shows_what_one_of_kubectl_shows(tmp_path: Path, name: str) -> None:
+    """Or there is none, as with kubectl."""
+    case = CASES[name]
+    async with world(tmp_path) as around:
+        flags = given(case, written(case, around), around)
+        done = await kubectl("get", "--raw", "/apis", *as_arguments(flags))
+        # Some builds of kubectl ask for /version before, and not with all flags.
+        theirs = [shown(seen) for seen in around.server.seen if seen.target == "/apis"]
+        names = set(around.server.names)
+        assert bool(theirs) == (done.status == 0), done.err
+        for how in ("async", "sync"):
+            around.server.seen.clear()
+            around.server.names.clear()
+            await ours(flags, how)
+            assert {repr(shown(seen)) for seen in around.server.seen} == set(map(repr, theirs))
+            if theirs:
+                assert set(around.server.names) == names
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+async def test_a_certificate_of_a_flag_puts_away_that_in_the_kubeconfig(
+    tmp_path: Path, how: str
+) -> None:
+    """Also the data of one, as kubectl does since it was mended there."""
+    data: Content = {"client-certificate-data": "jane.crt", "client-key-data": "jane.key"}
+    joe = {"client_certificate": "joe.crt", "client_key": "joe.key"}
+    async with world(tmp_path) as around:
+        case = Case(data, {}, joe)
+        await ours(given(case, written(case, around), around), how)
+        assert around.server.last.user == "joe"
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+async def test_who_has_nothing_to_show_asks_all_the_same(tmp_path: Path, how: str) -> None:
+    """Kubectl would ask the user for a password."""
+    async with world(tmp_path) as around:
+        case = Case()
+        await ours(given(case, written(case, around), around), how)
+        assert shown(around.server.last) == ("", [], True)
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+@pytest.mark.parametrize("user", [{"token": "a"}, {"username": "j", "password": "p"}, WHOM])
+async def test_without_tls_nothing_of_a_kubeconfig_is_given_away(
+    tmp_path: Path, user: Content, how: str
+) -> None:
+    async with world(tmp_path, scheme="http") as around:
+        path = write(tmp_path / "config", config({"server": around.url}, user))
+        done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
+        assert done.status == 0, done.err
+        theirs = shown(around.server.last)
+        await ours({"kubeconfig": path}, how)
+        assert shown(around.server.last) == theirs
+        assert around.server.last.values("authorization") == []
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path, how: str) -> None:
+    async with world(tmp_path) as around, proxying(around.server.port) as proxy:
+        cluster = {
+            "server": "https://b.example:6443",
+            "certificate-authority": "pki/ca.crt",
+            "proxy-url": f"http://jane:s3cret@127.0.0.1:{proxy.port}",
+        }
+        path = write(tmp_path / "config", config(cluster, {"token": "a"}))
+        done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
+        assert done.status == 0, done.err
+        theirs = (proxy.last.target, proxy.last.values("proxy-authorization"))
+        own = shown(around.server.last)
+        proxy.seen.clear()
+        around.server.seen.clear()
+        await ours({"kubeconfig": path}, how)
+        assert (proxy.last.target, proxy.last.values("proxy-authorization")) == theirs
+        assert shown(around.server.last) == own
+        assert around.server.last.values("proxy-authorization") == []
+
+
+async def test_one_server_can_be_asked_in_both_ways(tmp_path: Path) -> None:
+    """Although HTTP/2 is for one of them only."""
+    authority = Authority(tmp_path / "pki")
+    context = server_context(authority.server(["127.0.0.1"]), alpn=("h2", "http/1.1"))
+    async with recording(context) as server:
+        cluster = {
+            "server": f"https://127.0.0.1:{server.port}",
+            "certificate-authority": str(authority.ca_file),
+        }
+        path = write(tmp_path / "config", config(cluster, {"token": "a"}))
+        for how, protocol in (("async", "h2"), ("sync", "http/1.1"), ("async", "h2")):
+            server.seen.clear()
+            await ours({"kubeconfig": path}, how)
+            assert {seen.protocol for seen in server.seen} == {protocol}
+
+
+def test_a_server_name_that_is_missing_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", config({"server": ""}))
+    with pytest.raises(InvalidConfiguration, match=r"config, clusters\[k\]\.cluster\.server: want"):
+        open_transport(kubeconfig=path)

@@ -1,0 +1,187 @@
+"""What a user names becomes the transport that it asks for."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import grpc
+import pytest
+from apidiscovery_client import connecting
+from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client.cache import DiskCache
+from apidiscovery_client.connecting import (
+    open_sync_transport,
+    open_transport,
+    read_grpc_server,
+    read_server,
+)
+from apidiscovery_client.held import Held
+from certificates import Authority
+from command_line import Outcome, run
+from fake_registry import FakeRegistry
+from kubectl_config import config, plugin_keys, write, write_plugin
+
+Capture = pytest.CaptureFixture[str]
+
+GIVEN = "t"
+
+TARGETS: Mapping[str, tuple[str, str]] = {
+    "http://127.0.0.1:1": ("HttpTransport", "SyncHttpTransport"),
+    "https://127.0.0.1:1/prefix": ("HttpTransport", "SyncHttpTransport"),
+    "127.0.0.1:1": ("HttpTransport", "SyncHttpTransport"),
+    "grpc://127.0.0.1:1": ("GrpcTransport", "SyncGrpcTransport"),
+    "GRPCS://[::1]:1/": ("GrpcTransport", "SyncGrpcTransport"),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_the_scheme_chooses_the_transport(target: str) -> None:
+    expected = TARGETS[target]
+    opened = open_transport(target)
+    assert (type(opened.transport).__name__, opened.cache) == (expected[0], None)
+    await opened.transport.close()
+    sync = await asyncio.to_thread(open_sync_transport, target)
+    assert type(sync.transport).__name__ == expected[1]
+    sync.transport.close()
+
+
+@pytest.mark.parametrize("target", ["grpc://127.0.0.1:1", "grpcs://127.0.0.1:1"])
+async def test_betterproto_is_used_where_it_is_asked_for(target: str) -> None:
+    opened = open_transport(target, stubs="betterproto")
+    assert type(opened.transport).__name__ == "BetterprotoTransport"
+    await opened.transport.close()
+    sync = await asyncio.to_thread(open_sync_transport, target, stubs="betterproto")
+    assert type(sync.transport).__name__ == "SyncBetterprotoTransport"
+    sync.transport.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("ftp://a", "server: want a URL such as https://host:6443"),
+        ("grpc://a", "want a gRPC server such as grpc://127.0.0.1:50051, got grpc://a"),
+        ("grpc://a:b", "want a gRPC server such as"),
+        ("grpc://a:1/path", "want a gRPC server such as"),
+        ("", "kubeconfig: nothing in"),
+    ],
+)
+def test_what_names_no_server_is_told(target: str, expected: str) -> None:
+    with pytest.raises(InvalidConfiguration) as error:
+        open_sync_transport(target or None)
+    assert str(error.value).startswith(expected)
+
+
+def test_a_token_is_not_sent_without_tls_but_to_this_machine() -> None:
+    for target in ("http://10.0.0.1:1", "grpc://10.0.0.1:1", "10.0.0.1:1"):
+        with pytest.raises(InvalidConfiguration, match=r"^token: is not sent without TLS"):
+            open_sync_transport(target, token=GIVEN)
+    server = read_server(server="http://localhost:1", token=GIVEN)
+    assert dict(server.access.headers()) == {"Authorization": "Bearer t"}
+
+
+def test_grpc_does_not_do_without_checking_certificates() -> None:
+    with pytest.raises(InvalidConfiguration, match="gRPC always checks certificates"):
+        open_sync_transport("grpcs://127.0.0.1:1", insecure_skip_tls_verify=True)
+
+
+async def test_a_server_that_is_configured_already_is_taken_as_it_is() -> None:
+    server = read_server(server="http://127.0.0.1:1")
+    opened = open_transport(server, token=None)
+    assert opened.transport.server == "http://127.0.0.1:1"
+    await opened.transport.close()
+    with pytest.raises(InvalidConfiguration, match=r"configured already; .* beside token$"):
+        open_transport(server, token=GIVEN)
+
+
+async def test_a_cache_comes_with_a_key_that_it_takes(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    keys: set[str] = set()
+    for target in (*TARGETS, "grpcs://127.0.0.1:1"):
+        opened = open_transport(target, cache=cache)
+        assert opened.cache is cache
+        assert cache.get(opened.cache_key) is None
+        keys.add(opened.cache_key)
+        await opened.transport.close()
+    assert len(keys) == len(TARGETS)  # with and without http:// it is the same server
+
+
+def test_a_cache_of_anybody_will_do() -> None:
+    class Nothing:
+        def get(self, key: str) -> Held | None:
+            del key
+            return None
+
+        def put(self, key: str, held: Held) -> None:
+            """Forget it."""
+
+    mine = Nothing()
+    opened = open_sync_transport("http://127.0.0.1:1", cache=mine)
+    assert opened.cache is mine
+    opened.transport.close()
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 32.0), (5.0, 5.0), (0, None)])
+def test_a_timeout_of_0_is_none(given: float | None, expected: float | None) -> None:
+    server = read_server(server="http://127.0.0.1:1", request_timeout_s=given)
+    assert server.request_timeout_s == expected
+    reached = read_grpc_server("127.0.0.1:1", plaintext=True, request_timeout_s=given)
+    assert reached.request_timeout_s == expected
+
+
+# --- gRPC with a kubeconfig
+
+
+def test_a_grpc_server_is_shown_what_a_kubeconfig_has(capsys: Capture, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    pair = authority.server(["127.0.0.1"])
+    credentials = grpc.ssl_server_credentials(
+        [(pair.key_file.read_bytes(), pair.cert_file.read_bytes())]
+    )
+    write_plugin(tmp_path)
+    content = config(
+        {"certificate-authority": "pki/ca.crt"},
+        {"token": "of-the-file"},
+        users=[
+            {"name": "u", "user": {"token": "of-the-file"}},
+            {"name": "p", "user": plugin_keys("./plugin")},
+        ],
+    )
+    path = write(tmp_path / "config", content)
+    with FakeRegistry(credentials) as registry:
+
+        def get(*args: str) -> Outcome:
+            return run(capsys, "get", "crds", "--grpc-server", registry.address, *args)
+
+        for args in (
+            ("--kubeconfig", path),
+            ("--kubeconfig", path, "--user", "p"),
+            ("--kubeconfig", path, "--token", "of-the-flag"),
+            ("--kubeconfig", path, "--user", "p"),
+        ):
+            assert get(*args) == Outcome(0, "", "No resources found\n")
+        sent = [call.metadata["authorization"] for call in registry.calls]
+        assert sent == [
+            "Bearer of-the-file",
+            "Bearer of-the-plugin",
+            "Bearer of-the-flag",
+            "Bearer of-the-plugin",
+        ]
+        plain = get("--kubeconfig", path, "--plaintext")
+        assert plain.exit_code == 2
+        assert "--plaintext cannot be used together with options for TLS" in plain.stderr
+
+
+def test_without_one_named_a_kubeconfig_says_nothing_of_grpc(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is for a server at another address, and of another kind."""
+    path = write(tmp_path / "config", config({}, {"token": "of-the-file"}))
+    monkeypatch.setenv("KUBECONFIG", path)
+    with FakeRegistry() as registry:
+        outcome = run(capsys, "get", "crds", "--grpc-server", registry.address)
+        assert outcome.exit_code == 0
+        assert "authorization" not in registry.calls[0].metadata
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(hasattr(connecting, name) for name in connecting.__all__)

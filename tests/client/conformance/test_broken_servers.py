@@ -1,0 +1,547 @@
+"""Servers with one fault each, and the checks that find it: none passes whatever is answered."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+from apidiscovery_client.conformance import CHECKS, Endpoint, Outcome, Profile, Report, run
+from apidiscovery_client.conformance.exchange import Asked, Reply, Session
+from apidiscovery_client.conformance.subject import Subject
+from apidiscovery_service.asgi import ApiGroup, ApiVersion, discovery_app
+from conforming import SHELVES, extension, kube_apiserver
+from raw_http import AGG, PBAGG
+from tampering import (
+    Answered,
+    Disguise,
+    Seen,
+    Tamper,
+    Tampered,
+    served,
+    undisguised,
+    untouched,
+)
+
+HTML = Answered(200, (("content-type", "text/html"),), b"<!DOCTYPE html><p>Not here</p>")
+ERROR = Answered(500, (("content-type", "application/json"),), b'{"kind":"Status","code":500}')
+REFUSED = Answered(406, (("content-type", "application/json"),), b'{"kind":"Status","code":406}')
+PLAIN = "application/json"
+V1 = "/apis/example.dev/v1"
+
+
+def is_aggregated(answer: Answered) -> bool:
+    return answer.value("content-type") == AGG
+
+
+def when(condition: Callable[[Seen], object], then: Callable[[Answered], Answered]) -> Tamper:
+    """Return what changes the answers to some requests."""
+
+    def tamper(seen: Seen, answer: Answered) -> Answered:
+        return then(answer) if condition(seen) else answer
+
+    return tamper
+
+
+def of_aggregated(then: Callable[[Answered], Answered]) -> Tamper:
+    """Return what changes aggregated JSON, on a server that has no protobuf to differ from."""
+
+    def tamper(seen: Seen, answer: Answered) -> Answered:
+        if "vnd.kubernetes.protobuf" in seen.accept:
+            return REFUSED
+        return then(answer) if is_aggregated(answer) and answer.body else answer
+
+    return tamper
+
+
+def edited(edit: Callable[[Any], object]) -> Tamper:
+    """Return what changes the items of aggregated JSON."""
+    return of_aggregated(lambda answer: answer.edited(lambda value: edit(value["items"])))
+
+
+def openapi(then: Callable[[Answered], Answered], path: str = "/openapi/v3/apis/") -> Tamper:
+    return when(lambda seen: seen.path.startswith(path), then)
+
+
+def index(edit: Callable[[dict[str, Any]], object]) -> Tamper:
+    return when(
+        lambda seen: seen.path == "/openapi/v3",
+        lambda answer: answer.edited(lambda value: edit(value["paths"])),
+    )
+
+
+def always(answer: Answered) -> Callable[[Answered], Answered]:
+    return lambda _: answer
+
+
+def without(*names: str) -> Disguise:
+    """Return what hides header fields of requests for discovery."""
+
+    def disguise(seen: Seen) -> Seen:
+        kept = tuple(pair for pair in seen.headers if pair[0] not in names)
+        return replace(seen, headers=kept) if "openapi" not in seen.path else seen
+
+    return disguise
+
+
+def without_on_openapi(seen: Seen) -> Seen:
+    kept = tuple(pair for pair in seen.headers if pair[0] != "if-none-match")
+    return replace(seen, headers=kept) if "openapi" in seen.path else seen
+
+
+def prefers_plain(seen: Seen) -> Seen:
+    headers = tuple(
+        (name, PLAIN if name == "accept" and PLAIN in value.split(",") else value)
+        for name, value in seen.headers
+    )
+    return replace(seen, headers=headers)
+
+
+def _no_kinds(value: dict[str, Any]) -> None:
+    for schema in value["components"]["schemas"].values():
+        schema.pop("x-kubernetes-group-version-kind", None)
+
+
+def _last_preferred(value: dict[str, Any]) -> None:
+    for group in value.get("groups", [value]):
+        group["preferredVersion"] = group["versions"][-1]
+
+
+def _reversed(value: dict[str, Any]) -> None:
+    for group in value.get("groups", [value]):
+        group["versions"].reverse()
+        group["preferredVersion"] = group["versions"][0]
+
+
+def is_plain_groups(seen: Seen) -> bool:
+    is_named = seen.path in ("/apis", "/apis/example.dev", "/apis/more.example.dev")
+    return is_named and seen.accept in ("", PLAIN) and "if-none-match" not in dict(seen.headers)
+
+
+def without_vary(answer: Answered) -> Answered:
+    kept = tuple(pair for pair in answer.headers if pair != ("vary", "Accept"))
+    return replace(answer, headers=kept)
+
+
+def random_etags() -> Tamper:
+    numbers = itertools.count()
+    return lambda _, answer: (
+        answer.having("etag", f'"{next(numbers)}"') if is_aggregated(answer) else answer
+    )
+
+
+def one_etag_for_all() -> Tamper:
+    numbers = itertools.count()
+
+    def change(answer: Answered) -> Answered:
+        number = next(numbers)
+        return answer.edited(
+            lambda value: value["items"][0]["versions"][0]["resources"][0].update(
+                shortNames=[f"w{number}"]
+            )
+        )
+
+    return of_aggregated(change)
+
+
+def other_protobuf() -> Tamper:
+    """Return what calls something in protobuf by another name of the same length."""
+
+    def change(_: Seen, answer: Answered) -> Answered:
+        if answer.value("content-type") != PBAGG:
+            return answer
+        return answer.saying(answer.body.replace(b"shelves", b"benches"))
+
+    return change
+
+
+def _resource(items: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = items[0]["versions"][0]["resources"][0]
+    return found
+
+
+class Fault(NamedTuple):
+    """What is wrong with a server, and the numbers of the checks that must find it."""
+
+    what: str
+    found_by: frozenset[int]
+    tamper: Tamper = untouched
+    disguise: Disguise = undisguised
+
+
+def fault(
+    what: str, *found_by: int, tamper: Tamper = untouched, disguise: Disguise = undisguised
+) -> Fault:
+    return Fault(what, frozenset(found_by), tamper, disguise)
+
+
+def from_aggregator(seen: Seen) -> bool:
+    return seen.value("x-remote-user") == "system:kube-aggregator"
+
+
+FAULTS = [
+    fault(
+        "503 for kube-aggregator",
+        1,
+        tamper=when(from_aggregator, always(replace(ERROR, status=503))),
+    ),
+    fault("a page for kube-aggregator", 1, tamper=when(from_aggregator, always(HTML))),
+    fault(
+        "no answer for a group-version",
+        *(3, 43, 48, 55),
+        tamper=when(lambda seen: seen.path == V1, lambda answer: replace(answer, status=500)),
+    ),
+    fault("If-None-Match is not looked at", 4, disguise=without("if-none-match")),
+    fault(
+        "another ETag in 304",
+        4,
+        tamper=lambda _, answer: (
+            answer.having("etag", '"other"') if answer.status == 304 else answer
+        ),
+    ),
+    fault(
+        "304 as plain JSON",
+        5,
+        tamper=lambda seen, answer: (
+            answer.having("content-type", PLAIN)
+            if answer.status == 304 and "openapi" not in seen.path
+            else answer
+        ),
+    ),
+    fault(
+        "304 to any ETag",
+        6,
+        tamper=when(
+            lambda seen: seen.accept == AGG and seen.value("if-none-match").startswith('"000'),
+            always(Answered(304)),
+        ),
+    ),
+    fault(
+        "a redirected group-version",
+        *(3, 7, 40, 43, 48, 55),
+        tamper=when(lambda seen: seen.path == V1, always(Answered(301, (("location", f"{V1}/"),)))),
+    ),
+    fault(
+        "a page instead of a Status",
+        8,
+        tamper=when(lambda seen: "g=example.com" in seen.accept, always(replace(HTML, status=406))),
+    ),
+    fault(
+        "aggregated documents as plain JSON",
+        10,
+        tamper=of_aggregated(lambda answer: answer.having("content-type", PLAIN)),
+    ),
+    fault(
+        "spaces in Content-Type",
+        11,
+        tamper=of_aggregated(lambda answer: answer.having("content-type", AGG.replace(";", "; "))),
+    ),
+    fault(
+        "another apiVersion",
+        12,
+        tamper=of_aggregated(lambda answer: answer.edited(lambda value: value.pop("apiVersion"))),
+    ),
+    fault(
+        "a resource twice",
+        13,
+        tamper=edited(lambda items: items[0]["versions"][0]["resources"].append(_resource(items))),
+    ),
+    fault(
+        "no responseKind",
+        *(14, 48),
+        tamper=edited(lambda items: _resource(items).pop("responseKind")),
+    ),
+    fault(
+        "no responseKind of a subresource",
+        *(14, 48),
+        tamper=edited(lambda items: _resource(items)["subresources"][0].pop("responseKind")),
+    ),
+    fault(
+        "another scope",
+        15,
+        tamper=edited(lambda items: items[1]["versions"][0]["resources"][0].update(scope="World")),
+    ),
+    fault("no singular", 15, tamper=edited(lambda items: _resource(items).pop("singularResource"))),
+    fault(
+        "another word for Current",
+        16,
+        tamper=edited(lambda items: items[0]["versions"][0].update(freshness="Fresh")),
+    ),
+    fault(
+        "no ETag",
+        17,
+        tamper=lambda seen, answer: (
+            answer if "openapi" in seen.path else answer.having("etag", None)
+        ),
+    ),
+    fault(
+        "weak ETags",
+        17,
+        tamper=lambda seen, answer: (
+            answer.having("etag", f"W/{answer.value('etag')}")
+            if answer.value("etag") and "openapi" not in seen.path
+            else answer
+        ),
+    ),
+    fault("another ETag each time", *(4, 18, 22), tamper=random_etags()),
+    fault("an ETag for different documents", *(18, 20, 48), tamper=one_etag_for_all()),
+    fault("no Vary", 19, tamper=of_aggregated(without_vary)),
+    fault(
+        "compressed unasked",
+        20,
+        disguise=lambda seen: (
+            replace(seen, headers=(*seen.headers, ("accept-encoding", "gzip")))
+            if seen.path == "/apis" and seen.accept == AGG
+            else seen
+        ),
+    ),
+    fault("another content in protobuf", 21, tamper=other_protobuf()),
+    fault("500 to HEAD", 22, tamper=when(lambda seen: seen.method == "HEAD", always(ERROR))),
+    fault(
+        "an aggregated document for everybody",
+        30,
+        disguise=lambda seen: (
+            replace(seen, headers=(("accept", AGG),))
+            if seen.path == "/apis" and not seen.accept
+            else seen
+        ),
+    ),
+    fault("plain JSON if it is accepted", 31, disguise=prefers_plain),
+    fault(
+        "parameters in one order only",
+        32,
+        tamper=when(lambda seen: ";as=APIGroupDiscoveryList;v" in seen.accept, always(REFUSED)),
+    ),
+    fault(
+        "406 to anything unknown",
+        33,
+        tamper=when(lambda seen: "v=v99" in seen.accept, always(REFUSED)),
+    ),
+    fault(
+        "what was asked for, whatever it is",
+        34,
+        tamper=when(
+            lambda seen: seen.accept.endswith("v=v99;as=APIGroupDiscoveryList"),
+            lambda answer: replace(answer, status=200),
+        ),
+    ),
+    fault(
+        "304 to the ETag of the other form",
+        35,
+        tamper=when(
+            lambda seen: seen.accept == PLAIN and seen.value("if-none-match"),
+            always(Answered(304)),
+        ),
+    ),
+    fault("400 to ?timeout", 36, tamper=when(lambda seen: "timeout" in seen.query, always(ERROR))),
+    fault(
+        "a charset",
+        40,
+        tamper=lambda seen, answer: (
+            answer.having("content-type", f"{PLAIN}; charset=utf-8")
+            if answer.value("content-type") == PLAIN
+            and answer.status == 200
+            and seen.path.startswith("/apis")
+            else answer
+        ),
+    ),
+    fault(
+        "the last version is preferred",
+        41,
+        tamper=when(is_plain_groups, lambda answer: answer.edited(_last_preferred)),
+    ),
+    fault(
+        "no documents of groups",
+        42,
+        tamper=when(lambda seen: seen.path == "/apis/example.dev", always(REFUSED)),
+    ),
+    fault(
+        "another groupVersion",
+        43,
+        tamper=when(
+            lambda seen: seen.path == V1,
+            lambda answer: answer.edited(lambda value: value.update(groupVersion="v1")),
+        ),
+    ),
+    fault(
+        "versions in another order",
+        44,
+        tamper=when(is_plain_groups, lambda answer: answer.edited(_reversed)),
+    ),
+    fault("a page at /api", 45, tamper=when(lambda seen: seen.path == "/api", always(HTML))),
+    fault(
+        "a page for unknown groups",
+        46,
+        tamper=when(lambda seen: "invalid" in seen.path, always(replace(HTML, status=404))),
+    ),
+    fault(
+        "an empty group where there is none",
+        46,
+        tamper=when(
+            lambda seen: "invalid" in seen.path, lambda answer: replace(answer, status=200)
+        ),
+    ),
+    fault(
+        "500 for unknown resources",
+        47,
+        tamper=when(lambda seen: seen.path.endswith("-nothing"), always(ERROR)),
+    ),
+    fault(
+        "other verbs in aggregated documents",
+        48,
+        tamper=edited(lambda items: _resource(items).update(verbs=["get"])),
+    ),
+    fault(
+        "an address elsewhere",
+        50,
+        tamper=index(
+            lambda paths: paths.update(version={"serverRelativeURL": "/elsewhere?hash=0"})
+        ),
+    ),
+    fault(
+        "a document is missing",
+        51,
+        tamper=index(lambda paths: paths.pop("apis/example.dev/v1beta1")),
+    ),
+    fault(
+        "nothing is immutable",
+        52,
+        tamper=openapi(lambda answer: answer.having("cache-control", "no-cache")),
+    ),
+    fault(
+        "an old hash is redirected elsewhere",
+        53,
+        tamper=when(
+            lambda seen: seen.query.startswith("hash=000"),
+            always(Answered(301, (("location", "/nowhere"),))),
+        ),
+    ),
+    fault(
+        "an old hash is immutable",
+        53,
+        tamper=when(
+            lambda seen: seen.query.startswith("hash=000"),
+            lambda answer: answer.having("cache-control", "public, immutable"),
+        ),
+    ),
+    fault("documents are sent again", 54, disguise=without_on_openapi),
+    fault(
+        "schemas do not say of which kind they are",
+        55,
+        tamper=when(
+            lambda seen: seen.path.startswith("/openapi/v3/apis") and seen.accept == PLAIN,
+            lambda answer: answer.edited(_no_kinds) if answer.body else answer,
+        ),
+    ),
+    fault(
+        "protobuf as anything",
+        56,
+        tamper=when(
+            lambda seen: "proto-openapi" in seen.accept,
+            lambda answer: answer.having("content-type", "application/octet-stream"),
+        ),
+    ),
+    fault("a page at /openapi/v2", 57, tamper=openapi(always(HTML), "/openapi/v2")),
+    fault("no version", 60, tamper=when(lambda seen: seen.path == "/version", always(ERROR))),
+    fault("not ready", 61, tamper=when(lambda seen: seen.path == "/readyz", always(ERROR))),
+]
+
+
+def numbers(report: Report, outcome: Outcome) -> set[int]:
+    return {result.check.number for result in report.of(outcome)}
+
+
+@pytest.mark.parametrize("broken", FAULTS, ids=lambda broken: broken.what.replace(" ", "-"))
+async def test_a_fault_fails_the_checks_that_are_about_it(broken: Fault) -> None:
+    async with served(Tampered(extension(), broken.tamper, broken.disguise)) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    failed = {result.check.number: result for result in report.of(Outcome.FAIL)}
+    assert set(failed) == broken.found_by, [str(result) for result in failed.values()]
+    assert all(result.seen and result.wanted for result in failed.values())
+    assert report.profile is Profile.EXTENSION
+    assert not report.passed
+
+
+def test_every_check_has_a_fault_that_it_finds() -> None:
+    elsewhere = {2}  # below, for it needs no server that is slow
+    found = {number for broken in FAULTS for number in broken.found_by}
+    assert found | elsewhere == {check.number for check in CHECKS}
+
+
+class SlowSession(Session):
+    """A session whose answers take six seconds, as far as one can see."""
+
+    def ask(self, asked: Asked, *, again: bool = False) -> Reply:
+        return replace(super().ask(asked, again=again), took_s=6.0)
+
+
+async def test_an_answer_after_five_seconds_is_too_late() -> None:
+    (in_time,) = (check for check in CHECKS if check.number == 2)
+    async with served(extension()) as url:
+        subject = await asyncio.to_thread(Subject, Endpoint(url=url))
+        subject.session = SlowSession(Endpoint(url=url))
+        with pytest.raises(Exception, match=r"it took 6\.0 s; want an answer within 5 s"):
+            await asyncio.to_thread(in_time.run, subject)
+
+
+async def test_a_kube_apiserver_has_to_have_aggregated_discovery_since_1_27() -> None:
+    without_aggregated = Tampered(
+        kube_apiserver(),
+        when(
+            lambda seen: (
+                "APIGroupDiscoveryList" in seen.accept and PLAIN not in seen.accept.split(",")
+            ),
+            always(REFUSED),
+        ),
+    )
+    async with served(without_aggregated) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+        older = await asyncio.to_thread(run, Endpoint(url=url), release=(1, 26))
+    assert numbers(report, Outcome.FAIL) == {1}
+    assert (report.profile, report.release) == (Profile.KUBE_APISERVER, "1.37")
+    assert numbers(older, Outcome.FAIL) == set()
+
+
+async def test_the_core_group_has_to_be_v1_and_alone() -> None:
+    def two_groups(seen: Seen, answer: Answered) -> Answered:
+        if seen.path != "/api":
+            return answer
+        return of_aggregated(
+            lambda found: found.edited(
+                lambda value: value["items"].append(
+                    {**value["items"][0], "metadata": {"name": "b"}}
+                )
+            )
+        )(seen, answer)
+
+    async with served(Tampered(kube_apiserver(), two_groups)) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    assert numbers(report, Outcome.FAIL) == {45}
+
+
+async def test_what_passes_on_one_half_is_looked_at_on_the_other_too() -> None:
+    tamper = when(lambda seen: seen.path == "/api", without_vary)
+    async with served(Tampered(kube_apiserver(), tamper)) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    assert numbers(report, Outcome.FAIL) == {19}
+
+
+async def test_a_server_without_aggregated_discovery_is_not_blamed() -> None:
+    def old(seen: Seen) -> Seen:
+        """Ask for the plain form whatever is accepted, as a server does that ignores parameters."""
+        headers = tuple((n, PLAIN if n == "accept" else v) for n, v in seen.headers)
+        return replace(seen, headers=headers) if seen.path == "/apis" else seen
+
+    async with served(Tampered(extension(), disguise=old)) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    assert report.passed
+    assert report.aggregated == ""
+    assert {4, 11, 17, 44, 48} <= numbers(report, Outcome.SKIP)
+
+
+async def test_a_group_of_which_nothing_works_is_no_reason_to_fall_over() -> None:
+    app = discovery_app([ApiGroup("example.dev", [ApiVersion("v1", [SHELVES])])])
+    async with served(Tampered(app, lambda _seen, _answer: ERROR)) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    assert {1, 30, 41, 60, 61} <= numbers(report, Outcome.FAIL)

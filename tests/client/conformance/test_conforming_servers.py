@@ -1,0 +1,108 @@
+"""Servers that do what they have to do pass: ours, old ones, and those behind others."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import yaml
+from apidiscovery_client.conformance import Endpoint, Outcome, Profile, Report, run
+from conforming import extension, kube_apiserver
+from crd_manifests import CRONTABS
+from fake_api_server import FakeApiServer, legacy
+from programs import free_port
+from server import Serve, Server, eventually
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+from tampering import Tampered, served
+
+API_SERVICE = {
+    "apiVersion": "apiregistration.k8s.io/v1",
+    "kind": "APIService",
+    "metadata": {"name": "v1.down.example.com"},
+    "spec": {
+        "group": "down.example.com",
+        "version": "v1",
+        "groupPriorityMinimum": 2000,
+        "versionPriority": 20,
+        "service": {"namespace": "down", "name": "server"},
+    },
+}
+
+
+def failed(report: Report) -> list[str]:
+    return [str(result) for result in report.of(Outcome.FAIL)]
+
+
+def skipped(report: Report) -> dict[int, str]:
+    return {result.check.number: result.seen for result in report.of(Outcome.SKIP)}
+
+
+def test_the_catalogue_passes_all(server: Server) -> None:
+    report = run(Endpoint(url=server.url))
+    assert (report.profile, report.aggregated) == (Profile.KUBE_APISERVER, "v2")
+    assert (failed(report), skipped(report)) == ([], {})
+
+
+def test_a_server_of_today_without_the_beta_passes_all(no_beta_server: Server) -> None:
+    report = run(Endpoint(url=no_beta_server.url))
+    assert (failed(report), skipped(report)) == ([], {})
+
+
+def test_definitions_and_a_remote_that_is_down_pass_all(serve: Serve, tmp_path: Path) -> None:
+    manifests, config = tmp_path / "all.yaml", tmp_path / "config.yaml"
+    manifests.write_text(yaml.safe_dump_all([CRONTABS, API_SERVICE]), encoding="utf-8")
+    services = {"services": {"down/server": f"http://127.0.0.1:{free_port()}"}}
+    config.write_text(json.dumps(services), encoding="utf-8")
+    flags = ("--manifests", str(manifests), "--config", str(config), "--store", "memory")
+    server = serve("--catalog", "kubernetes", *flags)
+
+    def settled() -> Report | None:
+        report = run(Endpoint(url=server.url))
+        return None if failed(report) else report
+
+    report = eventually(settled, 10, "the remote is known to be down")
+    assert skipped(report) == {}
+
+
+def test_a_server_before_aggregated_discovery_passes_the_rest(old_server: Server) -> None:
+    report = run(Endpoint(url=old_server.url), release=(1, 26))
+    assert failed(report) == []
+    assert set(skipped(report)) == {*range(4, 7), *range(11, 23), 31, 32, 35, 44, 48}
+    assert set(skipped(report).values()) == {"the server has no aggregated discovery"}
+
+
+def test_a_recorded_kubernetes_1_15_is_not_blamed() -> None:
+    with FakeApiServer(legacy()) as fake:
+        report = run(Endpoint(url=fake.url))
+    assert failed(report) == []
+    assert (report.release, report.aggregated) == ("1.15", "")
+    assert {4, 17, 48, 50, 61} <= set(skipped(report))
+
+
+async def test_an_extension_server_passes_all_mounted_and_wrapping() -> None:
+    async def home(_: object) -> PlainTextResponse:
+        return PlainTextResponse("home")
+
+    mounted = Starlette(routes=[Route("/home", home), Mount("/", extension())])
+    for app in (extension(), mounted):
+        async with served(app) as url:
+            report = await asyncio.to_thread(run, Endpoint(url=url))
+            assert (report.profile, failed(report), skipped(report)) == ("extension", [], {})
+
+
+async def test_it_can_be_checked_through_a_path() -> None:
+    """A server behind a prefix is as good, but for links, which are below the server's root."""
+    app = Starlette(routes=[Mount("/clusters/one", kube_apiserver())])
+    async with served(app) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=f"{url}/clusters/one"))
+    assert failed(report) == []
+
+
+async def test_nothing_is_asked_but_with_get_and_head() -> None:
+    app = Tampered(extension())
+    async with served(app) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    assert {seen.method for seen in app.requests} == {"GET", "HEAD"}
+    assert report.requests == len(app.requests)
+    assert report.requests < 60

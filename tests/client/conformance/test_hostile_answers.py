@@ -1,0 +1,138 @@
+"""Whatever a server answers, a run ends with a result for each check."""
+
+import json
+
+import pytest
+from apidiscovery_client.conformance import CHECKS, Endpoint, Outcome, Profile, run, subject
+from apidiscovery_client.conformance.exchange import Asked, NoAnswer, Reply, Session
+from apidiscovery_client.conformance.reporting import FORMATS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from raw_http import AGG, PBAGG
+
+# What the checks look for, so that they find more than nothing.
+NAMES = [
+    "kind",
+    "apiVersion",
+    "metadata",
+    "name",
+    "items",
+    "versions",
+    "version",
+    "resources",
+    "resource",
+    "responseKind",
+    "group",
+    "scope",
+    "verbs",
+    "subresources",
+    "subresource",
+    "freshness",
+    "groups",
+    "groupVersion",
+    "preferredVersion",
+    "paths",
+    "serverRelativeURL",
+    "openapi",
+    "components",
+    "schemas",
+    "x-kubernetes-group-version-kind",
+    "swagger",
+    "major",
+    "minor",
+    "gitVersion",
+    "singularResource",
+    "namespaced",
+    "code",
+]
+WORDS = [
+    "v1",
+    "apps",
+    "APIGroupDiscoveryList",
+    "APIGroupList",
+    "APIResourceList",
+    "APIVersions",
+    "Status",
+    "Current",
+    "Stale",
+    "Namespaced",
+    "1",
+    "30+",
+    "3.0.0",
+    "get",
+    "http://[",
+    "/openapi/v3/apis/apps/v1?hash=A",
+    "apis/apps/v1",
+]
+LEAVES = st.sampled_from([*WORDS, None, True, 3, -1.5, "", "\x1b[31m", "é/../\n"])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*NAMES, *WORDS]), inner)
+    ),
+    max_leaves=12,
+)
+GROUP = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries({"name": LEAVES}),
+        "name": LEAVES,
+        "versions": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "version": LEAVES,
+                    "groupVersion": LEAVES,
+                    "resources": VALUES,
+                    "freshness": LEAVES,
+                }
+            ),
+            max_size=2,
+        ),
+        "preferredVersion": VALUES,
+    }
+)
+DOCUMENTS = VALUES | st.fixed_dictionaries(
+    {
+        "kind": LEAVES,
+        "apiVersion": LEAVES,
+        "items": st.lists(GROUP, max_size=2),
+        "groups": st.lists(GROUP, max_size=2),
+        "resources": VALUES,
+        "paths": VALUES,
+    }
+)
+BODIES = DOCUMENTS.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=20)
+TYPES = st.sampled_from([AGG, PBAGG, "application/json", "text/html", "", "a; b=\x00"])
+STATUSES = st.sampled_from([200, 200, 200, 304, 404, 406, 500, 301])
+ETAGS = st.sampled_from(['"A"', "A", "", 'W/"A"', "\r\nx: y"])
+
+
+def answers(data: st.DataObject) -> type[Session]:
+    class Anything(Session):
+        def ask(self, asked: Asked, *, again: bool = False) -> Reply:
+            known = self._known.get(asked) if not again else None
+            if known is None:
+                known = self._known[asked] = self._draw(asked)
+            self.log.append((asked, None))
+            if isinstance(known, NoAnswer):
+                raise known
+            return known
+
+        def _draw(self, asked: Asked) -> Reply | NoAnswer:
+            if len(self.log) > 2 and data.draw(st.integers(0, 20)) == 0:
+                return NoAnswer("", asked, "cut off")
+            headers = (("content-type", data.draw(TYPES)), ("etag", data.draw(ETAGS)))
+            return Reply(asked, data.draw(STATUSES), headers, data.draw(BODIES), 0.0)
+
+    return Anything
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_whatever_is_answered_every_check_has_a_result(data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subject, "Session", answers(data))
+        report = run(Endpoint(url="http://a"), profile=data.draw(st.sampled_from(list(Profile))))
+    assert [result.check for result in report.results] == list(CHECKS)
+    assert all(result.seen for result in report.results if result.outcome is not Outcome.PASS)
+    for form in FORMATS.values():
+        assert "\x1b" not in form(report)

@@ -1,0 +1,124 @@
+"""What is not served is answered with the nearest names, the same ones each time."""
+
+import pytest
+from ambiguous_cluster import (
+    ambiguous_groups,
+    builtin_groups,
+    group,
+    real_groups,
+    resource,
+    snapshot,
+)
+from apidiscovery_client._errors import NotServed
+from apidiscovery_client.resolving import Resolver
+from apidiscovery_client.resolving.suggestions import edits_between, nearest
+from hypothesis import given
+from hypothesis import strategies as st
+
+BUILTIN = Resolver(snapshot(*builtin_groups()))
+REAL = Resolver(snapshot(*real_groups()))
+
+
+def suggested(resolver: Resolver, text: str) -> tuple[str, ...]:
+    with pytest.raises(NotServed) as raised:
+        resolver.resolve(text)
+    return raised.value.suggestions
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestions"),
+    [
+        ("Depoyment", ("deployments",)),
+        ("deploymnets", ("deployments",)),
+        ("deployment.app.k8s.io", ("deployments.apps",)),
+        ("deploymnet.apps", ("deployments.apps",)),
+        ("deployments.v2.apps", ("deployments.apps",)),
+        ("pod.apps", ("pods",)),
+        ("pdos", ("pods",)),
+        ("deploi", ("deployments",)),
+        ("StatefullSet", ("statefulsets",)),
+        ("apps/v1/Deploymnet", ("deployments.apps",)),
+        ("apps/v2/Deployment", ("deployments.apps",)),
+        ("podz/log", ("pods/log",)),
+        ("pods/logs", ("pods/log",)),
+        ("pods/evict", ()),
+        ("somethingelse", ()),
+        ("", ()),
+    ],
+)
+def test_the_nearest_names_are_suggested(text: str, suggestions: tuple[str, ...]) -> None:
+    assert suggested(BUILTIN, text) == suggestions
+
+
+def test_the_text_of_the_error_has_the_suggestions() -> None:
+    with pytest.raises(NotServed) as raised:
+        BUILTIN.resolve("Depoyment")
+    assert str(raised.value) == (
+        'the server doesn\'t have a resource type "Depoyment", did you mean deployments?'
+    )
+
+
+def test_a_name_that_means_another_resource_alone_is_suggested_with_its_group() -> None:
+    resolver = Resolver(snapshot(*ambiguous_groups()))
+    assert suggested(resolver, "Depoyment") == (
+        "deployments",
+        "deployments.apps",
+        "deployments.clash.io",
+    )
+
+
+def test_fewer_edits_come_first_then_the_group_asked_for_then_the_order() -> None:
+    groups = [
+        group("a.io", v1=[resource("carses", "Carse")]),
+        group("b.io", v1=[resource("carts", "Cart")]),
+        group("c.io", v1=[resource("carts", "Cart")]),
+    ]
+    resolver = Resolver(snapshot(*groups))
+    assert suggested(resolver, "carxs") == ("carts", "carts.c.io", "carses")
+    assert suggested(resolver, "carxs.c.io") == ("carts.c.io", "carts.b.io", "carses.a.io")
+    assert suggested(resolver, "carts.d.io") == ("carts.b.io", "carts.c.io")
+
+
+def test_suggestions_are_the_same_each_time() -> None:
+    assert len({suggested(Resolver(REAL.snapshot), "certifcate") for _ in range(5)}) == 1
+    assert suggested(REAL, "certifcate") == ("certificates",)
+
+
+def test_a_kind_is_suggested_by_its_plural() -> None:
+    resolver = Resolver(snapshot(*ambiguous_groups()))
+    assert suggested(resolver, "Fency.odd.io") == ("fancythings.odd.io",)
+
+
+WORDS = st.text("abc", max_size=7)
+
+
+def _edits_counted_plainly(one: str, other: str) -> int:
+    if not one or not other:
+        return len(one) + len(other)
+    found = min(
+        _edits_counted_plainly(one[1:], other) + 1,
+        _edits_counted_plainly(one, other[1:]) + 1,
+        _edits_counted_plainly(one[1:], other[1:]) + (one[0] != other[0]),
+    )
+    if len(one) > 1 and one[:2] == other[1::-1][:2] and len(other) > 1:
+        found = min(found, _edits_counted_plainly(one[2:], other[2:]) + 1)
+    return found
+
+
+@given(st.text("abc", max_size=5), st.text("abc", max_size=5))
+def test_edits_are_counted_as_by_trying_all_of_them(one: str, other: str) -> None:
+    assert edits_between(one, other) == _edits_counted_plainly(one, other)
+
+
+@given(WORDS, WORDS)
+def test_edits_are_the_same_both_ways_and_none_only_for_the_same_word(one: str, other: str) -> None:
+    assert edits_between(one, other) == edits_between(other, one)
+    assert (edits_between(one, other) == 0) == (one == other)
+
+
+def test_of_a_few_names_the_nearest_come_first() -> None:
+    assert nearest("stat", ["status", "stats", "state", "scale", "stat"]) == (
+        "stat",
+        "stats",
+        "state",
+    )

@@ -1,0 +1,378 @@
+"""No order of events makes a client take an older answer for the newer one, or lose its way."""
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import aclosing, suppress
+from dataclasses import replace
+
+import pytest
+from apidiscovery_client._errors import NotYetServed, RequestRefused, ServerUnreachable
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.core import operations
+from apidiscovery_client.core.memory import Memory
+from apidiscovery_client.core.options import DEFAULT_OPTIONS
+from apidiscovery_client.held import Held, Traffic
+from apidiscovery_client.model import Snapshot, Stale, Subresource
+from apidiscovery_client.sync_client import SyncDiscoveryClient
+from scripted_client import MemoryCache, Scene, scene
+from scripted_transport import (
+    NAME,
+    ScriptedServer,
+    ScriptedTransport,
+    SetClock,
+    SyncScriptedTransport,
+    group,
+)
+
+WIDGETS = group("example.com", "v1")
+GADGETS = group("gadgets.example.com", "v1", kinds=("Gadget",))
+GIZMOS = group("gizmos.example.com", "v1", kinds=("Gizmo",))
+STEPS = 40  # more than any of these takes
+
+
+@pytest.fixture(params=["async", "sync"])
+async def at(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    async with scene(is_async=request.param == "async") as made:
+        made.script.serve(WIDGETS)
+        yield made
+
+
+@pytest.fixture
+def script() -> Iterator[ScriptedServer]:
+    made = ScriptedServer(SetClock(), WIDGETS)
+    yield made
+    made.release()
+
+
+def memory_of(script: ScriptedServer) -> Memory:
+    return Memory("server", DEFAULT_OPTIONS, script.clock, has_cache=False)
+
+
+def sent(steps: operations.Steps, held: Held) -> operations.IO | None:
+    """Send an answer; return what is to be done next but for the cache, None for nothing."""
+    try:
+        step = steps.send(held)
+        while isinstance(step, operations.Save):
+            step = steps.send(None)
+    except StopIteration:
+        return None
+    return step
+
+
+def names(snapshot: Snapshot) -> list[str]:
+    return [found.name.partition(".")[0] for found in snapshot.groups]
+
+
+# --------------------------------------------------------------------------------------------------
+# What is pushed and what is asked for.
+
+
+class Buffered(ScriptedTransport):
+    """Has been told things that nobody has read yet."""
+
+    def __init__(self, script: ScriptedServer) -> None:
+        super().__init__(script, can_listen=True)
+        self.told: asyncio.Queue[Held] = asyncio.Queue()
+
+    def tell(self) -> None:
+        self.script.clock.seconds += 1
+        self.told.put_nowait(self.script.answer(None, Traffic()))
+
+    async def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+        del held
+        while True:
+            yield await self.told.get()
+
+
+class SyncBuffered(SyncScriptedTransport):
+    """The same; it comes to an end when all is read."""
+
+    def __init__(self, script: ScriptedServer) -> None:
+        super().__init__(script, can_listen=True)
+        self.told: list[Held] = []
+
+    def tell(self) -> None:
+        self.script.clock.seconds += 1
+        self.told.append(self.script.answer(None, Traffic()))
+
+    def listen(self, held: Held | None) -> Generator[Held]:
+        del held
+        while self.told:
+            yield self.told.pop(0)
+
+
+async def test_what_was_pushed_while_nobody_read_does_not_undo_a_later_answer(
+    script: ScriptedServer,
+) -> None:
+    transport = Buffered(script)
+    async with DiscoveryClient(transport, clock=script.clock) as client:
+        await client.snapshot()
+        transport.tell()
+        async with aclosing(client.watch(initial=True)) as changes:
+            assert "example.com added" in str(await anext(changes))
+            script.groups = (WIDGETS, GADGETS)
+            transport.tell()
+            script.groups = (WIDGETS, GADGETS, GIZMOS)
+            transport.tell()
+            assert names(await client.refresh()) == ["example", "gadgets", "gizmos"]
+            told = [str(await anext(changes)) for _ in range(2)]
+            assert names(await client.snapshot()) == ["example", "gadgets", "gizmos"]
+            assert [line.split(".")[0] for line in told] == ["group gadgets", "group gizmos"]
+            script.groups = (GIZMOS,)
+            transport.tell()
+            assert "removed" in str(await anext(changes))
+
+
+def test_it_does_not_in_threads_either(script: ScriptedServer) -> None:
+    transport = SyncBuffered(script)
+    with SyncDiscoveryClient(transport, clock=script.clock) as client:
+        client.snapshot()
+        transport.tell()
+        changes = client.watch(initial=True)
+        next(changes)
+        script.groups = (WIDGETS, GADGETS)
+        transport.tell()
+        script.groups = (WIDGETS, GADGETS, GIZMOS)
+        transport.tell()
+        client.refresh()
+        next(changes)
+        assert names(client.snapshot()) == ["example", "gadgets", "gizmos"]
+        changes.close()
+
+
+async def test_an_answer_that_is_overtaken_by_an_older_message_is_asked_for_again(
+    script: ScriptedServer,
+) -> None:
+    transport = Buffered(script)
+    async with DiscoveryClient(transport, clock=script.clock) as client:
+        await client.snapshot()
+        transport.tell()
+        async with aclosing(client.watch(initial=True)) as changes:
+            await anext(changes)
+            script.groups = (WIDGETS, GADGETS)
+            transport.tell()
+            script.groups = (WIDGETS, GADGETS, GIZMOS)
+            script.hold()
+            asked = asyncio.create_task(client.refresh())
+            await script.until(lambda: script.asked == 2)
+            script.clock.seconds += 1
+            assert "gadgets" in str(await anext(changes))
+            script.release()
+            assert names(await asked) == ["example", "gadgets", "gizmos"]
+            assert script.asked == 3
+
+
+def test_questions_are_bounded_while_changes_come_faster_than_answers(
+    script: ScriptedServer,
+) -> None:
+    memory = memory_of(script)
+    steps = operations.attempt(memory)
+    asked = 0
+    step: operations.IO | None = next(steps)
+    while step is not None:
+        assert isinstance(step, operations.Fetch)
+        asked += 1
+        answer = script.answer(step.held, Traffic())
+        script.clock.seconds += 1
+        script.groups = (group(f"n{asked}.example.com"),)
+        assert memory.heard(script.answer(None, Traffic()), memory.held or answer)
+        step = sent(steps, answer)
+    assert asked == 3
+    assert names(memory.answer()) == ["n3"]
+
+
+# --------------------------------------------------------------------------------------------------
+# The cache.
+
+
+async def test_errors_of_a_cache_of_any_kind_do_no_harm(
+    at: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def get(self, key: str) -> Held | None:
+            raise LookupError(f"cannot read {key}")
+
+        def put(self, key: str, held: Held) -> None:
+            raise RuntimeError(f"cannot write {key} {held.etags}")
+
+    async with at.client(cache=Broken()) as client:
+        assert names(await client.snapshot()) == ["example"]
+    assert "cannot read" in caplog.text
+    assert "cannot write" in caplog.text
+    assert "does not answer" not in caplog.text
+
+
+def test_two_do_not_write_to_the_cache_at_a_time(script: ScriptedServer) -> None:
+    """The one with the older snapshot might be the last."""
+    memory = memory_of(script)
+    first = script.answer(None, Traffic())
+    assert memory.arrived(first, script.clock.monotonic())
+    assert memory.unsaved() is first
+    script.groups = (GADGETS,)
+    second = script.answer(None, Traffic())
+    assert memory.arrived(second, script.clock.monotonic())
+    assert memory.unsaved() is None
+    memory.saved()
+    assert memory.unsaved() is second
+
+
+# --------------------------------------------------------------------------------------------------
+# Giving up.
+
+
+def test_a_question_that_was_interrupted_is_no_answer_for_others(script: ScriptedServer) -> None:
+    """As by Ctrl-C in one thread, while others wait for what it asked."""
+    memory = memory_of(script)
+    interrupted = operations.attempt(memory)
+    next(interrupted)
+    number = memory.attempt_for_age(60)
+    assert number is not None
+    assert number == memory.begun
+    interrupted.close()
+    assert memory.ended < number
+    again = operations.attempt(memory)
+    assert isinstance(next(again), operations.Fetch)
+    assert sent(again, script.answer(None, Traffic())) is None
+    assert memory.ended == number
+    assert names(memory.answer()) == ["example"]
+
+
+async def _watch_some(client: DiscoveryClient) -> None:
+    async with aclosing(client.watch(initial=True, interval_s=1)) as changes:
+        async for _ in changes:
+            pass
+
+
+async def _wait(client: DiscoveryClient) -> None:
+    with suppress(NotYetServed):
+        await client.wait_for("nothing", timeout_s=3)
+
+
+async def fail_at_once(client: DiscoveryClient) -> None:
+    async for _ in client.watch(initial=True):
+        raise ZeroDivisionError
+
+
+async def see_that_nobody_watches(client: DiscoveryClient, script: ScriptedServer) -> None:
+    """While somebody does, no question is asked at this age."""
+    asked = script.asked
+    script.clock.seconds += DEFAULT_OPTIONS.max_age_s + 1
+    await client.snapshot()
+    assert script.asked == asked + 1
+
+
+Use = Callable[[DiscoveryClient], Coroutine[None, None, object]]
+USES: dict[str, Use] = {
+    "snapshot": lambda client: client.snapshot(max_age_s=0),
+    "resolve": lambda client: client.resolve("widgets"),
+    "watch": _watch_some,
+    "wait_for": _wait,
+}
+
+
+@pytest.mark.parametrize("can_listen", [False, True], ids=["polled", "pushed"])
+@pytest.mark.parametrize("use", USES)
+async def test_being_cancelled_at_any_point_leaves_nothing_and_breaks_nothing(
+    script: ScriptedServer, use: str, *, can_listen: bool
+) -> None:
+    asyncio.get_running_loop().slow_callback_duration = 60
+    asyncio.get_running_loop().set_debug(enabled=True)
+    for steps in range(STEPS):
+        transport = ScriptedTransport(script, can_listen=can_listen)
+        client = DiscoveryClient(transport, cache=MemoryCache(), clock=script.clock)
+        task = asyncio.create_task(USES[use](client))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        script.groups = (GADGETS,) if steps % 2 else (WIDGETS,)
+        assert (await client.refresh()).groups == script.groups
+        await see_that_nobody_watches(client, script)
+        await client.close()
+        assert script.listeners == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+class SlowToClose(ScriptedTransport):
+    """Needs some steps to close."""
+
+    is_shut = False
+
+    async def close(self) -> None:
+        await super().close()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.is_shut = True
+
+
+async def test_closing_may_be_cancelled_and_done_again(script: ScriptedServer) -> None:
+    for steps in range(STEPS):
+        transport = SlowToClose(script)
+        client = DiscoveryClient(transport, clock=script.clock)
+        script.hold()
+        asking = asyncio.create_task(client.snapshot())
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(client.close())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await client.close()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert transport.is_shut
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("can_listen", [False, True], ids=["polled", "pushed"])
+async def test_a_watch_that_is_forgotten_or_whose_reader_fails_ends(
+    script: ScriptedServer, *, can_listen: bool
+) -> None:
+    transport = ScriptedTransport(script, can_listen=can_listen)
+    async with DiscoveryClient(transport, clock=script.clock) as client:
+        with pytest.raises(ZeroDivisionError):
+            await fail_at_once(client)
+        gc.collect()
+        for _ in range(STEPS):
+            await asyncio.sleep(0)
+        assert script.listeners == 0
+        await see_that_nobody_watches(client, script)
+
+
+async def test_why_there_is_no_answer_is_what_was_seen_last(at: Scene) -> None:
+    async with at.client() as client:
+        first = await client.snapshot()
+        at.script.fail(RequestRefused("who are you?", url=NAME, status=401))
+        at.clock.seconds += 100
+        since = at.clock.now()
+        with pytest.raises(RequestRefused):
+            await client.snapshot()
+        at.script.fail(ServerUnreachable("away", url=NAME))
+        at.clock.seconds += 100
+        found = await client.snapshot()
+        assert found.groups == first.groups
+        assert found.freshness == Stale(since, "away")
+
+
+# --------------------------------------------------------------------------------------------------
+# Waiting.
+
+
+async def test_a_subresource_is_waited_for_though_it_looks_like_a_version(
+    at: Scene,
+) -> None:
+    found = group("example.com", "v1")
+    version = found.versions[0]
+    scale = Subresource("scale", None, ("get",))
+    with_scale = replace(version.resources[0], subresources=(scale,))
+    async with at.client() as client:
+        with pytest.raises(NotYetServed):
+            await client.wait_for("widgets/scale", timeout_s=0.1)
+        at.script.serve(replace(found, versions=(replace(version, resources=(with_scale,)),)))
+        await client.wait_for("widgets/scale", timeout_s=1)
+
+
+async def test_a_version_of_an_unusual_name_is_waited_for(at: Scene) -> None:
+    at.script.serve(group("example.com", "2026-01"))
+    async with at.client() as client:
+        await client.wait_for("example.com/2026-01", timeout_s=1)

@@ -1,0 +1,172 @@
+"""The pytest plugin, as those meet it who have installed the package."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.snapshots import file
+from apidiscovery_client.testing import FakeApiServer, group, resource
+
+pytest_plugins = ["pytester"]
+
+PASSING = """
+    import json
+    import os
+    import urllib.request
+
+    def test_builtin(fake_apiserver):
+        with urllib.request.urlopen(fake_apiserver.url + "/apis") as reply:
+            assert "apps" in [group["name"] for group in json.load(reply)["groups"]]
+
+    def test_made(make_fake_apiserver):
+        from apidiscovery_client.testing import group, resource
+
+        first = make_fake_apiserver([group("a.example", v1=[resource("as", "A")])], release="1.30")
+        second = make_fake_apiserver([])
+        assert first.url != second.url
+        assert first.groups and not second.groups
+
+    def test_kubeconfig(fake_apiserver, fake_apiserver_kubeconfig):
+        assert os.environ["KUBECONFIG"] == str(fake_apiserver_kubeconfig)
+        told = json.loads(fake_apiserver_kubeconfig.read_text())
+        assert told["clusters"][0]["cluster"]["server"] == fake_apiserver.url
+
+    def test_nothing_is_left():
+        import threading
+
+        assert "KUBECONFIG" not in os.environ
+        assert not [found for found in threading.enumerate() if "fake" in found.name]
+"""
+
+FAILING = """
+    import urllib.request
+
+    def test_it(fake_apiserver):
+        for number in range(23):
+            urllib.request.urlopen(f"{fake_apiserver.url}/apis?n={number}").read()
+        assert False
+
+    def test_nothing_was_asked(fake_apiserver):
+        assert False
+
+    def test_none():
+        assert False
+"""
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Return a project of somebody else, with the strictest of settings."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-config\n")
+    return pytester
+
+
+def run(folder: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """Return what pytest says, without a plugin that warns of settings that are not there."""
+    return folder.runpytest_subprocess("-p", "no:asyncio", *args, timeout=60)
+
+
+def test_the_fixtures_are_there_without_imports_and_without_warnings(
+    folder: pytest.Pytester,
+) -> None:
+    folder.makepyfile(PASSING)
+    result = run(folder, "-W", "error")
+    result.assert_outcomes(passed=4)
+    assert result.ret == 0
+
+
+def test_they_work_in_parallel(folder: pytest.Pytester) -> None:
+    folder.makepyfile(PASSING)
+    result = run(folder, "-W", "error", "-n", "2")
+    result.assert_outcomes(passed=4)
+
+
+def test_a_test_that_fails_shows_the_last_requests(folder: pytest.Pytester) -> None:
+    folder.makepyfile(FAILING)
+    result = run(folder)
+    result.assert_outcomes(failed=3)
+    result.stdout.re_match_lines(
+        [
+            r"-+ Requests to http://127\.0\.0\.1:\d+ -+",
+            r"\(3 before these\)",
+            r"GET /apis\?n=3 -> 200, \d+ bytes",
+            r".*test_nothing_was_asked.*",
+            r"-+ Requests to http://127\.0\.0\.1:\d+ -+",
+            r"none",
+        ]
+    )
+    assert result.stdout.str().count("Requests to") == 2
+    assert "n=2 ->" not in result.stdout.str()
+
+
+def test_the_fixtures_say_what_they_are(folder: pytest.Pytester) -> None:
+    result = run(folder, "--fixtures")
+    for name in ("fake_apiserver ", "make_fake_apiserver ", "fake_apiserver_kubeconfig "):
+        assert f"\n{name}" in result.stdout.str()
+
+
+def test_who_does_not_use_it_loads_next_to_nothing(folder: pytest.Pytester) -> None:
+    folder.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            loaded = [name for name in sys.modules if name.startswith("apidiscovery")]
+            assert sorted(loaded) == [
+                "apidiscovery_client",
+                "apidiscovery_client.testing",
+                "apidiscovery_client.testing.plugin",
+            ]
+            heavy = {"grpc", "google.protobuf", "httpx2", "yaml", "http.server", "asyncio"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    plugins = ("anyio", "hypothesispytest", "xdist", "xdist.looponfail", "timeout")
+    others = [argument for name in plugins for argument in ("-p", f"no:{name}")]
+    result = run(folder, *others)
+    result.assert_outcomes(passed=1)
+
+
+def test_loading_it_takes_less_than_5_ms() -> None:
+    measure = (
+        "import pytest, contextlib, json, pathlib, time; began = time.process_time();"
+        "import apidiscovery_client.testing.plugin; print(time.process_time() - began)"
+    )
+    times = [
+        float(subprocess.check_output([sys.executable, "-c", measure]))  # noqa: S603 - our own
+        for _ in range(3)
+    ]
+    assert min(times) < 0.005
+
+
+def test_a_saved_snapshot_is_served(tmp_path: Path) -> None:
+    groups = (group("example.com", v1=[resource("widgets", "Widget")]),)
+    snapshot = Snapshot(groups=groups, server="x", checked_at=datetime(2026, 11, 22, tzinfo=UTC))
+    path = tmp_path / "saved.json"
+    path.write_bytes(file.dump(snapshot))
+    with FakeApiServer(path) as server:
+        assert server.groups == groups
+    with FakeApiServer(str(path)) as server:
+        assert server.groups == groups
+
+
+def test_a_file_that_is_no_snapshot_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    with pytest.raises(Exception, match=r"other\.json"):
+        FakeApiServer(path)
+    with pytest.raises(FileNotFoundError):
+        FakeApiServer(tmp_path / "missing.json")
+
+
+def test_only_what_is_public_is_exported() -> None:
+    from apidiscovery_client import testing
+
+    for name in testing.__all__:
+        assert getattr(testing, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nope'"):
+        _ = testing.nope

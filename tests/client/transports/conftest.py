@@ -1,0 +1,14 @@
+"""Servers that the tests of transports share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from server import serving
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("server")
+    with serving(folder) as server:
+        yield server.url

@@ -1,0 +1,347 @@
+"""TLS, proxies, and ending in the middle: nothing is left behind, and nobody is trusted blindly."""
+
+import asyncio
+import contextlib
+import gc
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from apidiscovery_client._errors import ClientClosed, ServerUnreachable
+from apidiscovery_client._version import VERSION
+from apidiscovery_client.server import Headers, Server, StaticAccess
+from apidiscovery_client.transports.http import HttpTransport
+from apidiscovery_client.transports.sync_http import SyncHttpTransport
+from certificates import Authority, KeyPair
+from fake_api_server import Answer
+from fetching import KINDS, client_sockets, client_threads, fetching
+from skewed_server import RELEASES, SkewedServer, respond
+from tunnelling_proxy import TunnellingProxy
+
+NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def serving_tls(pair: KeyPair) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    return context
+
+
+def trusting(ca_file: Path) -> StaticAccess:
+    return StaticAccess(context=ssl.create_default_context(cafile=ca_file))
+
+
+@both
+def test_trusted_server_is_asked_over_tls(kind: str, authority: Authority) -> None:
+    tls = serving_tls(authority.server(["127.0.0.1"]))
+    with SkewedServer(OLD, tls) as server:
+        known = Server(url=server.url, access=trusting(authority.ca_file))
+        with fetching(kind, known) as transport:
+            held = transport.fetch()
+            assert transport.fetch(held).snapshot.groups is held.snapshot.groups
+        assert server.connections <= 16
+
+
+@both
+def test_certificate_of_another_name_counts_only_when_that_is_wanted(
+    kind: str, authority: Authority
+) -> None:
+    tls = serving_tls(authority.server(["api.example"]))
+    with SkewedServer(NEW, tls) as server:
+        access = trusting(authority.ca_file)
+        with (
+            fetching(kind, Server(url=server.url, access=access)) as transport,
+            pytest.raises(ServerUnreachable, match="certificate is not trusted: IP address"),
+        ):
+            transport.fetch()
+        named = Server(url=server.url, access=access, tls_server_name="api.example")
+        with fetching(kind, named) as transport:
+            assert transport.fetch().snapshot.group("apps")
+
+
+@both
+def test_unknown_authority_is_not_trusted(kind: str, authority: Authority) -> None:
+    tls = serving_tls(authority.server(["127.0.0.1"]))
+    with (
+        SkewedServer(NEW, tls) as server,
+        fetching(kind, server.url) as transport,
+        pytest.raises(ServerUnreachable, match="the server's certificate is not trusted"),
+    ):
+        transport.fetch()
+    assert server.requests == []
+
+
+@both
+def test_server_without_tls_is_told(kind: str) -> None:
+    with SkewedServer(NEW) as server:
+        url = server.url.replace("http:", "https:")
+        with (
+            fetching(kind, url) as transport,
+            pytest.raises(ServerUnreachable, match="TLS failed: "),
+        ):
+            transport.fetch()
+
+
+class Rotating:
+    """An access that trusts a server only at the second time."""
+
+    def __init__(self, *contexts: ssl.SSLContext) -> None:
+        self.identity = "rotating"
+        self.contexts = list(contexts)
+
+    def headers(self) -> Headers:
+        return ()
+
+    def tls(self) -> ssl.SSLContext:
+        return self.contexts[0]
+
+    def refused(self) -> bool:
+        return False
+
+
+@both
+def test_other_tls_settings_need_other_connections(kind: str, authority: Authority) -> None:
+    contexts = [ssl.create_default_context(cafile=authority.ca_file) for _ in range(2)]
+    access = Rotating(*contexts)
+    with SkewedServer(NEW, serving_tls(authority.server(["127.0.0.1"]))) as server:
+        with fetching(kind, Server(url=server.url, access=access)) as transport:
+            held = transport.fetch(transport.fetch())
+            assert server.connections <= 2
+            access.contexts.pop(0)
+            transport.fetch(held)
+            assert server.connections >= 3
+        assert client_sockets(server.url) == 0
+
+
+# Proxies.
+
+
+@both
+@pytest.mark.parametrize("proxy_tls", [False, True])
+@pytest.mark.parametrize("server_tls", [False, True])
+def test_proxy_is_used_in_each_way(
+    kind: str, authority: Authority, *, proxy_tls: bool, server_tls: bool
+) -> None:
+    tls = serving_tls(authority.server(["127.0.0.1"]))
+    with (
+        SkewedServer(OLD, tls if server_tls else None) as server,
+        TunnellingProxy(tls if proxy_tls else None) as proxy,
+    ):
+        url = proxy.url.replace("://", "://me:p%40ss@")
+        known = Server(url=server.url, access=trusting(authority.ca_file), proxy_url=url)
+        with fetching(kind, known) as transport:
+            assert transport.fetch().snapshot.group("apps")
+        assert client_sockets(proxy.url) == 0
+    begin = "CONNECT 127.0.0.1:" if server_tls else f"GET {server.url}/api"
+    assert all(head.startswith(begin) for head in proxy.heads)
+    assert all("bWU6cEBzcw==" in head for head in proxy.heads)
+
+
+@both
+def test_proxy_that_refuses_is_told(kind: str) -> None:
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+    with TunnellingProxy(refusal=refusal) as proxy:
+        known = Server(url="https://api.example", proxy_url=proxy.url)
+        with (
+            fetching(kind, known) as transport,
+            pytest.raises(ServerUnreachable, match="407"),
+        ):
+            transport.fetch()
+        assert client_sockets(proxy.url) == 0
+
+
+@both
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_proxy_of_the_environment_is_used_but_not_for_loopback(
+    kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with SkewedServer(NEW) as server, TunnellingProxy(refusal=refusal) as proxy:
+        monkeypatch.setenv(variable, proxy.url)
+        with fetching(kind, server.url) as transport:
+            assert transport.fetch().snapshot.group("apps")
+        assert proxy.heads == []
+        with (
+            fetching(kind, "http://api.example") as transport,
+            pytest.raises(Exception, match="500"),
+        ):
+            transport.fetch()
+        assert len(proxy.heads) == 2
+        monkeypatch.setenv("NO_PROXY", ".invalid,127.0.0.1")
+        with (
+            fetching(kind, "http://host.invalid") as transport,
+            pytest.raises(ServerUnreachable),
+        ):
+            transport.fetch()
+    assert len(proxy.heads) == 2
+
+
+@both
+@pytest.mark.parametrize("url", ["socks5://127.0.0.1:1", "gopher://a", "http://"])
+def test_proxy_that_cannot_be_used_is_told(kind: str, url: str) -> None:
+    server = Server(url="http://127.0.0.1:1", proxy_url=url)
+    with pytest.raises(ServerUnreachable, match="the proxy URL"), fetching(kind, server):
+        pass
+
+
+# Ending in the middle.
+
+
+@contextlib.contextmanager
+def silent_listener() -> Generator[tuple[str, threading.Semaphore]]:
+    """Take connections and say nothing, not even in a handshake; count what was sent first."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+    heard = threading.Semaphore(0)
+    taken: list[socket.socket] = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listening.accept()
+                taken.append(near)
+                near.recv(1)
+                heard.release()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"//127.0.0.1:{listening.getsockname()[1]}", heard
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for one in (listening, *taken):
+            one.close()
+
+
+def wait_for_two(heard: threading.Semaphore) -> None:
+    for _ in range(2):
+        assert heard.acquire(timeout=10)
+
+
+@pytest.mark.parametrize("scheme", ["http:", "https:"])
+@pytest.mark.parametrize("end", ["cancel", "close", "timeout"])
+async def test_asyncio_fetch_ended_in_the_middle_leaves_nothing(scheme: str, end: str) -> None:
+    with silent_listener() as (where, heard):
+        url = scheme + where
+        timeout_s = 0.3 if end == "timeout" else None
+        transport = HttpTransport(Server(url=url, request_timeout_s=timeout_s))
+        fetch = asyncio.create_task(transport.fetch(None))
+        await asyncio.to_thread(heard.acquire)
+        if end == "cancel":
+            fetch.cancel()
+        elif end == "close":
+            await transport.close()
+        problem = {"cancel": asyncio.CancelledError, "close": ClientClosed}.get(
+            end, ServerUnreachable
+        )
+        with pytest.raises(problem):
+            await fetch
+        await transport.close()
+        gc.collect()
+        assert client_sockets(url) == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("scheme", ["http:", "https:"])
+@pytest.mark.parametrize("end", ["close", "timeout"])
+def test_blocking_fetch_ended_in_the_middle_leaves_nothing(scheme: str, end: str) -> None:
+    with silent_listener() as (where, heard):
+        url = scheme + where
+        timeout_s = 0.3 if end == "timeout" else None
+        transport = SyncHttpTransport(Server(url=url, request_timeout_s=timeout_s))
+        problems: list[Exception] = []
+
+        def fetch() -> None:
+            try:
+                transport.fetch(None)
+            except (ClientClosed, ServerUnreachable) as problem:
+                problems.append(problem)
+
+        thread = threading.Thread(target=fetch)
+        thread.start()
+        wait_for_two(heard)
+        if end == "close":
+            transport.close()
+        thread.join(10)
+        transport.close()
+        gc.collect()
+        assert client_sockets(url) == 0
+    assert client_threads() == []
+    assert [type(p) for p in problems] == [ClientClosed if end == "close" else ServerUnreachable]
+
+
+def test_blocking_transport_can_be_closed_while_it_waits_to_ask_again() -> None:
+    busy = Answer(b"", "text/plain", 503, {"Retry-After": "5"})
+    asked = threading.Semaphore(0)
+
+    def answer(_: object) -> Answer:
+        asked.release()
+        return busy
+
+    with SkewedServer(answer) as server:
+        transport = SyncHttpTransport(Server(url=server.url))
+        thread = threading.Thread(target=lambda: _ignored(transport))
+        thread.start()
+        wait_for_two(asked)
+        transport.close()
+        thread.join(3)
+        assert not thread.is_alive()
+        assert client_sockets(server.url) == 0
+
+
+def _ignored(transport: SyncHttpTransport) -> None:
+    with contextlib.suppress(ClientClosed, ServerUnreachable):
+        transport.fetch(None)
+
+
+@both
+def test_servers_do_not_push(kind: str) -> None:
+    async def listen() -> None:
+        made = SyncHttpTransport if kind == "blocking" else HttpTransport
+        transport = made(Server(url="http://127.0.0.1:1"))
+        assert not transport.can_listen
+        with pytest.raises(NotImplementedError):
+            transport.listen(None)
+
+    asyncio.run(listen())
+
+
+# What importing costs.
+
+
+def test_blocking_transport_imports_nothing_that_is_slow() -> None:
+    slow = (
+        *("asyncio", "httpx2", "ssl", "http.client", "email", "importlib.metadata"),
+        *("google.protobuf", "grpc", "yaml", "logging", "concurrent.futures"),
+    )
+    with SkewedServer(NEW) as server:
+        code = (
+            "import sys\n"
+            "from apidiscovery_client.http.flow import HttpOptions\n"
+            "from apidiscovery_client.server import Server\n"
+            "from apidiscovery_client.transports.sync_http import SyncHttpTransport\n"
+            f"made = SyncHttpTransport(Server(url={server.url!r}), HttpOptions(protobuf=False))\n"
+            "made.fetch(made.fetch(None))\n"
+            "made.close()\n"
+            f"print(sorted({set(slow)!r} & sys.modules.keys()))\n"
+        )
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        )
+    assert done.stdout == "[]\n"
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert version("apidiscovery") == VERSION

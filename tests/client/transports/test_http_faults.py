@@ -1,0 +1,450 @@
+"""What goes wrong is told, and what was known stays known, whichever transport asks."""
+
+import contextlib
+import gzip
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from apidiscovery_client._errors import (
+    ClientClosed,
+    InvalidConfiguration,
+    RequestRefused,
+    ServerUnreachable,
+    UnexpectedDocument,
+)
+from apidiscovery_client._version import VERSION
+from apidiscovery_client.held import Held
+from apidiscovery_client.http.flow import HttpOptions
+from apidiscovery_client.model import CURRENT, GroupVersion, Stale, Unknown
+from apidiscovery_client.server import Headers, Server
+from fake_api_server import Answer, Request, aggregated, aggregated_type, document, status
+from fetching import KINDS, fetching
+from skewed_server import RELEASES, Respond, SkewedServer, compressing, respond
+
+NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
+APPS = GroupVersion("apps", "v1")
+DOWN = Answer(b"service unavailable\n", "text/plain", 503)
+JSON = HttpOptions(protobuf=False)
+
+pytestmark = pytest.mark.parametrize("kind", KINDS)
+
+
+def but(inner: Respond, answers: Mapping[str, Answer]) -> Respond:
+    """Return what answers some paths in another way."""
+
+    def answer(request: Request) -> Answer:
+        return answers.get(request.path) or inner(request)
+
+    return answer
+
+
+def fetched(kind: str, answer: Respond, held: Held | None = None, **options: object) -> Held:
+    wished = replace(HttpOptions(), **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - the tests' own
+    with SkewedServer(answer) as server, fetching(kind, server.url, wished) as transport:
+        return transport.fetch(held)
+
+
+# One answer that is wrong.
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(Answer(b"<html>"), "the body is not JSON", id="garbage"),
+        pytest.param(Answer(b"{}"), "the body is of no kind", id="empty object"),
+        pytest.param(status(200, "", "fine"), "the body is Status", id="Status"),
+        pytest.param(document({"kind": "APIVersions"}), "is APIVersions", id="wrong kind"),
+        pytest.param(
+            document({"kind": "APIGroupList", "groups": []}, aggregated_type()),
+            "promises APIGroupDiscoveryList",
+            id="unaggregated",
+        ),
+        pytest.param(Answer(b"", None, 304), "nothing was said to be known", id="304"),
+        pytest.param(
+            Answer(b"{}", aggregated_type(), headers={"Content-Encoding": "gzip"}),
+            "cannot be decoded",
+            id="not compressed",
+        ),
+        pytest.param(Answer(b"[" * 10**5, aggregated_type()), "is nested too deeply", id="nested"),
+        pytest.param(
+            Answer(b"k8s\x00\xff", aggregated_type().replace("json", "vnd.kubernetes.protobuf")),
+            "the body is no Unknown",
+            id="broken protobuf",
+        ),
+    ],
+)
+def test_wrong_document_is_an_error(kind: str, answer: Answer, message: str) -> None:
+    with pytest.raises(UnexpectedDocument, match=message):
+        fetched(kind, but(NEW, {"/apis": answer}))
+
+
+@pytest.mark.parametrize("inner", [NEW, compressing(NEW)])
+def test_size_of_a_body_is_bounded(kind: str, inner: Respond) -> None:
+    with pytest.raises(UnexpectedDocument, match="the body exceeds 5000 bytes"):
+        fetched(kind, inner, max_body_bytes=5000)
+
+
+def test_a_bomb_does_not_go_off(kind: str) -> None:
+    bomb = gzip.compress(bytes(1 << 26), 9)
+    answer = Answer(bomb, aggregated_type(), headers={"Content-Encoding": "gzip"})
+    with pytest.raises(UnexpectedDocument, match="the body exceeds 1000000 bytes"):
+        fetched(kind, but(NEW, {"/apis": answer}), max_body_bytes=1_000_000)
+
+
+def test_body_that_ends_early_is_no_answer(kind: str) -> None:
+    cut = Answer(b"{", aggregated_type(), length=100)
+    with pytest.raises(ServerUnreachable, match=r"received 1 bytes, expected 100"):
+        fetched(kind, but(NEW, {"/apis": cut}))
+
+
+def test_redirect_is_not_followed(kind: str) -> None:
+    moved = Answer(b"", None, 302, {"Location": "http://127.0.0.1:1/"})
+    with pytest.raises(RequestRefused, match=r"302: redirects are not followed"):
+        fetched(kind, but(NEW, {"/apis": moved}))
+
+
+@pytest.mark.parametrize("raw", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\nbroken\r\n\r\n"])
+def test_what_is_not_http_is_no_answer(kind: str, raw: bytes) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for _ in range(2):
+            near, _ = listening.accept()
+            with near:
+                near.recv(1 << 16)
+                near.sendall(raw)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with fetching(kind, url) as transport, pytest.raises(ServerUnreachable):
+        transport.fetch()
+    thread.join()
+    listening.close()
+
+
+def test_refused_connection_is_told(kind: str) -> None:
+    with SkewedServer(NEW) as server:
+        url = server.url
+    with fetching(kind, url) as transport, pytest.raises(ServerUnreachable, match="was refused"):
+        transport.fetch()
+
+
+def test_server_that_stalls_is_not_waited_for(kind: str) -> None:
+    stalls = but(NEW, {"/apis": Answer(stalls=True)})
+    with SkewedServer(stalls) as server:
+        quick = Server(url=server.url, request_timeout_s=0.2)
+        with (
+            fetching(kind, quick) as transport,
+            pytest.raises(ServerUnreachable, match=r"/apis: no answer within 0\.2 s"),
+        ):
+            transport.fetch()
+
+
+# Patience and credentials.
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_busy_server_is_asked_again_when_it_says(kind: str, code: int) -> None:
+    busy = [replace(status(code, "", "busy"), headers={"Retry-After": "0"})] * 2
+
+    def answer(request: Request) -> Answer:
+        return busy.pop() if request.path == "/apis" and busy else NEW(request)
+
+    with SkewedServer(answer) as server, fetching(kind, server.url) as transport:
+        assert transport.fetch().snapshot.group("apps")
+    assert server.paths.count("/apis") == 3
+
+
+@pytest.mark.parametrize(("wait", "times"), [("0", 11), ("3600", 1), ("soon", 1)])
+def test_patience_ends(kind: str, wait: str, times: int) -> None:
+    busy = replace(status(429, "", "busy"), headers={"Retry-After": wait})
+    with (
+        SkewedServer(but(NEW, {"/apis": busy})) as server,
+        fetching(kind, server.url) as transport,
+        pytest.raises(RequestRefused, match="429: busy"),
+    ):
+        transport.fetch()
+    assert server.paths.count("/apis") == times
+
+
+class Renewing:
+    """An access with as many tokens as there are, and what it was told of."""
+
+    def __init__(self, *tokens: str) -> None:
+        self.identity = "renewing"
+        self.refusals = 0
+        self._tokens = list(tokens)
+
+    def headers(self) -> Headers:
+        return (
+            ("Authorization", f"Bearer {self._tokens[0]}"),
+            ("Impersonate-Group", "a"),
+            ("Impersonate-Group", "bé"),
+        )
+
+    def tls(self) -> None:
+        return None
+
+    def refused(self) -> bool:
+        self.refusals += 1
+        if len(self._tokens) == 1:
+            return False
+        self._tokens.pop(0)
+        return True
+
+
+def guarded(inner: Respond) -> Respond:
+    def answer(request: Request) -> Answer:
+        is_known = request.headers.get("authorization") == "Bearer new"
+        return inner(request) if is_known else status(401, "Unauthorized", "Unauthorized")
+
+    return answer
+
+
+def test_refused_credentials_are_renewed_once_for_all_requests(kind: str) -> None:
+    access = Renewing("old", "new")
+    with (
+        SkewedServer(guarded(OLD)) as server,
+        fetching(kind, Server(url=server.url, access=access)) as transport,
+    ):
+        assert transport.fetch().snapshot.group("apps")
+    assert access.refusals == 1
+    shown = [request.headers["authorization"] for request in server.requests]
+    # One of the first two may have been sent only after the other one was refused.
+    assert shown.count("Bearer old") in (1, 2)
+
+
+def test_without_other_credentials_401_is_the_answer(kind: str) -> None:
+    access = Renewing("old")
+    with (
+        SkewedServer(guarded(NEW)) as server,
+        fetching(kind, Server(url=server.url, access=access)) as transport,
+        pytest.raises(RequestRefused, match="401: Unauthorized"),
+    ):
+        transport.fetch()
+    assert (access.refusals, len(server.requests)) == (1, 2)
+
+
+def test_credentials_that_cannot_be_had_are_told_as_they_are(kind: str) -> None:
+    class Broken(Renewing):
+        def headers(self) -> Headers:
+            raise InvalidConfiguration("users[0].exec: no such program")
+
+    with (
+        SkewedServer(NEW) as server,
+        fetching(kind, Server(url=server.url, access=Broken("a"))) as transport,
+        pytest.raises(InvalidConfiguration, match="no such program"),
+    ):
+        transport.fetch()
+    assert server.requests == []
+
+
+def test_headers_go_out_line_by_line_in_utf_8(kind: str) -> None:
+    seen: list[bytes] = []
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for _ in range(2):
+            near, _ = listening.accept()
+            with near:
+                seen.append(near.recv(1 << 16))
+                near.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    server = Server(
+        url=f"http://127.0.0.1:{listening.getsockname()[1]}",
+        access=Renewing("a"),
+        compress=False,
+    )
+    with fetching(kind, server) as transport, pytest.raises(RequestRefused, match="500"):
+        transport.fetch()
+    thread.join()
+    listening.close()
+    lines = {line.lower() for line in seen[0].split(b"\r\n")}
+    assert {b"impersonate-group: a", "impersonate-group: bé".encode()} <= lines
+    assert {b"accept-encoding: identity", f"user-agent: apidiscovery/{VERSION}".encode()} <= lines
+
+
+# What was known.
+
+
+def test_group_version_that_fails_is_unknown_and_later_stale(kind: str) -> None:
+    broken = but(OLD, {"/apis/apps/v1": DOWN})
+    first = fetched(kind, broken)
+    reason = "the server is currently unable to handle the request"
+    (unknown,) = first.snapshot.troubled
+    assert (unknown.gv, unknown.resources) == (APPS, ())
+    assert isinstance(unknown.freshness, Unknown)
+    assert unknown.freshness.reason == reason
+    known = fetched(kind, OLD, first)
+    assert known.snapshot.troubled == ()
+    stale = fetched(kind, broken, known)
+    again = fetched(kind, broken, stale)
+    assert again.snapshot.groups is stale.snapshot.groups
+    (version,) = again.snapshot.troubled
+    assert version.resources
+    assert version.freshness == Stale(stale.snapshot.checked_at, reason, retained=True)
+    assert fetched(kind, OLD, again).snapshot.groups == known.snapshot.groups
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"", "text/plain", 404),
+        document({"kind": "APIGroup"}),
+        Answer(b"{}", aggregated_type()),
+        Answer(b"{", length=9),
+    ],
+)
+def test_group_version_that_answers_wrongly_is_unknown(kind: str, answer: Answer) -> None:
+    held = fetched(kind, but(OLD, {"/apis/apps/v1": answer}))
+    assert [version.gv for version in held.snapshot.troubled] == [APPS]
+
+
+def test_core_document_may_be_missing(kind: str) -> None:
+    held = fetched(kind, but(OLD, {"/api/v1": Answer(b"", "text/plain", 404)}))
+    core = held.snapshot.version(GroupVersion("", "v1"))
+    assert core
+    assert (core.resources, core.freshness) == ((), CURRENT)
+
+
+def test_core_group_may_be_missing(kind: str) -> None:
+    held = fetched(kind, but(NEW, {"/api": Answer(b"", "text/plain", 404)}))
+    assert held.snapshot.group("") is None
+    assert held.snapshot.failures == {}
+
+
+def test_version_that_the_server_calls_stale_keeps_its_resources(kind: str) -> None:
+    widget = {"resource": "as", "responseKind": {"kind": "A"}, "scope": "Cluster", "verbs": ["get"]}
+
+    def answer(freshness: str, *resources: object) -> Respond:
+        version = {"version": "v1", "resources": resources, "freshness": freshness}
+        group = {"metadata": {"name": "a.io"}, "versions": [version]}
+        return but(NEW, {"/apis": aggregated(group)})
+
+    known = fetched(kind, answer("Current", widget))
+    stale = fetched(kind, answer("Stale"), known).snapshot
+    told = "stale GroupVersion discovery: a.io/v1"
+    assert stale.troubled[0].resources == known.snapshot.groups[1].versions[0].resources
+    assert stale.troubled[0].freshness == Stale(stale.checked_at, told, retained=True)
+    fresh = fetched(kind, answer("Stale")).snapshot
+    assert fresh.troubled[0].freshness == Unknown(fresh.checked_at, told)
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+def test_half_that_fails_is_kept_and_comes_back_by_304(kind: str, path: str) -> None:
+    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+        first = transport.fetch()
+        server.answer = but(NEW, {path: DOWN})
+        second = transport.fetch(first)
+        third = transport.fetch(second)
+        server.answer = NEW
+        fourth = transport.fetch(third)
+    reason = f"GET {server.url}{path}: 503: the server is currently unable to handle the request"
+    kept = second.snapshot.troubled
+    assert {bool(version.gv.group) for version in kept} == {path == "/apis"}
+    stale = Stale(second.snapshot.checked_at, reason, retained=True)
+    assert all(version.freshness == stale for version in kept)
+    assert third.snapshot.groups is second.snapshot.groups
+    assert fourth.snapshot.groups == first.snapshot.groups
+    assert fourth.etags == first.etags
+    assert transport.traffic.not_modified == 4
+
+
+def test_half_of_an_old_server_that_fails_is_kept(kind: str) -> None:
+    first = fetched(kind, OLD)
+    second = fetched(kind, but(OLD, {"/apis": DOWN}), first)
+    assert {version.gv for version in second.snapshot.troubled} == {
+        version.gv for version in first.snapshot.versions if version.gv.group
+    }
+    assert fetched(kind, OLD, second).snapshot.groups == first.snapshot.groups
+
+
+def test_core_that_fails_is_told_in_the_snapshot_or_raised(kind: str) -> None:
+    broken = but(NEW, {"/api": status(403, "Forbidden", "no")})
+    held = fetched(kind, broken)
+    assert list(held.snapshot.failures) == ["/api"]
+    assert held.snapshot.failures["/api"].endswith("/api: 403: no")
+    assert held.snapshot.group("apps")
+    assert held.etags.keys() == {"/apis"}
+    assert fetched(kind, broken, held).snapshot.failures.keys() == {"/api"}
+    assert fetched(kind, NEW, held).snapshot.failures == {}
+    with pytest.raises(RequestRefused, match="403: no"):
+        fetched(kind, broken, needs_core=True)
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_when_both_fail_the_first_error_is_raised(kind: str, *, is_held: bool) -> None:
+    held = fetched(kind, NEW) if is_held else None
+    broken = but(NEW, {"/api": status(403, "", "no"), "/apis": DOWN})
+    with pytest.raises(RequestRefused, match="/api: 403: no"):
+        fetched(kind, broken, held)
+
+
+@pytest.mark.parametrize("etag", ["a\r\nb", "é", '"x"'])
+def test_etag_that_cannot_be_sent_is_not(kind: str, etag: str) -> None:
+    held = fetched(kind, NEW)
+    odd = replace(held, etags={"/api": etag, "/apis": etag})
+    assert fetched(kind, NEW, odd).snapshot.groups is held.snapshot.groups
+
+
+# Connections.
+
+
+def test_connections_are_used_again_and_replaced_when_the_server_ends_them(kind: str) -> None:
+    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+        held = transport.fetch()
+        for _ in range(3):
+            held = transport.fetch(held)
+        assert server.connections == 2
+        server.drop_connections()
+        transport.fetch(held)
+        assert server.connections <= 4
+    assert transport.traffic.not_modified == 8
+
+
+def test_at_most_sixteen_requests_are_under_way(kind: str) -> None:
+    lock, under_way, most = threading.Lock(), 0, 0
+    everyone = threading.Barrier(16)
+
+    def answer(request: Request) -> Answer:
+        nonlocal under_way, most
+        if request.path.count("/") < 3:
+            return OLD(request)
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        with contextlib.suppress(threading.BrokenBarrierError):  # the last are fewer
+            everyone.wait(2)
+        with lock:
+            under_way -= 1
+        return OLD(request)
+
+    held = fetched(kind, answer)
+    assert held.snapshot.troubled == ()
+    assert most == 16
+
+
+def test_closed_transport_says_so(kind: str) -> None:
+    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+        transport.fetch()
+        transport.close()
+        with pytest.raises(ClientClosed):
+            transport.fetch()
+
+
+def test_server_of_this_project_speaks_to_both(kind: str, own_server: str) -> None:
+    for options in (HttpOptions(), JSON):
+        with fetching(kind, own_server, options) as transport:
+            held = transport.fetch()
+            again = transport.fetch(held)
+        assert again.snapshot.groups is held.snapshot.groups
+        assert {"", "apps"} <= {group.name for group in held.snapshot.groups}
+        assert transport.traffic.not_modified == 2
+        media_type = held.documents["/apis"].content_type.partition(";")[0]
+        assert ("protobuf" in media_type) is options.protobuf

@@ -1,0 +1,354 @@
+"""Servers, proxies and name servers that mean no good, or know no better."""
+
+import contextlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from apidiscovery_client._errors import ClientClosed, InvalidConfiguration, ServerUnreachable
+from apidiscovery_client.connecting import open_sync_transport, read_server
+from apidiscovery_client.http.request import Credentials
+from apidiscovery_client.server import Headers, Server, StaticAccess
+from apidiscovery_kubeconfig.overrides import Overrides
+from certificates import Authority
+from fake_api_server import aggregated, aggregated_type
+from fetching import KINDS, fetching
+
+CORE = aggregated({"metadata": {}, "versions": [{"version": "v1"}]})
+APPS = aggregated({"metadata": {"name": "apps"}, "versions": [{"version": "v1"}]})
+NOTHING = aggregated()
+SECRET = "s3cret"  # noqa: S105 - it is none
+OLD = "old"
+
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+def response(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {aggregated_type()}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class RawServer:
+    """Answers `/api` and `/apis`, and says more on its connections when it is told to.
+
+    Attributes:
+        url: Where it is.
+        connections: Those that are open.
+        tail: Sent after each body.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None, tail: bytes = b"") -> None:
+        self.connections: list[socket.socket] = []
+        self.tail = tail
+        self._tls = tls
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+        self._listening.close()
+
+    def say(self, more: bytes) -> None:
+        for connection in self.connections:
+            connection.sendall(more)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                thread = threading.Thread(target=self._serve, args=(near,))
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, near: socket.socket) -> None:
+        with contextlib.suppress(OSError), near:
+            connection = self._tls.wrap_socket(near, server_side=True) if self._tls else near
+            self.connections.append(connection)
+            with connection:
+                while head := connection.recv(1 << 16):
+                    answer = APPS if head.startswith(b"GET /apis ") else CORE
+                    connection.sendall(response(answer.body) + self.tail)
+
+
+def context_of(authority: Authority) -> ssl.SSLContext:
+    pair = authority.server(["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    return context
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@both
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(
+    kind: str, authority: Authority, *, has_tls: bool
+) -> None:
+    trusting = StaticAccess(context=ssl.create_default_context(cafile=authority.ca_file))
+    with RawServer(context_of(authority) if has_tls else None) as server:
+        asked = Server(url=server.url, access=trusting if has_tls else StaticAccess())
+        with fetching(kind, asked) as transport:
+            held = transport.fetch()
+            server.say(response(NOTHING.body))
+            again = transport.fetch(held)
+            assert [group.name for group in again.snapshot.groups] == ["", "apps"]
+            assert len(server.connections) == 4
+
+
+def test_what_comes_with_an_answer_is_not_taken_for_the_next() -> None:
+    """By the blocking transport: h11 begins the next answer with what follows this one."""
+    tail = response(NOTHING.body)
+    with RawServer(tail=tail) as server, fetching("blocking", server.url) as transport:
+        for _ in range(3):
+            held = transport.fetch()
+            assert [group.name for group in held.snapshot.groups] == ["", "apps"]
+
+
+# Names.
+
+
+class NameServer:
+    """What it is asked, and when it ends."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+        self.is_over = threading.Event()
+
+
+@pytest.fixture
+def name_server(monkeypatch: pytest.MonkeyPatch) -> Generator[NameServer]:
+    """One that does not answer until the test is over."""
+    known = socket.getaddrinfo
+    server = NameServer()
+
+    def getaddrinfo(  # noqa: PLR0913, PLR0917 - as socket has it
+        host: str,
+        port: int,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 - as socket has it
+        proto: int = 0,
+        flags: int = 0,
+    ) -> object:
+        if flags & socket.AI_NUMERICHOST:
+            return known(host, port, family, type, proto, flags)
+        server.is_asked.set()
+        server.is_over.wait(10)
+        raise socket.gaierror(socket.EAI_AGAIN, "no name server")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield server
+    server.is_over.set()
+
+
+@both
+def test_a_name_server_is_not_waited_for_longer_than_the_server(
+    kind: str, name_server: NameServer
+) -> None:
+    server = Server(url="http://api.example:1", request_timeout_s=0.3)
+    begin = time.monotonic()
+    with fetching(kind, server, closes_first=name_server.is_over.set) as transport:
+        with pytest.raises(ServerUnreachable, match=r"no answer within 0\.3 s"):
+            transport.fetch()
+        assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("kind", ["blocking"])
+def test_closing_does_not_wait_for_a_name_server(kind: str, name_server: NameServer) -> None:
+    server = Server(url="http://api.example:1", request_timeout_s=20)
+    begin = time.monotonic()
+    with fetching(kind, server, closes_first=name_server.is_over.set) as transport:
+
+        def end() -> None:
+            name_server.is_asked.wait(10)
+            transport.close()
+
+        close = threading.Thread(target=end)
+        close.start()
+        with pytest.raises(ClientClosed):
+            transport.fetch()
+        close.join()
+        assert time.monotonic() - begin < 4
+
+
+@both
+def test_a_name_that_is_not_known_is_told(kind: str) -> None:
+    with (
+        fetching(kind, Server(url="http://does-not-exist.invalid:1")) as transport,
+        pytest.raises(ServerUnreachable, match=r"GET http://does-not-exist\.invalid:1/api: "),
+    ):
+        transport.fetch()
+
+
+# Credentials.
+
+
+@both
+@pytest.mark.parametrize(
+    ("url", "proxy_url"),
+    [
+        ("http://api.example:1", None),
+        ("http://10.0.0.1:1", None),
+        ("http://127.0.0.1:1", "http://proxy.example:1"),
+        ("http://127.0.0.1:1", "https://proxy.example:1"),
+    ],
+)
+def test_a_token_does_not_leave_this_machine_without_tls(
+    kind: str, url: str, proxy_url: str | None
+) -> None:
+    server = Server(url=url, proxy_url=proxy_url, access=StaticAccess(token=SECRET))
+    with (
+        fetching(kind, server) as transport,
+        pytest.raises(InvalidConfiguration, match="without TLS") as error,
+    ):
+        transport.fetch()
+    assert SECRET not in str(error.value)
+    assert transport.traffic.requests == 0
+
+
+@pytest.mark.parametrize("proxy_url", ["http://proxy.example:1", "https://10.0.0.1"])
+def test_a_token_beside_a_proxy_elsewhere_is_told_at_once(proxy_url: str) -> None:
+    wish = {"token": SECRET, "proxy_url": proxy_url}
+    with pytest.raises(InvalidConfiguration, match=r"^--token: is not sent without TLS"):
+        read_server(server="http://127.0.0.1:1", prefix="--", **wish)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - all are texts
+    assert read_server(server="https://127.0.0.1:1", **wish).proxy_url  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - the same
+
+
+def test_passwords_are_not_shown() -> None:
+    server = Server(
+        url="https://api.example",
+        proxy_url="http://jane:s3cret@proxy.example:3128",
+        access=StaticAccess(token=SECRET),
+    )
+    assert SECRET not in repr(server)
+    assert SECRET not in repr(Overrides(proxy_url=server.proxy_url or ""))
+
+
+class Plugin:
+    """An access whose plugin gives the same token until it gives another."""
+
+    identity = "plugin"
+
+    def __init__(self) -> None:
+        self.token = self.given = OLD
+        self.runs = 0
+
+    def headers(self) -> Headers:
+        return (("Authorization", f"Bearer {self.token}"),)
+
+    def tls(self) -> None:
+        return None
+
+    def refused(self) -> bool:
+        self.runs += 1
+        before, self.token = self.token, self.given
+        return self.token != before
+
+
+def test_credentials_that_were_refused_for_long_are_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a plugin gave the same once, it may well give others an hour later."""
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    plugin = Plugin()
+    credentials = Credentials(plugin)
+    for _ in range(5):
+        assert credentials.renewed(credentials.show()) is None
+    assert plugin.runs == 1
+    plugin.given = "new"
+    now += 60
+    renewed = credentials.renewed(credentials.show())
+    assert renewed is not None
+    assert dict(renewed.headers) == {"Authorization": "Bearer new"}
+    assert plugin.runs == 2
+
+
+def hanging_plugin(folder: Path) -> tuple[Path, Path]:
+    """Return a kubeconfig with a plugin that tells its process, and a pipe in which it does."""
+    told = folder / "pid"
+    os.mkfifo(told)
+    run = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "interactiveMode": "Never",
+        "command": "sh",
+        "args": ["-c", f"echo $$ > {told}; exec sleep 600"],
+    }
+    content = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": run}}],
+    }
+    path = folder / "config"
+    path.write_text(json.dumps(content))
+    return path, told
+
+
+def runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_process_does_not_wait_for_a_plugin_after_the_client_is_closed(tmp_path: Path) -> None:
+    kubeconfig, told = hanging_plugin(tmp_path)
+    code = f"""
+import asyncio
+from apidiscovery_client._errors import ServerUnreachable
+from apidiscovery_client.connecting import open_transport
+
+async def main():
+    transport = open_transport(kubeconfig={str(kubeconfig)!r}, request_timeout_s=1).transport
+    try:
+        await transport.fetch(None)
+    except ServerUnreachable:
+        await transport.close()
+        print("closed")
+
+asyncio.run(main())
+"""
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-c", code], stdout=subprocess.PIPE
+    ) as process:
+        pid = int(told.read_text())
+        output, _ = process.communicate(timeout=30)
+    assert output == b"closed\n"
+    assert not runs(pid)
+
+
+def test_closing_ends_a_plugin_that_a_blocking_request_waits_for(tmp_path: Path) -> None:
+    kubeconfig, told = hanging_plugin(tmp_path)
+    transport = open_sync_transport(kubeconfig=str(kubeconfig)).transport
+    pids: list[int] = []
+
+    def end() -> None:
+        pids.append(int(told.read_text()))
+        transport.close()
+
+    close = threading.Thread(target=end)
+    close.start()
+    with pytest.raises(ClientClosed):
+        transport.fetch(None)
+    close.join()
+    assert not runs(pids[0])

@@ -1,0 +1,50 @@
+"""Asks the fake API server of the package, with nothing between."""
+
+import http.client
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from apidiscovery_client.testing import FakeApiServer
+
+PARAMETERS = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+JSON = "application/json"
+V2 = JSON + PARAMETERS
+V2BETA1 = V2.replace("v2", "v2beta1")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+YAML = "application/yaml"
+
+
+class Reply:
+    """What came back.
+
+    Attributes:
+        headers: By name in lower case.
+    """
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.body = response.read()
+        self.status = response.status
+        self.headers = {name.lower(): text for name, text in response.getheaders()}
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - of any shape
+        return json.loads(self.body)
+
+
+def ask(  # noqa: PLR0913 - what a request consists of
+    server: FakeApiServer,
+    path: str,
+    accept: str | None = None,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> Reply:
+    """Return the answer to one request, on a connection of its own."""
+    host = server.url.removeprefix("http://")
+    sent = {**({} if accept is None else {"Accept": accept}), **(headers or {})}
+    with closing(http.client.HTTPConnection(host, timeout=10)) as connection:
+        connection.request(method, path, body=body, headers=sent)
+        return Reply(connection.getresponse())

@@ -1,0 +1,106 @@
+"""Both clients under one surface, so that the same tests are of both."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from types import TracebackType
+from typing import Self, TypeAlias, cast
+
+from apidiscovery_client.changes import Change
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.core.waiting import Wanted
+from apidiscovery_client.held import Traffic, Transport
+from apidiscovery_client.model import Resource, Snapshot
+from apidiscovery_client.resolving import Explanation, Resolution
+from apidiscovery_client.sync_client import SyncDiscoveryClient
+
+
+class InThreads:
+    """A `SyncDiscoveryClient` each of whose methods is called in some thread."""
+
+    def __init__(self, client: SyncDiscoveryClient) -> None:
+        self.client = client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def server(self) -> str:
+        return self.client.server
+
+    @property
+    def traffic(self) -> Traffic:
+        return self.client.traffic
+
+    async def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
+        return await asyncio.to_thread(self.client.snapshot, max_age_s=max_age_s)
+
+    async def refresh(self) -> Snapshot:
+        return await asyncio.to_thread(self.client.refresh)
+
+    async def resolve(self, text: str, *, strict: bool = False) -> Resolution:
+        return await asyncio.to_thread(self.client.resolve, text, strict=strict)
+
+    async def resolve_kind(self, kind: str, group: str | None = None) -> Resolution:
+        return await asyncio.to_thread(self.client.resolve_kind, kind, group)
+
+    async def category(self, name: str) -> tuple[Resource, ...]:
+        return await asyncio.to_thread(self.client.category, name)
+
+    async def explain_resolution(self, text: str) -> Explanation:
+        return await asyncio.to_thread(self.client.explain_resolution, text)
+
+    async def wait_for(
+        self,
+        wanted: Wanted,
+        *,
+        timeout_s: float = 30.0,
+        replicas: Sequence["InThreads | Transport"] = (),
+    ) -> Snapshot:
+        others: list[SyncDiscoveryClient | Transport] = [
+            one.client if isinstance(one, InThreads) else one for one in replicas
+        ]
+        return await asyncio.to_thread(
+            self.client.wait_for,
+            wanted,
+            timeout_s=timeout_s,
+            replicas=others,
+        )
+
+    async def watch(
+        self, *, interval_s: float = 5.0, initial: bool = False
+    ) -> AsyncGenerator[Change]:
+        changes = self.client.watch(interval_s=interval_s, initial=initial)
+        try:
+            while (change := await asyncio.to_thread(next, changes, None)) is not None:
+                yield change
+        finally:
+            changes.close()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.client.close)
+
+
+Either: TypeAlias = DiscoveryClient | InThreads
+
+
+async def waited(
+    client: Either,
+    wanted: Wanted,
+    *,
+    timeout_s: float = 30.0,
+    replicas: Sequence[object] = (),
+) -> Snapshot:
+    """Return what `wait_for` does; the replicas must be of the client's kind, or texts."""
+    if isinstance(client, DiscoveryClient):
+        others = cast("Sequence[DiscoveryClient]", replicas)
+        return await client.wait_for(wanted, timeout_s=timeout_s, replicas=others)
+    threaded = cast("Sequence[InThreads]", replicas)
+    return await client.wait_for(wanted, timeout_s=timeout_s, replicas=threaded)

@@ -1,0 +1,127 @@
+"""One way to use both HTTP transports, so that the same tests hold for both."""
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from apidiscovery_client.held import Held, Traffic
+from apidiscovery_client.http.flow import DEFAULT_OPTIONS, HttpOptions
+from apidiscovery_client.server import Server
+from apidiscovery_client.transports.http import HttpTransport
+from apidiscovery_client.transports.sync_http import SyncHttpTransport
+
+KINDS = ("asyncio", "blocking")
+
+
+class Fetcher(Protocol):
+    """A transport, whichever it is, for a test that waits."""
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def fetch(self, held: Held | None = None) -> Held: ...
+
+    def close(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _Blocking:
+    def __init__(self, server: Server, options: HttpOptions) -> None:
+        self._transport = SyncHttpTransport(server, options)
+        self.traffic = self._transport.traffic
+
+    def fetch(self, held: Held | None = None) -> Held:
+        return self._transport.fetch(held)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def end(self) -> None:
+        """Do nothing more."""
+
+
+class _Asyncio:
+    def __init__(self, server: Server, options: HttpOptions) -> None:
+        self._runner = asyncio.Runner()
+        try:
+            self._transport = self._runner.run(self._made(server, options))
+        except BaseException:
+            self._runner.close()
+            raise
+        self.traffic = self._transport.traffic
+
+    async def _made(self, server: Server, options: HttpOptions) -> HttpTransport:
+        return HttpTransport(server, options)
+
+    def fetch(self, held: Held | None = None) -> Held:
+        return self._run(lambda: self._transport.fetch(held))
+
+    def close(self) -> None:
+        self._runner.run(self._transport.close())
+
+    def end(self) -> None:
+        self._runner.close()
+
+    def _run(self, call: Callable[[], Coroutine[object, object, Held]]) -> Held:
+        async def alone() -> Held:
+            held = await call()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            return held
+
+        return self._runner.run(alone())
+
+
+@contextmanager
+def fetching(
+    kind: str,
+    server: Server | str,
+    options: HttpOptions = DEFAULT_OPTIONS,
+    *,
+    closes_first: Callable[[], object] = lambda: None,
+) -> Generator[Fetcher]:
+    """Make a transport of `KINDS`, and expect that closing it leaves nothing behind.
+
+    `closes_first` is called before that.
+    """
+    server = Server(url=server, request_timeout_s=10) if isinstance(server, str) else server
+    made = _Blocking(server, options) if kind == "blocking" else _Asyncio(server, options)
+    try:
+        yield made
+    finally:
+        closes_first()
+        made.close()
+        made.end()
+    gc.collect()
+    assert client_sockets(server.proxy_url or server.url) == 0
+    assert client_threads() == []
+
+
+def client_sockets(url: str) -> int:
+    """Return how many sockets of this process are connected, or connecting, to a server."""
+    ours = {_inode(name) for name in os.listdir("/proc/self/fd")}  # noqa: PTH208 - names only
+    port = urlsplit(url).port
+    rows = [row.split() for row in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(row[2].split(":")[1], 16) == port and row[9] in ours for row in rows)
+
+
+def client_threads() -> list[str]:
+    """Return the names of threads that only a client starts."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [
+        name for name in names if name.startswith(("apidiscovery-http", "ThreadPool", "asyncio"))
+    ]
+
+
+def _inode(name: str) -> str:
+    try:
+        target = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115 - it is no path
+    except OSError:
+        return ""
+    return target.removeprefix("socket:[").removesuffix("]")

@@ -1,0 +1,104 @@
+"""The four gRPC transports of the client, driven alike whether they block or not."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from apidiscovery_client.held import Held
+from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client.transports.betterproto import BetterprotoTransport
+from apidiscovery_client.transports.grpc import GrpcTransport
+from apidiscovery_client.transports.sync_betterproto import SyncBetterprotoTransport
+from apidiscovery_client.transports.sync_grpc import SyncGrpcTransport
+from grpc_server import DEADLINE_S
+
+AnyTransport: TypeAlias = (
+    GrpcTransport | BetterprotoTransport | SyncGrpcTransport | SyncBetterprotoTransport
+)
+
+FAMILIES: dict[str, Callable[..., AnyTransport]] = {
+    "grpcio": GrpcTransport,
+    "betterproto": BetterprotoTransport,
+    "sync-grpcio": SyncGrpcTransport,
+    "sync-betterproto": SyncBetterprotoTransport,
+}
+
+
+class Listener:
+    """Reads what a transport tells, one after the other."""
+
+    def __init__(self, transport: AnyTransport, held: Held | None) -> None:
+        self.telling = transport.listen(held)
+
+    async def next(self, within_s: float = DEADLINE_S) -> Held:
+        """Return the next; raise `StopAsyncIteration` when there is none."""
+        async with asyncio.timeout(within_s):
+            if isinstance(self.telling, AsyncGenerator):
+                return await anext(self.telling)
+            told = await asyncio.to_thread(next, self.telling, None)
+        if told is None:
+            raise StopAsyncIteration
+        return told
+
+    async def until(self, condition: Callable[[Held], bool], within_s: float = DEADLINE_S) -> Held:
+        """Return the next of which something is true."""
+        async with asyncio.timeout(within_s):
+            while not condition(told := await self.next()):
+                pass
+        return told
+
+    async def close(self) -> None:
+        if isinstance(self.telling, AsyncGenerator):
+            await self.telling.aclose()
+        else:
+            await asyncio.to_thread(self.telling.close)
+
+
+class Driven:
+    """A transport; what blocks is done in a thread."""
+
+    def __init__(self, transport: AnyTransport) -> None:
+        self.transport = transport
+        self.traffic = transport.traffic
+
+    async def fetch(self, held: Held | None = None) -> Held:
+        async with asyncio.timeout(DEADLINE_S):
+            if isinstance(self.transport, GrpcTransport | BetterprotoTransport):
+                return await self.transport.fetch(held)
+            return await asyncio.to_thread(self.transport.fetch, held)
+
+    @asynccontextmanager
+    async def listening(self, held: Held | None = None) -> AsyncGenerator[Listener]:
+        """Listen; what blocks may still wait for a message at the end, so it is all closed."""
+        listener = Listener(self.transport, held)
+        try:
+            yield listener
+        finally:
+            with contextlib.suppress(ValueError):  # a thread is just reading
+                await listener.close()
+
+    async def close(self) -> None:
+        if isinstance(self.transport, GrpcTransport | BetterprotoTransport):
+            await self.transport.close()
+        else:
+            await asyncio.to_thread(self.transport.close)
+
+
+@asynccontextmanager
+async def opened(family: str, server: GrpcServer | str, **options: float) -> AsyncGenerator[Driven]:
+    """Open a transport of a family to a server, or to an address without TLS."""
+    if isinstance(server, str):
+        server = local(server)
+    driven = Driven(FAMILIES[family](server, **options))
+    try:
+        yield driven
+    finally:
+        await driven.close()
+
+
+def local(address: str, timeout_s: float | None = DEADLINE_S, **more: str) -> GrpcServer:
+    """Return a server of this machine without TLS."""
+    token = more.get("token")
+    return GrpcServer(address=address, is_local=True, token=token, request_timeout_s=timeout_s)

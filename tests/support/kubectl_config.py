@@ -1,0 +1,85 @@
+"""Kubeconfig files for tests, and what the real kubectl makes of them."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from tools import find_tool
+
+EXEC = "client.authentication.k8s.io"
+_LIMIT_S = 30
+
+Content = Mapping[str, object]
+
+
+def config(
+    cluster: Content | None = None, user: Content | None = None, **more: object
+) -> dict[str, object]:
+    """Return a file with one context c of cluster k and user u."""
+    named = {name.replace("_", "-"): value for name, value in more.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "k", "cluster": {"server": "https://a.example:6443", **(cluster or {})}}
+        ],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "current-context": "c",
+        **named,
+    }
+
+
+def write(path: Path, content: object) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return str(path)
+
+
+def write_plugin(folder: Path, token: str = "of-the-plugin") -> Path:  # noqa: S107 - for tests
+    """Write a plugin that gives a token, and notes each run as a line in `runs`."""
+    credential = {
+        "apiVersion": f"{EXEC}/v1",
+        "kind": "ExecCredential",
+        "status": {"token": token},
+    }
+    path = folder / "plugin"
+    path.write_text(f"#!/bin/sh\necho run >> {folder}/runs\necho '{json.dumps(credential)}'\n")
+    path.chmod(0o700)
+    return path
+
+
+def plugin_keys(command: str, **more: object) -> dict[str, object]:
+    """Return the keys of a user with a plugin."""
+    keys = {"apiVersion": f"{EXEC}/v1", "command": command, "interactiveMode": "Never"}
+    return {"exec": keys | more}
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+async def kubectl(*arguments: str) -> Done:
+    """Run kubectl with the environment of this process."""
+    process = await asyncio.create_subprocess_exec(
+        find_tool("kubectl"),
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(os.environ),
+    )
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), _LIMIT_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    return Done(process.returncode or 0, out.decode(), err.decode())

@@ -1,0 +1,96 @@
+"""Either client of a scripted server, with a clock to set."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client.held import Held, SnapshotCache
+from apidiscovery_client.sync_client import SyncDiscoveryClient
+from either_client import Either, InThreads
+from scripted_transport import (
+    ScriptedServer,
+    ScriptedTransport,
+    SetClock,
+    SyncScriptedTransport,
+)
+
+KEY = "a key"
+
+
+class MemoryCache:
+    """A cache that remembers what was put into it, in order."""
+
+    def __init__(self, held: Held | None = None) -> None:
+        self.held = held
+        self.reads = 0
+        self.puts: list[Held] = []
+
+    def get(self, key: str) -> Held | None:
+        assert key == KEY
+        self.reads += 1
+        return self.held
+
+    def put(self, key: str, held: Held) -> None:
+        assert key == KEY
+        self.held = held
+        self.puts.append(held)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A server that serves nothing yet, and clients of it.
+
+    Attributes:
+        is_async: Which client it is about.
+    """
+
+    is_async: bool
+    clock: SetClock
+    script: ScriptedServer
+
+    def client(
+        self,
+        *,
+        cache: SnapshotCache | None = None,
+        options: ClientOptions = DEFAULT_OPTIONS,
+        can_listen: bool = False,
+    ) -> Either:
+        """Return another client; close it."""
+        if self.is_async:
+            return DiscoveryClient(
+                ScriptedTransport(self.script, can_listen=can_listen),
+                cache=cache,
+                cache_key=KEY,
+                options=options,
+                clock=self.clock,
+            )
+        return InThreads(
+            SyncDiscoveryClient(
+                SyncScriptedTransport(self.script, can_listen=can_listen),
+                cache=cache,
+                cache_key=KEY,
+                options=options,
+                clock=self.clock,
+            )
+        )
+
+    def replica(self, script: ScriptedServer) -> ScriptedTransport | SyncScriptedTransport:
+        """Return a transport to another server."""
+        return ScriptedTransport(script) if self.is_async else SyncScriptedTransport(script)
+
+    def reset(self) -> None:
+        """Count requests from now on."""
+        self.script.asked = 0
+
+
+@asynccontextmanager
+async def scene(*, is_async: bool) -> AsyncGenerator[Scene]:
+    """Give a scene whose server lets everybody go at the end."""
+    clock = SetClock()
+    made = Scene(is_async, clock, ScriptedServer(clock))
+    try:
+        yield made
+    finally:
+        made.script.release()

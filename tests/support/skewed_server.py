@@ -1,0 +1,295 @@
+"""API servers of every age, and proxies before them that change headers, on a loopback socket."""
+
+import gzip
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+from apidiscovery.meta.v1 import discovery_pb2
+from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery_client.model import Group, GroupVersion
+from apidiscovery_client.reading import read_half
+from apidiscovery_client.writing import write_group_list, write_resource_list
+from fake_api_server import GOLDEN, NOT_FOUND, Answer, Request, aggregated_type
+from google.protobuf.json_format import Parse
+from legacy_clusters import recorded
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+Respond = Callable[[Request], Answer]
+NOT_ACCEPTABLE = Answer(
+    json.dumps({"kind": "Status", "message": "406: Not Acceptable", "code": 406}).encode(),
+    status=406,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How servers of some releases answer.
+
+    Attributes:
+        aggregated: The versions of aggregated documents that they know.
+        reads_parameters: Whether a clause with parameters is another than without.
+        many_clauses: Whether a list of clauses is understood at all.
+        cluster: Whose unaggregated documents; empty for those of a new release.
+    """
+
+    aggregated: tuple[str, ...] = ()
+    reads_parameters: bool = True
+    many_clauses: bool = True
+    cluster: str = ""
+
+
+RELEASES: Mapping[str, Release] = {
+    "1.7": Release(reads_parameters=False, cluster="kubernetes-v1.7.0"),
+    "openshift 4.1": Release(cluster="openshift-v4.1.0-rc.3"),
+    "1.15": Release(cluster="kubernetes-v1.15.0"),
+    "1.26": Release(),
+    "1.27": Release(("v2beta1",)),
+    "1.30": Release(("v2", "v2beta1")),
+    "1.33": Release(("v2",)),
+    "not by apiserver": Release(many_clauses=False),
+}
+
+
+@cache
+def plain_documents(cluster: str) -> Mapping[str, bytes]:
+    """Return unaggregated JSON by path."""
+    if cluster:
+        return recorded(cluster)
+    core, named = (new_groups(path) for path in ("/api", "/apis"))
+    versions = [version for group in (*core, *named) for version in group.versions]
+    return {
+        "/api": b'{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}',
+        "/apis": write_group_list(named),
+        **{version.gv.path: write_resource_list(version) for version in versions},
+    }
+
+
+@cache
+def new_groups(path: str) -> tuple[Group, ...]:
+    """Return the groups of a new release."""
+    from datetime import UTC, datetime
+
+    body = (GOLDEN / f"builtin{path}.v2.json").read_bytes()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return read_half("/apis", aggregated_type(), body, now).groups
+
+
+def respond(release: Release) -> Respond:
+    """Return what servers of a release answer."""
+
+    def answer(request: Request) -> Answer:
+        accept = request.headers.get("accept", "application/json")
+        clauses = accept.split(",")
+        if len(clauses) > 1 and not release.many_clauses:
+            return NOT_ACCEPTABLE
+        for clause in clauses:
+            found = _answer(release, request, clause)
+            if found is not None:
+                return found
+        return NOT_ACCEPTABLE
+
+    return answer
+
+
+def _answer(release: Release, request: Request, clause: str) -> Answer | None:
+    """Return what is answered to a clause; None for one that does not fit."""
+    media_type, _, parameters = clause.partition(";")
+    if parameters and release.reads_parameters:
+        version = parameters.split(";")[1].removeprefix("v=")
+        if version in release.aggregated and request.path in ("/api", "/apis"):
+            return _aggregated(request, media_type, version, clause)
+        return None
+    document = plain_documents(release.cluster).get(request.path)
+    if document is None:
+        return NOT_FOUND
+    if media_type == PROTOBUF:
+        return Answer(_as_protobuf(document), PROTOBUF)
+    return Answer(document, "application/json")
+
+
+def _aggregated(request: Request, media_type: str, version: str, clause: str) -> Answer:
+    file = f"builtin{request.path}"
+    etag = (GOLDEN / f"{file}.etag").read_text().strip()
+    if request.headers.get("if-none-match") == etag:
+        return Answer(b"", None, 304, {"ETag": etag})
+    end = "pb" if media_type == PROTOBUF else "json"
+    body = (GOLDEN / f"{file}.{version}.{end}").read_bytes()
+    return Answer(body, clause, headers={"ETag": etag, "Vary": "Accept"})
+
+
+def _as_protobuf(document: bytes) -> bytes:
+    kind = str(json.loads(document)["kind"])
+    made = {
+        "APIVersions": discovery_pb2.APIVersions,
+        "APIGroupList": discovery_pb2.APIGroupList,
+    }[kind]()
+    raw = Parse(document, made, ignore_unknown_fields=True).SerializeToString()
+    meta = runtime_pb2.TypeMeta(kind=kind)
+    return b"k8s\0" + runtime_pb2.Unknown(type_meta=meta, raw=raw).SerializeToString()
+
+
+def halves(core: Release, named: Release) -> Respond:
+    """Return a cluster of which `/api` and all below are of another release than the rest."""
+
+    def answer(request: Request) -> Answer:
+        is_core = request.path == "/api" or request.path.startswith("/api/")
+        return respond(core if is_core else named)(request)
+
+    return answer
+
+
+# What proxies do.
+
+
+def with_accept(accept: str | None) -> Callable[[Respond], Respond]:
+    """Return what replaces Accept, or for None drops it."""
+
+    def proxy(inner: Respond) -> Respond:
+        def answer(request: Request) -> Answer:
+            headers = {name: value for name, value in request.headers.items() if name != "accept"}
+            return inner(replace(request, headers=headers | ({"accept": accept} if accept else {})))
+
+        return answer
+
+    return proxy
+
+
+def with_content_type(content_type: str | None) -> Callable[[Respond], Respond]:
+    """Return what replaces Content-Type, or for None drops it."""
+
+    def proxy(inner: Respond) -> Respond:
+        return lambda request: replace(inner(request), content_type=content_type)
+
+    return proxy
+
+
+def compressing(inner: Respond) -> Respond:
+    """Compress for whoever accepts it."""
+
+    def answer(request: Request) -> Answer:
+        found = inner(request)
+        if "gzip" not in request.headers.get("accept-encoding", "") or not found.body:
+            return found
+        headers = {**found.headers, "Content-Encoding": "gzip"}
+        return replace(found, body=gzip.compress(found.body, 1), headers=headers)
+
+    return answer
+
+
+class _Threads(ThreadingHTTPServer):
+    daemon_threads = False  # so that closing waits for every connection
+    request_queue_size = 64
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that went away or did not like the certificate."""
+
+
+class SkewedServer:
+    """Answers over HTTP/1.1 with connections that stay, until it is closed.
+
+    Attributes:
+        answer: What is answered; may be replaced at any time.
+        requests: All that came in, in order.
+        connections: How many were made.
+        stalled: Released with one count for each request that is left without an answer.
+    """
+
+    def __init__(self, answer: Respond, tls: ssl.SSLContext | None = None) -> None:
+        self.answer = answer
+        self.requests: list[Request] = []
+        self.connections = 0
+        self.stalled = threading.Semaphore(0)
+        self._open: set[socket.socket] = set()
+        self._closed = threading.Event()
+        self._server = _Threads(("127.0.0.1", 0), self._handler())
+        if tls:
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+
+    @property
+    def paths(self) -> list[str]:
+        return [request.path for request in self.requests]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._server.shutdown()
+        self._thread.join()
+        self.drop_connections()
+        self._server.server_close()
+
+    def drop_connections(self) -> None:
+        """End all connections without a word, as servers do with those that are idle."""
+        for connection in tuple(self._open):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                server.connections += 1
+                server._open.add(self.request)
+                if isinstance(self.request, ssl.SSLSocket):
+                    self.request.do_handshake()
+                super().setup()
+
+            def finish(self) -> None:
+                super().finish()
+                server._open.discard(self.request)
+
+            def do_GET(self) -> None:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                request = Request(self.path.partition("?")[0], headers)
+                server.requests.append(request)
+                answer = server.answer(request)
+                if answer.stalls:
+                    server.stalled.release()
+                    server._closed.wait()
+                    self.close_connection = True
+                else:
+                    _send(self, answer)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Stay silent."""
+
+        return Handler
+
+
+def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    handler.send_response(answer.status)
+    if answer.content_type is not None:
+        handler.send_header("Content-Type", answer.content_type)
+    length = len(answer.body) if answer.length is None else answer.length
+    if answer.status != 304:
+        handler.send_header("Content-Length", str(length))
+    for name, value in answer.headers.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(answer.body)
+    handler.close_connection = answer.length is not None
+
+
+def gv_of(path: str) -> GroupVersion:
+    """Return the group-version of a path such as `/apis/apps/v1`."""
+    parts = path.split("/")
+    return GroupVersion(parts[2] if parts[1] == "apis" else "", parts[-1])
