@@ -1,0 +1,25 @@
+"""What a server serves, for a program that blocks: over HTTP, as any Kubernetes API server has it.
+
+Run `make run` first, then this, with the URL of another server if you like.
+"""
+
+import sys
+
+from apidiscovery_client import Current, SyncDiscoveryClient
+
+
+def main(target: str = "http://127.0.0.1:8080") -> None:
+    with SyncDiscoveryClient.connect(target) as client:
+        print([resource.gvr.group_resource for resource in client.category("all")])
+        print(client.explain_resolution("hpa"))
+
+        # What cannot be had at this moment is not gone: it is told apart.
+        for version in client.snapshot().versions:
+            if not isinstance(version.freshness, Current):
+                print(f"{version.gv} is old since {version.freshness.since}")
+
+        client.refresh()  # asks now, and is answered by 304
+        print(client.traffic)
+
+
+main(*sys.argv[1:])
