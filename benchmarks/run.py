@@ -18,6 +18,8 @@ from types import FrameType
 
 import applying
 import changes
+import client_costs
+import command_startup
 import grpc
 import openapi_cost
 import over_tls
@@ -31,12 +33,13 @@ from page import page
 from processes import Failed
 from report import Clock, Row, machine, table
 
-# `make bench` ends within ten minutes or so; what has not begun by then is skipped.
-_LIMIT_S = 540.0
+# `make bench` ends within twelve minutes or so; what has not begun by then is skipped.
+_LIMIT_S = 660.0
 _SECTIONS = (
     "change",
     "apply",
     "start",
+    "command",
     "scale",
     "upstreams",
     "openapi",
@@ -44,10 +47,12 @@ _SECTIONS = (
     "tls",
     "warm",
     "storage-versions",
+    "clients",
 )
 
 # Of each start.
 _REPEATS = 3
+_COMMAND_REPEATS = 15
 
 
 def main() -> int:
@@ -70,14 +75,19 @@ def main() -> int:
 
 
 def _draw(rows: Sequence[Row], file: Path) -> list[Path]:
-    """Draw what there is to draw, sizes into a file beside; return the files."""
+    """Draw what there is to draw, sizes and clients into files beside; return the files."""
     # matplotlib is slow to import
     from plot import draw  # noqa: PLC0415
+    from plot_clients import draw_clients  # noqa: PLC0415
     from plot_scale import draw_scale  # noqa: PLC0415
 
     draw(rows, file)
-    beside = file.with_name(f"{file.stem}-scale{file.suffix}")
-    return [file, beside] if draw_scale(rows, beside) else [file]
+    files = [file]
+    for name, draw_beside in (("scale", draw_scale), ("clients", draw_clients)):
+        beside = file.with_name(f"{file.stem}-{name}{file.suffix}")
+        if draw_beside(rows, beside):
+            files.append(beside)
+    return files
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -122,6 +132,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "change": [partial(changes.measure, n, options.changes, clock) for n in (1, 5)],
             "apply": [partial(applying.measure, folder, options.changes, clock)],
             "start": [partial(startup.measure, folder, _REPEATS, clock)],
+            "command": [partial(command_startup.measure, folder, _COMMAND_REPEATS, clock)],
             "scale": [partial(scale.measure, folder, options.sizes, _REPEATS, clock)],
             "upstreams": [partial(upstream_rounds.measure, folder, clock)],
             "openapi": [
@@ -131,6 +142,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "tls": [partial(over_tls.measure, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
             "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
+            "clients": [partial(client_costs.measure, folder, clock)],
         }
         for section in _SECTIONS:
             if options.only and section not in options.only:
