@@ -8,7 +8,7 @@ import asyncio
 import sys
 from contextlib import aclosing
 
-from apidiscovery_client import DiscoveryClient, NotServed
+from apidiscovery_client import DiscoveryClient, DiscoveryError, NotServed
 
 
 async def main(target: str = "grpc://127.0.0.1:50051") -> None:
@@ -33,4 +33,7 @@ async def main(target: str = "grpc://127.0.0.1:50051") -> None:
         print(client.traffic)
 
 
-asyncio.run(main(*sys.argv[1:]))
+try:
+    asyncio.run(main(*sys.argv[1:]))
+except DiscoveryError as error:
+    sys.exit(f"error: {error}")

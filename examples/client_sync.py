@@ -5,7 +5,7 @@ Run `make run` first, then this, with the URL of another server if you like.
 
 import sys
 
-from apidiscovery_client import Current, SyncDiscoveryClient
+from apidiscovery_client import Current, DiscoveryError, SyncDiscoveryClient
 
 
 def main(target: str = "http://127.0.0.1:8080") -> None:
@@ -22,4 +22,7 @@ def main(target: str = "http://127.0.0.1:8080") -> None:
         print(client.traffic)
 
 
-main(*sys.argv[1:])
+try:
+    main(*sys.argv[1:])
+except DiscoveryError as error:
+    sys.exit(f"error: {error}")

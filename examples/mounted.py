@@ -5,6 +5,7 @@ Run it, then ask:
     curl http://127.0.0.1:8082/apis/widgets.example.com
     kubectl --server http://127.0.0.1:8082 api-resources
     kubectl --server http://127.0.0.1:8082 explain widgets.size
+    kubectl --server http://127.0.0.1:8082 get widgets
     apidiscovery conformance http://127.0.0.1:8082
 """
 
@@ -23,7 +24,7 @@ SCHEMA = {
     "description": "A widget.",
     "properties": {"size": {"type": "integer", "description": "Its size in millimetres."}},
 }
-WIDGETS = ApiResource("widgets", "Widget", verbs=("get", "list"), schema=SCHEMA)
+WIDGETS = ApiResource("widgets", "Widget", namespaced=False, verbs=("get", "list"), schema=SCHEMA)
 
 
 async def list_widgets(_request: Request) -> JSONResponse:

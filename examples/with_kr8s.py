@@ -6,7 +6,9 @@ Run `make run` first, then this. kr8s warns of releases of Kubernetes that are n
 import sys
 from typing import Any
 
+import httpx
 import kr8s
+from apidiscovery_client import DiscoveryError
 from apidiscovery_client.adapters.kr8s import use
 
 
@@ -23,4 +25,7 @@ def main(url: str = "http://127.0.0.1:8080") -> None:
     print(len(api.api_resources()), "resources,", discovery.traffic.requests, "requests")
 
 
-main(*sys.argv[1:])
+try:
+    main(*sys.argv[1:])
+except (DiscoveryError, httpx.HTTPError) as error:  # the second from kr8s, which is the one to ask
+    sys.exit(f"error: {error}")

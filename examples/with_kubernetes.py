@@ -7,10 +7,12 @@ group-version to find a kind; here it is two requests for all kinds.
 import sys
 from typing import Any, cast
 
+from apidiscovery_client import DiscoveryError
 from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
 from kubernetes import client
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import ResourceNotFoundError
+from urllib3.exceptions import HTTPError
 
 
 def main(url: str = "http://127.0.0.1:8080") -> None:
@@ -29,4 +31,7 @@ def main(url: str = "http://127.0.0.1:8080") -> None:
     print(dynamic.resources.discovery.traffic.requests, "requests")
 
 
-main(*sys.argv[1:])
+try:
+    main(*sys.argv[1:])
+except (DiscoveryError, HTTPError) as error:  # the second from the package, which is the one to ask
+    sys.exit(f"error: {error}")

@@ -5,7 +5,7 @@ Run `make run` first, then this.
 
 import sys
 
-from apidiscovery_client import SyncDiscoveryClient
+from apidiscovery_client import DiscoveryError, SyncDiscoveryClient
 from apidiscovery_client.adapters.lightkube import load_generic_resources, resource
 from lightkube.core.resource import api_info
 
@@ -20,4 +20,7 @@ def main(url: str = "http://127.0.0.1:8080") -> None:
         print(discovery.traffic.requests, "requests")
 
 
-main(*sys.argv[1:])
+try:
+    main(*sys.argv[1:])
+except DiscoveryError as error:
+    sys.exit(f"error: {error}")

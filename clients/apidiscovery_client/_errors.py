@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+_OF_THE_CALLER = (401, 403)
+
 
 class DiscoveryError(Exception):
     """What every error of this package is; never raised itself."""
@@ -34,6 +36,11 @@ class RequestRefused(DiscoveryError):
         self.url = url
         self.status = status
         self.message = message
+
+    @property
+    def is_of_the_caller(self) -> bool:
+        """Whether it is who asks that was refused, with 401 or 403, and not what he asked for."""
+        return self.status in _OF_THE_CALLER
 
 
 class UnexpectedDocument(DiscoveryError):

@@ -16,6 +16,8 @@ _JSON_NAMES: Mapping[type, str] = {
     dict: "an object",
 }
 
+_TEXT_ALONE = frozenset({str})  # of the types that JSON is read into
+
 
 class MisshapenError(ValueError):
     """A field is missing or of the wrong type.
@@ -73,11 +75,13 @@ def flag(fields: Fields, key: str) -> bool:
 
 def texts(fields: Fields, key: str) -> tuple[str, ...]:
     """Return a field that is an array of strings, in its order; empty when absent or null."""
+    if fields.get(key) is None:
+        return ()
     values = _array(fields, key)
-    for index, value in enumerate(values):
-        if not isinstance(value, str):
-            raise MisshapenError(f"{key}[{index}]", f"is {_name(value)}, not a string")
-    return tuple(cast("list[str]", values))
+    if not _TEXT_ALONE.issuperset(map(type, values)):
+        index, value = next((i, value) for i, value in enumerate(values) if type(value) is not str)
+        raise MisshapenError(f"{key}[{index}]", f"is {_name(value)}, not a string")
+    return cast("tuple[str, ...]", tuple(values))
 
 
 def text_map(fields: Fields, key: str) -> dict[str, str]:
@@ -106,6 +110,8 @@ def each(fields: Fields, key: str, read: Callable[[Fields], T]) -> tuple[T, ...]
     Raises:
         MisshapenError: `read` raised it, or an element is not an object; its path begins at `key`.
     """
+    if fields.get(key) is None:
+        return ()
     results: list[T] = []
     for index, value in enumerate(_array(fields, key)):
         try:

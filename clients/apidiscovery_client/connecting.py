@@ -12,22 +12,18 @@ from typing import (
     Unpack,
 )
 
-from apidiscovery_kubeconfig.connection import Connection
-from apidiscovery_kubeconfig.errors import NothingConfigured
-from apidiscovery_kubeconfig.kubeconfig import read_kubeconfig, without_kubeconfig
-from apidiscovery_kubeconfig.overrides import Overrides
-
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client._kube_access import KubeAccess, translated
 from apidiscovery_client.held import AsyncTransport, SnapshotCache, Transport
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
 
 if TYPE_CHECKING:  # they are imported when they are needed
+    from apidiscovery_kubeconfig.connection import Connection
+    from apidiscovery_kubeconfig.overrides import Overrides
+
     from apidiscovery_client.rpc.calls import GrpcServer
 
 __all__ = [
     "Flags",
-    "KubeAccess",
     "Opened",
     "cache_key",
     "open_sync_transport",
@@ -38,6 +34,8 @@ __all__ = [
 
 TransportT = TypeVar("TransportT")
 Stubs: TypeAlias = Literal["grpcio", "betterproto"]
+
+_OF_NO_CONSEQUENCE = {"server", "disable_compression", "request_timeout_s"}  # for who we are
 
 
 class Flags(TypedDict, total=False):
@@ -111,8 +109,16 @@ def read_server(
     Raises:
         InvalidConfiguration: The message names file or flag, key, and what to do.
     """
-    found = _connection(flags, default_url, prefix, terminal=terminal)
     timeout_s = flags.get("request_timeout_s")
+    if url := _url_alone(flags, prefix):
+        return Server(
+            url=url,
+            compress=not flags.get("disable_compression"),
+            request_timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or None,
+        )
+    from apidiscovery_client._kube_access import KubeAccess  # noqa: PLC0415 - few need it
+
+    found = _connection(flags, default_url, prefix, terminal=terminal)
     return Server(
         url=found.url,
         access=KubeAccess(found),
@@ -249,9 +255,35 @@ def _grpc_key(server: "GrpcServer") -> str:
     return key(f"{scheme}://{server.address}", identity, route=server.tls_server_name or "")
 
 
+def _url_alone(flags: Flags, prefix: str) -> str:
+    """Return the address of a server of plain HTTP that is all that is named; else nothing.
+
+    Nobody is anybody there, so nothing has to be found out that takes long to import.
+    """
+    url = flags.get("server") or ""
+    others = (value for name, value in flags.items() if name not in _OF_NO_CONSEQUENCE)
+    if not url.startswith("http:") or any(others):
+        return ""
+    from apidiscovery_kubeconfig.addresses import server_url  # noqa: PLC0415 - where it is all
+    from apidiscovery_kubeconfig.errors import ConfigurationError  # noqa: PLC0415 - the same
+
+    try:
+        return server_url(url, f"{prefix}server")
+    except ConfigurationError as error:
+        raise InvalidConfiguration(str(error)) from None
+
+
 def _connection(
     flags: Flags, default_url: str | None, prefix: str, *, terminal: bool
-) -> Connection:
+) -> "Connection":
+    from apidiscovery_kubeconfig.errors import NothingConfigured  # noqa: PLC0415 - they all take
+    from apidiscovery_kubeconfig.kubeconfig import (  # noqa: PLC0415 - as long as a request
+        read_kubeconfig,
+        without_kubeconfig,
+    )
+
+    from apidiscovery_client._kube_access import translated  # noqa: PLC0415 - the same
+
     overrides = _overrides(flags, prefix)
     kubeconfig, context = flags.get("kubeconfig"), flags.get("context")
     is_named = kubeconfig or context or overrides.cluster or overrides.user
@@ -266,7 +298,9 @@ def _connection(
         return without_kubeconfig(_overrides({**flags, "server": default_url}, prefix))
 
 
-def _overrides(flags: Flags, prefix: str) -> Overrides:
+def _overrides(flags: Flags, prefix: str) -> "Overrides":
+    from apidiscovery_kubeconfig.overrides import Overrides  # noqa: PLC0415 - the same
+
     return Overrides(
         cluster=flags.get("cluster") or "",
         user=flags.get("user") or "",

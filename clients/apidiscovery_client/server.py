@@ -4,7 +4,7 @@ import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:  # importing ssl takes longer than asking a server on this machine
@@ -49,8 +49,7 @@ class Access(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaticAccess:
+class StaticAccess(NamedTuple):
     """A bearer token or a certificate, or nothing, which stay as they are.
 
     Attributes:
@@ -60,10 +59,14 @@ class StaticAccess:
         certificate: Tells apart those that show other certificates.
     """
 
-    token: str | None = field(default=None, repr=False)
+    token: str | None = None
     context: "ssl.SSLContext | None" = None
     trust: str = ""
     certificate: str = ""
+
+    def __repr__(self) -> str:
+        """Leave out the token."""
+        return f"StaticAccess({self.identity!r})"
 
     @property
     def identity(self) -> str:

@@ -141,3 +141,36 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(InvalidFields) as caught:
         discovery_app([group(resource(kind="a", verbs="b"))])
     assert str(caught.value).count(FIRST) == 2
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "told"),
+    [
+        ("groups", None, "want a list of ApiGroup"),
+        ("groups", 1, "want a list of ApiGroup"),
+        ("openapi", None, "want a mapping"),
+        ("openapi", [], "want a mapping"),
+        ("server_address", None, "want text"),
+        ("server_address", "host:1\r\n", "white space"),
+        ("version", 1, "want text"),
+        ("checks", None, "want a mapping"),
+        ("checks", {"store": 1}, "can be called"),
+        ("checks", {"ping": lambda: None}, "not ping"),
+        ("checks", {"": lambda: None}, "want a name"),
+    ],
+)
+def test_an_argument_that_is_wrong_is_told_by_name(argument: str, value: object, told: str) -> None:
+    arguments: dict[str, Any] = {"groups": [group()], argument: value}
+    with pytest.raises(InvalidFields, match=rf"(?s){argument}.*{told}"):
+        discovery_app(**arguments)
+
+
+def test_a_path_of_subresources_has_a_name_in_each_step() -> None:
+    def declared(name: str) -> list[ApiGroup]:
+        resource = ApiResource("widgets", "Widget", subresources=[name])
+        return [ApiGroup("example.dev", [ApiVersion("v1", [resource])])]
+
+    discovery_app(declared("proxy/path"))
+    for name in ("proxy//path", "proxy/", "/proxy"):
+        with pytest.raises(InvalidFields, match="want a name"):
+            discovery_app(declared(name))

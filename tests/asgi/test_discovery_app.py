@@ -325,6 +325,20 @@ async def test_wrapped_below_a_prefix_it_answers_what_is_its() -> None:
         assert (await http.get("/one/nothing")).text.startswith("own ")
 
 
+@pytest.mark.parametrize(
+    ("root_path", "path"),
+    [("/api", "/apis"), ("/api", "/api/apis"), ("/api/", "/api/apis"), ("/a", "/apis")],
+)
+@pytest.mark.parametrize("wraps", [False, True])
+async def test_a_root_path_is_taken_off_in_whole_steps(
+    root_path: str, path: str, *, wraps: bool
+) -> None:
+    app = discovery_app(ONE, app=of_its_own() if wraps else None)
+    transport = httpx2.ASGITransport(app=app, root_path=root_path)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://host") as http:
+        assert (await http.get(path)).json()["kind"] == "APIGroupList"
+
+
 async def test_mounted_last_it_answers_what_routes_before_it_do_not() -> None:
     own = Route("/apis/example.dev/v1/shelves", shelves)
     async with client(Starlette(routes=[own, Mount("/", discovery_app(ONE))])) as http:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import free_port
 from server import Server, environment, serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,8 +49,34 @@ def test_the_blocking_example_asks_twice_and_is_answered_by_304(
     assert lines[-1].startswith("Traffic(requests=4, not_modified=2, ")
 
 
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [
+        ("client.py", "grpc"),
+        ("client.py", "http"),
+        ("client_sync.py", "http"),
+        ("with_kr8s.py", "http"),
+        ("with_kubernetes.py", "http"),
+        ("with_lightkube.py", "http"),
+    ],
+)
+def test_without_a_server_an_example_prints_one_line(
+    tmp_path: Path, name: str, scheme: str
+) -> None:
+    done = _ran(tmp_path, name, f"{scheme}://127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
 def _printed(folder: Path, name: str, target: str) -> list[str]:
-    done = subprocess.run(  # noqa: S603 - our own arguments
+    done = _ran(folder, name, target)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def _ran(folder: Path, name: str, target: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(  # noqa: S603 - our own arguments
         [sys.executable, str(EXAMPLES / name), target],
         cwd=folder,
         env=environment(folder),
@@ -58,5 +85,3 @@ def _printed(folder: Path, name: str, target: str) -> list[str]:
         text=True,
         timeout=30,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()

@@ -62,8 +62,15 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 add_completion_class(PowerShellComplete)
 
 
+class _Shell(click.Choice[str]):
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Return what is added to the message that none was given, in one line."""
+        del param, ctx
+        return f"Choose from {', '.join(self.choices)}"
+
+
 @click.command("completion")
-@click.argument("shell", type=click.Choice(_SHELLS), metavar="|".join(_SHELLS))
+@click.argument("shell", type=_Shell(_SHELLS), metavar="|".join(_SHELLS))
 def completion(shell: str) -> None:
     """Print the script that completes commands in a shell.
 

@@ -4,7 +4,9 @@
 |---|---|
 | 0 | the same; with --breaking-only: nothing breaks |
 | 1 | different; with --breaking-only: something breaks |
-| 2 | trouble: bad usage, a side cannot be read, a server does not answer |
+| 2 | trouble: bad usage, a side cannot be read, a server does not answer, nobody takes the report |
+
+Nobody takes the report where stdout cannot be written, or its reader goes away.
 """
 
 import os
@@ -14,12 +16,12 @@ from typing import TypedDict, Unpack, cast
 import click
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.cli._output import discard_stdout, print_text
 from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
 from apidiscovery_client.connecting import Flags
-from apidiscovery_client.diffing import FORMATS, Report, compare, render
+from apidiscovery_client.diffing import FORMATS, Names, Report, compare, render
 from apidiscovery_client.diffing.rendering import Format
-from apidiscovery_client.snapshots.sides import STDIN, is_server, open_side
+from apidiscovery_client.snapshots.sides import STDIN, is_server, open_side, side_name
 
 _DIFFERENT, _TROUBLE = 1, 2
 _IDENTITY = {
@@ -32,7 +34,7 @@ _IDENTITY = {
 
 
 class _Trouble(click.ClickException):
-    """A side cannot be opened."""
+    """A side cannot be opened, or the report not be written."""
 
     exit_code = _TROUBLE
 
@@ -65,7 +67,7 @@ def diff(*, before: str, after: str, flags: Flags, **options: Unpack[_Options]) 
     report = _report(before, after, flags)
     breaking_only = options["breaking_only"]
     text = render(report, options["output"], breaking_only=breaking_only, coloured=_has_colours())
-    print_text(text)
+    _print(text)
     if report.breaking if breaking_only else not report.is_same:
         raise click.exceptions.Exit(_DIFFERENT)
 
@@ -78,9 +80,22 @@ def _report(before: str, after: str, flags: Flags) -> Report:
         _refuse_identity(flags)
     connect = asking(flags)
     try:
-        return compare(open_side(before, connect), open_side(after, connect))
+        sides = open_side(before, connect), open_side(after, connect)
     except DiscoveryError as error:
         raise _Trouble(str(error)) from None
+    return compare(*sides, Names(*map(side_name, (before, after))))
+
+
+def _print(text: str) -> None:
+    """Write the report; what could not be written must look neither the same nor different."""
+    try:
+        print_text(text)
+    except BrokenPipeError:
+        discard_stdout()
+        raise click.exceptions.Exit(_TROUBLE) from None
+    except OSError as error:
+        discard_stdout()
+        raise _Trouble(f"the report cannot be written: {error.strerror or error}") from None
 
 
 def _refuse_identity(flags: Flags) -> None:

@@ -27,9 +27,12 @@ _FORMS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-@click.group(context_settings=_HELP)
-def export() -> None:
+@click.group(context_settings=_HELP, invoke_without_command=True)
+@click.pass_context
+def export(context: click.Context) -> None:
     """Write what a server serves in the forms that other tools read."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @export.command(
@@ -50,9 +53,9 @@ def export() -> None:
 )
 @with_flags
 def _helm_api_versions(*, source: str | None, output: str, flags: Flags) -> None:
-    flags = flags_for(flags, [source] if source else [])
+    flags = flags_for(flags, [] if source is None else [source])
     connect = asking(flags)
-    snapshot = open_side(source, connect) if source else connect(None, None)
+    snapshot = connect(None, None) if source is None else open_side(source, connect)
     form = _FORMS[output]
     lines = (form(printable(name)) for name in helm_api_versions(snapshot))
     write("".join(f"{line}\n" for line in lines), _failures(snapshot))
@@ -68,26 +71,27 @@ def _failures(snapshot: Snapshot) -> dict[str, str]:
 
 
 @export.command("kubeconform")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(file_okay=False))
 @click.option("--strict", is_flag=True, help="Refuse properties that are not in the schemas.")
 @with_server
 @with_cache
-def _kubeconform(
-    cache: DocumentCache | None, server: Server, *, folder: Path, strict: bool
-) -> None:
+def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, strict: bool) -> None:
     """Write the JSON Schemas of all kinds of the server into FOLDER, for kubeconform.
 
     What is printed is the value for its -schema-location.
     """
+    if not folder:  # which a Path would take for the folder that we are in
+        raise click.UsageError("the name of FOLDER is empty; it is . for the one that this runs in")
     documents = ((found.location.key, found.parsed()) for found in fetch(server, cache))
     schemas = kubeconform_schemas(documents, strict=strict)
-    make_folder(folder)
+    place = Path(folder)
+    make_folder(place)
     for name, schema in schemas.files.items():
         # Servers choose the names of kinds: none may lead out of the folder.
-        write_file(folder / Path(name).name, json_text(schema).encode())
+        write_file(place / Path(name).name, json_text(schema).encode())
     for kind in schemas.hidden:
         tell(
             f"Warning: kubeconform will not find {kind.name} of {kind.api_version}:"
             " another group with the same first label has a kind of that name"
         )
-    print_lines(schema_location(folder))
+    print_lines(schema_location(place))

@@ -1,6 +1,7 @@
 """Writes files and folders that a user asks for, whole or not at all."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -15,9 +16,13 @@ class CannotWrite(DiscoveryError):
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; raise `CannotWrite`."""
+    """Write a file, whole or not at all; raise `CannotWrite`.
+
+    A link stays one, and the file that it leads to is written. What is no file, such as a device
+    or a pipe, is written to as it is, and not replaced: `/dev/null` must stay what it is.
+    """
     try:
-        _write_whole(path, content)
+        _write(path, content)
     except OSError as error:
         raise CannotWrite(path, error) from error
 
@@ -30,12 +35,31 @@ def make_folder(path: Path) -> None:
         raise CannotWrite(path, error) from error
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(".tmp", prefix=f".{path.name}.", dir=path.parent)
+def _write(path: Path, content: bytes) -> None:
+    mode = _mode(path)
+    if mode is None:
+        _write_whole(path, content, 0o666 & ~_umask())
+    elif stat.S_ISREG(mode):
+        _write_whole(path, content, stat.S_IMODE(mode))
+    else:
+        path.write_bytes(content)
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _write_whole(path: Path, content: bytes, permissions: int) -> None:
+    path = Path(os.path.realpath(path))
+    # Not the name of the file before it: a name may be as long as a file system has them.
+    descriptor, temporary = tempfile.mkstemp(".tmp", prefix=".apidiscovery.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no Path
             file.write(content)
-        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).chmod(permissions)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -8,7 +8,8 @@
 | 130 | interrupted |
 | 143 | terminated, while it watched |
 
-`diff` has two of its own: 1 for a difference, and 2 also when one of its sides cannot be had.
+`diff` has two of its own: 1 for a difference, and 2 also when one of its sides cannot be had, or
+the report not be written.
 """
 
 import gc
@@ -23,6 +24,7 @@ import click
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._version import VERSION
+from apidiscovery_client.cli._output import discard_stdout
 from apidiscovery_client.kubectl.table import printable
 
 if TYPE_CHECKING:  # importing it takes longer than asking a server; most commands are our own
@@ -200,7 +202,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except DiscoveryError as error:
         return _tell(printable(str(error)), _FAILED)
     except OSError as error:
-        _discard_stdout()
+        discard_stdout()
         went_away = isinstance(error, BrokenPipeError)
         return _FAILED if went_away else _tell(printable(str(error)), _FAILED)
     if is_whole_process:
@@ -223,9 +225,3 @@ def _usage(error: click.UsageError) -> str:
     message = printable(error.format_message().rstrip("."))
     path = error.ctx.command_path if error.ctx else PROGRAM
     return f"{message[:1].lower()}{message[1:]}\nSee '{path} --help' for help."
-
-
-def _discard_stdout() -> None:
-    """Let what stdout still holds go nowhere: flushing it at exit would fail once more."""
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from typing import cast
 
 import click
 
@@ -23,12 +24,25 @@ def write(text: str, failures: Mapping[str, str]) -> None:
 
 def print_text(text: str) -> None:
     """Write `text` on stdout as UTF-8, whatever the locale."""
-    click.echo(text.encode("utf-8", errors="replace"), nl=False)
+    print_bytes(text.encode("utf-8", errors="replace"))
+
+
+def print_bytes(content: bytes) -> None:
+    """Write bytes on stdout; raise `click.ClickException` when it was closed before we began."""
+    if cast("object", sys.stdout) is None:
+        raise click.ClickException("stdout is closed: there is nowhere to print to")
+    click.echo(content, nl=False)
 
 
 def print_lines(*lines: str) -> None:
     """Write lines on stdout, safe for a terminal: names in them come from servers."""
     print_text("".join(f"{printable(line)}\n" for line in lines))
+
+
+def discard_stdout() -> None:
+    """Let what stdout still holds go nowhere: flushing it at exit would fail once more."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def warn(*lines: str) -> None:
@@ -38,5 +52,10 @@ def warn(*lines: str) -> None:
 
 
 def has_colour() -> bool:
-    """Tell whether stdout is a terminal whose user has not set NO_COLOR (no-color.org)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """Tell whether stdout is a terminal with colours.
+
+    Its user may have set NO_COLOR (no-color.org), and one that is called dumb has none.
+    """
+    if cast("object", sys.stdout) is None or not sys.stdout.isatty():
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

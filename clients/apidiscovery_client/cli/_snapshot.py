@@ -1,6 +1,5 @@
 """`apidiscovery snapshot`."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -8,14 +7,19 @@ import click
 from apidiscovery_client._errors import IncompleteDiscovery
 from apidiscovery_client.cli._discovery import Source, discover, with_source
 from apidiscovery_client.cli._files import write_file
+from apidiscovery_client.cli._output import print_bytes
 from apidiscovery_client.cli._resources import Listing, with_listing
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
+from apidiscovery_client.snapshots.sides import standard_input
 
 
-@click.group("snapshot")
-def snapshot() -> None:
+@click.group("snapshot", invoke_without_command=True)
+@click.pass_context
+def snapshot(context: click.Context) -> None:
     """Save what a server serves in a file, and show such a file."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @snapshot.command("save")
@@ -29,7 +33,7 @@ def save(source: Source, file: str) -> None:
     found = discover(source)
     content = dump(found)
     if file == "-":
-        click.echo(content, nl=False)
+        print_bytes(content)
     else:
         write_file(Path(file), content)
     if lacking := failures(found):
@@ -46,7 +50,7 @@ def show(listing: Listing, file: str) -> None:
     JSON. The options are those of api-resources.
     """
     if file == "-":
-        listing.print(load(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"))
+        listing.print(load(standard_input(), "stdin"))
         return
     with open(file, "rb") as opened:  # noqa: PTH123 - it may be a pipe, which is read in part
         content = opened.read(MAX_BYTES + 1)

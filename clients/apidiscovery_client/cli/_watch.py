@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -24,6 +23,7 @@ from apidiscovery_client.connecting import Flags
 from apidiscovery_client.held import Transport
 from apidiscovery_client.sync_client import SyncDiscoveryClient
 
+_CLOSES_WITHIN_S = 5.0
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -130,7 +130,7 @@ def _transport(flags: Flags, address: str | None) -> Transport:
         from apidiscovery_client.cli._discovery import WITH_RESOURCES  # noqa: PLC0415
         from apidiscovery_client.transports.sync_http import SyncHttpTransport  # noqa: PLC0415
 
-        return SyncHttpTransport(server_of(flags), replace(WITH_RESOURCES, needs_core=False))
+        return SyncHttpTransport(server_of(flags), WITH_RESOURCES._replace(needs_core=False))
     return _grpc_transport(flags, address)
 
 
@@ -163,12 +163,13 @@ def _ended_by_signals(client: SyncDiscoveryClient) -> Generator[None]:
         yield
         return
     received: list[int] = []
+    # By a thread, for the locks of the client may be held where the signal finds us.
+    closing = threading.Thread(target=client.close, daemon=True)
 
     def close(number: int, _frame: FrameType | None) -> None:
         received.append(number)
         restore()
-        # By a thread, for the locks of the client may be held where the signal finds us.
-        threading.Thread(target=client.close, daemon=True).start()
+        closing.start()
 
     before = {number: signal.signal(number, close) for number in _ENDING}
 
@@ -181,4 +182,5 @@ def _ended_by_signals(client: SyncDiscoveryClient) -> Generator[None]:
     finally:
         restore()
     if received:
+        closing.join(_CLOSES_WITHIN_S)  # grpc crashes where the process ends in the midst of it
         click.get_current_context().exit(128 + received[0])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, PROTOBUF
-from apidiscovery_client.conformance.check import Check, FailedError, SkippedError, expect
+from apidiscovery_client.conformance.check import Check, FailedError, SkippedError, expect, some
 from apidiscovery_client.conformance.exchange import Reply
 from apidiscovery_client.conformance.nodes import Node, document
 from apidiscovery_client.conformance.subject import (
@@ -24,11 +24,10 @@ _REFUSALS = (404, 405, 406, 415)
 
 def _states_type(subject: Subject) -> None:
     """See that Content-Type says whether a document is aggregated, both ways."""
-    for path in subject.halves:
-        reply = subject.get(path, aggregated_type("v2"))
-        if reply.status != OK:
-            continue
-        is_aggregated = document(reply)["kind"].value == AGGREGATED_KIND
+    replies = [subject.get(path, aggregated_type("v2")) for path in subject.halves]
+    documents = (reply for reply in replies if reply.status == OK)
+    for reply in some(documents, "aggregated discovery"):
+        is_aggregated = document(reply)["kind"].text == AGGREGATED_KIND
         says_so = aggregated_version(reply.content_type) is not None
         what = "an aggregated document" if is_aggregated else "another document"
         seen = f"{what} as {reply.content_type or 'no Content-Type'}"
@@ -60,15 +59,19 @@ def _versions(reply: Reply) -> Iterator[Node]:
         yield from item["versions"].items
 
 
-def _resources(subject: Subject) -> Iterator[Node]:
-    for reply in subject.documents():
-        for version in _versions(reply):
-            yield from version["resources"].items_if_any
+def _resources(subject: Subject) -> list[Node]:
+    found = (
+        resource
+        for reply in subject.documents()
+        for version in _versions(reply)
+        for resource in version["resources"].items_if_any
+    )
+    return some(found, "resource")
 
 
 def _unique(subject: Subject) -> None:
-    for reply in subject.documents():
-        items = document(reply)["items"].items
+    lists = [document(reply)["items"].items for reply in subject.documents()]
+    for items in some(filter(None, lists), "group"):
         _see_unique([item["metadata"]["name"] for item in items], "a name that no other group has")
         for item in items:
             versions = item["versions"].items
@@ -109,9 +112,9 @@ def _fields(subject: Subject) -> None:
 
 
 def _freshness(subject: Subject) -> None:
-    for reply in subject.documents():
-        for version in _versions(reply):
-            version["freshness"].one_of("Current", "Stale")
+    found = (version for reply in subject.documents() for version in _versions(reply))
+    for version in some(found, "group-version"):
+        version["freshness"].one_of("Current", "Stale")
 
 
 def _has_etag(subject: Subject) -> None:

@@ -4,12 +4,14 @@ Source: kube-aggregator pkg/apiserver/handler_discovery.go and
 pkg/controllers/status/remote/remote_available_controller.go.
 """
 
+from apidiscovery_client._negotiation import AGGREGATED_KIND
 from apidiscovery_client.conformance.check import (
     Check,
     FailedError,
     Profile,
     SkippedError,
     expect,
+    some,
 )
 from apidiscovery_client.conformance.exchange import Reply
 from apidiscovery_client.conformance.nodes import document
@@ -28,7 +30,7 @@ from apidiscovery_client.model import GroupVersion
 _SECTION = "Behind kube-aggregator"
 _TIMEOUT_S = 5.0
 _NOT_ACCEPTABLE, _NOT_MODIFIED = 406, 304
-_REDIRECTIONS = range(300, 400)
+_REDIRECTIONS, _REFUSALS = range(300, 400), range(400, 500)
 
 
 def _as_aggregator(subject: Subject, *more: tuple[str, str], again: bool = False) -> Reply:
@@ -46,9 +48,11 @@ def _answers(subject: Subject) -> None:
         raise FailedError(
             str(reply), "an aggregated document, which Kubernetes has since 1.27", reply.asked
         )
-    falls_back = reply.status in (_NOT_ACCEPTABLE, NOT_FOUND) or (
-        reply.status == OK and not reply.is_html
-    )
+    if reply.status == OK and not reply.is_html:
+        # How an aggregated document is called is for another check to say.
+        document(reply)["kind"].one_of("APIGroupList", AGGREGATED_KIND)
+        return
+    falls_back = reply.status in (_NOT_ACCEPTABLE, NOT_FOUND)
     wanted = "an aggregated document, or 406 or an unaggregated one so that it is asked differently"
     expect(falls_back, reply, wanted)
 
@@ -66,7 +70,7 @@ def _resources(subject: Subject, gv: GroupVersion) -> Reply:
 
 
 def _available(subject: Subject) -> None:
-    for gv, is_stale in subject.versions():
+    for gv, is_stale in some(subject.versions(), "group-version"):
         reply = _resources(subject, gv)
         if is_stale and reply.status == UNAVAILABLE:
             continue  # whoever serves it does not answer, as the document says
@@ -116,6 +120,9 @@ def _status_errors(subject: Subject) -> None:
     """See that what is refused is refused with a Status or a text, also to kube-aggregator."""
     reply = subject.get("/apis", f"{JSON};g=example.com;v=v1;as=Nothing")
     expect(not reply.is_html, reply, "a Status or text, no page")
+    if reply.status == OK:
+        raise SkippedError("the server refuses no form of a document")
+    expect(reply.status in _REFUSALS, reply, "406, or another status of a request that is wrong")
     if reply.status == _NOT_ACCEPTABLE and reply.body and reply.content_type.startswith(JSON):
         document(reply)["kind"].one_of("Status")
 

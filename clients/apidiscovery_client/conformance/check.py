@@ -1,14 +1,17 @@
 """What a check is, and what comes of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from apidiscovery_client.conformance.exchange import Asked, Reply
 
 if TYPE_CHECKING:  # it needs what is here
     from apidiscovery_client.conformance.subject import Subject
+
+
+T = TypeVar("T")
 
 
 class Profile(StrEnum):
@@ -60,6 +63,17 @@ def expect(condition: object, reply: Reply, wanted: str, seen: str = "") -> None
     """
     if not condition:
         raise FailedError(seen or str(reply), wanted, reply.asked)
+
+
+def some(found: Iterable[T], what: str) -> list[T]:
+    """Return what was found: a check that has looked at nothing must not pass.
+
+    Raises:
+        SkippedError: Nothing was found.
+    """
+    if listed := list(found):
+        return listed
+    raise SkippedError(f"the server has no {what}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Nothing is added, followed, decompressed or retried: the checks are about what i
 import contextlib
 import gzip
 import http.client
+import io
 import json
 import socket
 import ssl
@@ -103,14 +104,18 @@ class Reply:
         """The body without gzip.
 
         Raises:
-            ValueError: It says that it is gzip, and is not.
+            ValueError: It says that it is gzip, and is not, or holds more than it may.
         """
         if (self.value("content-encoding") or "identity") != "gzip":
             return self.body
         try:
-            return gzip.decompress(self.body)
+            with gzip.open(io.BytesIO(self.body)) as file:
+                content = file.read(MAX_BODY_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"the body is no gzip: {error}") from error
+        if len(content) > MAX_BODY_BYTES:
+            raise ValueError(f"the body is larger than {MAX_BODY_BYTES} bytes, decompressed")
+        return content
 
     def json(self) -> object:
         """Return the value of a JSON body.

@@ -32,7 +32,6 @@ logger = Log()
 
 FROM_CACHE = 0
 # Whoever is refused for who he is must hear that, rather than what he was told when he was not.
-_UNAUTHORIZED = (401, 403)
 _UNAUTHORIZED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 
@@ -349,7 +348,7 @@ class Memory:
 def _is_outage(error: Exception) -> bool:
     """Whether the server is at fault, so that what it said before may be used meanwhile."""
     if isinstance(error, RequestRefused):
-        return error.status not in _UNAUTHORIZED
+        return not error.is_of_the_caller
     if isinstance(error, ServerUnreachable | UnexpectedDocument):
         return True
     code = getattr(error, "code", None)  # of a CallRefused, whose module needs grpc

@@ -1,10 +1,9 @@
 """How long a client believes what it knows."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(NamedTuple):
     """Settings of both clients; all times are in seconds.
 
     Attributes:

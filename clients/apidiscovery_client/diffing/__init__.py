@@ -2,12 +2,14 @@
 
 from apidiscovery_client.diffing.comparing import compare
 from apidiscovery_client.diffing.findings import Doubt, Finding, Report, Rule, Severity
+from apidiscovery_client.diffing.knowledge import Names
 from apidiscovery_client.diffing.rendering import FORMATS, render
 
 __all__ = [
     "FORMATS",
     "Doubt",
     "Finding",
+    "Names",
     "Report",
     "Rule",
     "Severity",

@@ -4,35 +4,41 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from apidiscovery_client.diffing.findings import Finding, Report, Rule
-from apidiscovery_client.diffing.knowledge import Sides
-from apidiscovery_client.diffing.moves import moves_of
+from apidiscovery_client.diffing.knowledge import Names, Sides
 from apidiscovery_client.diffing.names import name_findings
 from apidiscovery_client.diffing.resources import compared_resources, compared_words
 from apidiscovery_client.model import CURRENT, Group, Resource, Snapshot, Version
 
 
-def compare(before: Snapshot, after: Snapshot) -> Report:
+def compare(before: Snapshot, after: Snapshot, names: Names | None = None) -> Report:
     """Return what changes for clients of `before` when they meet `after`.
 
     Only what both sides can speak for is compared: parts and versions of which one does not know
     are told (as findings where the other does know), and never count as removed. Where one side is
     a release of Kubernetes, groups that no release has are left out. Fields that a side lacks, such
     as hashes of storage versions, are not compared.
+
+    Args:
+        before: What is there.
+        after: What takes its place.
+        names: What the report calls them; without, each is called by its server, which is the same
+            for what was saved and what is there now.
     """
-    sides = Sides(before, after)
+    names = names or Names(before.server, after.server)
+    sides = Sides(before, after, names)
     findings = chain(sides.findings(), _groups(sides), name_findings(sides))
-    return Report(before.server, after.server, tuple(findings), sides.doubts)
+    return Report(*names, tuple(findings), sides.doubts)
 
 
 def _groups(sides: Sides) -> Iterator[Finding]:
     for group in sides.before.groups:
-        if found := sides.after.group(group.name):
+        if found := sides.group_after(group.name):
             yield from _versions(sides, group, found)
             yield from compared_words(sides, group, found)
         else:
             yield from _group_removed(sides, group)
     for group in sides.after.groups:
-        if sides.before.group(group.name) is None:
+        if sides.group_before(group.name) is None:
             versions = ", ".join(version.name for version in group.versions)
             message = f"added with {versions or 'no versions'}"
             yield Finding(Rule.GROUP_ADDED, _group_name(group), message)
@@ -41,7 +47,7 @@ def _groups(sides: Sides) -> Iterator[Finding]:
 def _group_removed(sides: Sides, group: Group) -> Iterator[Finding]:
     current = [version for version in group.versions if version.freshness == CURRENT]
     if current or not group.versions:  # what was stale is in the doubts
-        moves = moves_of(_resources(current), sides.after)
+        moves = sides.destinations.moves_of(_resources(current))
         versions = ", ".join(version.name for version in group.versions) or "no versions"
         message = f"removed, with {versions}{_and(moves.text)}"
         yield Finding(Rule.GROUP_REMOVED, _group_name(group), message, moves_to=moves.targets)
@@ -53,7 +59,7 @@ def _versions(sides: Sides, before: Group, after: Group) -> Iterator[Finding]:
         if found is None:
             yield from _version_removed(sides, version)
         elif sides.is_certain(version.gv):
-            yield from compared_resources(version, found, sides.after)
+            yield from compared_resources(version, found, sides.destinations)
         elif freshness := sides.freshness(version.gv):
             yield freshness
     for version in after.versions:
@@ -67,7 +73,7 @@ def _versions(sides: Sides, before: Group, after: Group) -> Iterator[Finding]:
 
 def _version_removed(sides: Sides, version: Version) -> Iterator[Finding]:
     if version.freshness == CURRENT:
-        moves = moves_of(version.resources, sides.after)
+        moves = sides.destinations.moves_of(version.resources)
         message = f"removed{_and(moves.text)}"
         yield Finding(Rule.VERSION_REMOVED, str(version.gv), message, moves_to=moves.targets)
 

@@ -19,38 +19,43 @@ class Moves(NamedTuple):
     targets: tuple[str, ...]
 
 
-def moves_of(resources: Iterable[Resource], after: Snapshot) -> Moves:
-    """Return where the kinds of resources that are no longer there are served now."""
-    kinds: dict[str, list[str]] = {}
-    for resource in resources:
-        found = destination(resource, after)
-        kinds.setdefault(str(found.gv) if found else "", []).append(resource.kind or resource.name)
-    gone = kinds.pop("", [])
-    told = [f"{_list(names)} {_s(names, 'move')} to {target}" for target, names in kinds.items()]
-    if gone:
-        told.append(f"{_list(gone)} {'is' if len(gone) == 1 else 'are'} not served any more")
-    return Moves("; ".join(told), tuple(kinds))
+class Destinations:
+    """Where each kind of a snapshot is served."""
 
+    def __init__(self, after: Snapshot) -> None:
+        self._found: dict[tuple[str, str], list[Resource]] = {}
+        for version in after.versions:
+            if version.freshness == CURRENT:
+                for resource in version.resources:
+                    self._found.setdefault((resource.kind, resource.name), []).append(resource)
 
-def destination(resource: Resource, after: Snapshot) -> Resource | None:
-    """Return the resource that serves the same objects now; None for none.
+    def moves_of(self, resources: Iterable[Resource]) -> Moves:
+        """Return where the kinds of resources that are no longer there are served now."""
+        kinds: dict[str, list[str]] = {}
+        for resource in resources:
+            found = self.of(resource)
+            name = resource.kind or resource.name
+            kinds.setdefault(str(found.gv) if found else "", []).append(name)
+        gone = kinds.pop("", [])
+        told = [f"{_list(names)} {_s(names, 'move')} to {gv}" for gv, names in kinds.items()]
+        if gone:
+            told.append(f"{_list(gone)} {'is' if len(gone) == 1 else 'are'} not served any more")
+        return Moves("; ".join(told), tuple(kinds))
 
-    In its own group that is the same kind in the most preferred version that has it. Another group
-    counts only where both are groups of Kubernetes, as elsewhere equal names mean nothing.
-    """
-    candidates = [
-        found
-        for version in after.versions
-        if version.freshness == CURRENT
-        for found in version.resources
-        if (found.kind, found.name) == (resource.kind, resource.name)
-    ]
-    own = (found for found in candidates if found.gv.group == resource.gv.group)
-    if nearest := next(own, None):
-        return nearest
-    if not candidates or resource.gv.group not in known_groups():
-        return None
-    return next((found for found in candidates if found.gv.group in known_groups()), None)
+    def of(self, resource: Resource) -> Resource | None:
+        """Return the resource that serves the same objects; None for none.
+
+        In its own group that is the same kind in the most preferred version that has it. Another
+        group counts only where both are groups of Kubernetes, as elsewhere equal names mean
+        nothing.
+        """
+        candidates = self._found.get((resource.kind, resource.name), [])
+        own = (found for found in candidates if found.gv.group == resource.gv.group)
+        if nearest := next(own, None):
+            return nearest
+        if not candidates or resource.gv.group not in known_groups():
+            return None
+        return next((found for found in candidates if found.gv.group in known_groups()), None)
 
 
 def _list(names: list[str]) -> str:

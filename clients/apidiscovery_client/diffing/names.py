@@ -51,7 +51,7 @@ def _meant(resolver: Resolver, text: str) -> Resource | None:
 
 def _is_uncertain(sides: Sides, was: Resource) -> bool:
     """Whether nothing can be said of what a name meant, for a side cannot speak for its group."""
-    version = sides.before.version(was.gv)
+    version = sides.version_before(was.gv)
     is_stale = version is not None and version.freshness != CURRENT
     return is_stale or sides.is_doubtful(was.gv.group)
 

@@ -4,25 +4,26 @@ from collections.abc import Callable, Iterator, Sequence
 
 from apidiscovery_client.diffing.findings import Finding, Rule
 from apidiscovery_client.diffing.knowledge import Sides
-from apidiscovery_client.diffing.moves import moves_of
+from apidiscovery_client.diffing.moves import Destinations
 from apidiscovery_client.model import (
     Group,
     GroupVersionKind,
     Resource,
-    Snapshot,
     Subresource,
     Version,
 )
 from apidiscovery_client.resolving import full_name
 
 
-def compared_resources(before: Version, after: Version, whole: Snapshot) -> Iterator[Finding]:
+def compared_resources(
+    before: Version, after: Version, destinations: Destinations
+) -> Iterator[Finding]:
     """Yield the differences between the resources of a version.
 
     Args:
         before: The version as it was.
         after: The version as it is.
-        whole: All that is served now, in which what is removed may be found elsewhere.
+        destinations: Where what is removed may be served now.
     """
     now = {resource.name: resource for resource in after.resources}
     was = {resource.name: resource for resource in before.resources}
@@ -30,7 +31,7 @@ def compared_resources(before: Version, after: Version, whole: Snapshot) -> Iter
         if found := now.get(name):
             yield from _resource(resource, found)
         else:
-            moves = moves_of([resource], whole)
+            moves = destinations.moves_of([resource])
             message = f"removed: {moves.text}"
             subject = full_name(resource)
             yield Finding(Rule.RESOURCE_REMOVED, subject, message, moves_to=moves.targets)

@@ -6,7 +6,7 @@ does not get along with the first; and one per group-version where a server is t
 
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple, TypeAlias
@@ -39,8 +39,7 @@ CORE_V1 = GroupVersion("", "v1")
 _ETAG = re.compile(r'(?:W/)?"[!#-~]*"')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpOptions:
+class HttpOptions(NamedTuple):
     """How to ask over HTTP.
 
     Attributes:
@@ -112,6 +111,14 @@ class _Half(NamedTuple):
 def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
     """Yield requests to be sent side by side, be sent their outcomes, and return what is known.
 
+    Where `/api` or `/apis` fails, what was held of it stays, marked as stale; where nothing was,
+    `/api` is told of in `failures` and `/apis` is raised. But a refusal of the caller is raised,
+    also where it is only one of the two, rather than answered with what others were told:
+
+    - 401, which says that the server does not know who asks: always;
+    - 403 where something is held of that path: we might see it once, and may not any more. Where
+      nothing is, it is a failure like another: that the core group is not for us is no change.
+
     Args:
         server: What the snapshot calls the server.
         held: What was known before.
@@ -119,7 +126,8 @@ def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
 
     Raises:
         ServerUnreachable: No answer to `/api` and `/apis`, or to `/apis` and nothing is held.
-        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
+        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group;
+            or a refusal of the caller. Where both fail, that comes before other errors.
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
     before: dict[Path, _Half] = {path: _before(path, held) for path in PATHS}
@@ -231,9 +239,10 @@ def _is_wrong_304(outcome: Outcome, before: _Half) -> bool:
 def _second(
     first: _Half | DiscoveryError, second: _Half | DiscoveryError
 ) -> _Half | DiscoveryError:
-    """Return the second judgement; of two errors the first, unless that was 406."""
+    """Return the second judgement; of two errors the first, unless that says less (406)."""
     was_refused = isinstance(first, RequestRefused)
-    return second if was_refused or isinstance(second, _Half) else first
+    is_better = isinstance(second, _Half) or _refuses_caller(second)
+    return second if was_refused or is_better else first
 
 
 def _settled(
@@ -248,10 +257,12 @@ def _settled(
     failures: dict[str, str] = {}
     errors = [half for half in judged.values() if isinstance(half, DiscoveryError)]
     if len(errors) == len(PATHS):
-        raise errors[0]
+        raise next(filter(_refuses_caller, errors), errors[0])
     for path, half in judged.items():
         if isinstance(half, _Half):
             halves[path] = half
+        elif _must_be_heard(half, before[path]):
+            raise half
         elif before[path].groups and not needs_core:
             halves[path] = _kept(before[path], str(half), now)
         elif path == "/apis" or needs_core:
@@ -260,6 +271,18 @@ def _settled(
             halves[path] = _Half()
             failures[path] = str(half)
     return halves, failures
+
+
+def _must_be_heard(error: DiscoveryError, before: _Half) -> bool:
+    """Whether an error is raised though the other half is known, see `discovery`."""
+    if not isinstance(error, RequestRefused):
+        return False
+    is_unknown = error.status == HTTPStatus.UNAUTHORIZED
+    return is_unknown or (error.is_of_the_caller and bool(before.groups))
+
+
+def _refuses_caller(outcome: _Half | DiscoveryError) -> bool:
+    return isinstance(outcome, RequestRefused) and outcome.is_of_the_caller
 
 
 def _kept(before: _Half, reason: str, now: datetime) -> _Half:

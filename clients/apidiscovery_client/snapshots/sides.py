@@ -1,8 +1,7 @@
 """Opens whatever can be compared: files, servers, contexts of a kubeconfig, releases."""
 
 import sys
-from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client.model import Snapshot
@@ -42,7 +41,7 @@ def open_side(text: str, connect: Connect) -> Snapshot:
         DiscoveryError: The server does not answer.
     """
     if text == STDIN:
-        return load(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN_NAME)
+        return load(standard_input(), STDIN_NAME)
     if text.startswith(PREFIX):
         return release(text.removeprefix(PREFIX))
     if text.startswith(CONTEXT):
@@ -53,6 +52,30 @@ def open_side(text: str, connect: Connect) -> Snapshot:
     if scheme.lower() not in SCHEMES:
         raise InvalidConfiguration(f"{text}: {scheme!r} is no scheme of a server; {_WANTED}")
     return connect(text, None)
+
+
+def side_name(text: str) -> str:
+    """Return what the side that a text names is called: as it was typed.
+
+    What a server was called when its snapshot was saved may be what the other side is called.
+    There are no secrets in it: URLs with credentials are not opened.
+    """
+    return STDIN_NAME if text == STDIN else text
+
+
+def standard_input() -> bytes:
+    """Return what is on standard input, one byte more than a file may have if there is more.
+
+    Raises:
+        InvalidConfiguration: It is closed, or cannot be read.
+    """
+    if cast("object", sys.stdin) is None:
+        raise InvalidConfiguration(f"{STDIN_NAME} is closed; {_WANTED}")
+    try:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidConfiguration(f"{STDIN_NAME} cannot be read: {reason}; {_WANTED}") from None
 
 
 def is_server(text: str) -> bool:
@@ -69,7 +92,7 @@ def _context(text: str) -> str:
 
 def _content(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:  # noqa: PTH123 - for Path, the empty name is a folder
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise InvalidConfiguration(f"{path!r}: there is no such file; {_WANTED}") from None

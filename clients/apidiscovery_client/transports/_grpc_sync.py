@@ -80,6 +80,7 @@ class SyncDiscovery:
         self._channels = {channel}
         self._stub = stub(CountingChannel(channel, self.traffic))
         self._closed = threading.Event()
+        self._making = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +96,9 @@ class SyncDiscovery:
     def close(self) -> None:
         """End all calls and let go of all connections; whoever listens comes to an end."""
         self._closed.set()
-        for channel in tuple(self._channels):
+        with self._making:
+            channels = tuple(self._channels)
+        for channel in channels:
             channel.close()
 
     def fetch(self, held: Held | None) -> Held:
@@ -163,21 +166,23 @@ class SyncDiscovery:
         """Begin a watch, over a connection of its own: the one before may be dead, unnoticed."""
         metadata = self._server.metadata()
         self.traffic.requests += 1
-        with self._opened() as channel:
+        with self._opened() as stub:
             with _failing():
-                stub = self._stub_of(CountingChannel(channel, self.traffic))
                 call = stub.WatchDiscovery(request, metadata=metadata)
             with closing_silent(call, self._patience.silence_s) as watchdog:
                 yield self._received(call, watchdog)
 
     @contextlib.contextmanager
-    def _opened(self) -> Generator[grpc.Channel]:
-        channel = open_channel(self._server)
-        self._channels.add(channel)
+    def _opened(self) -> Generator[Stub]:
+        # Whole before `close` sees it: a stub that is made of a closed channel crashes the process.
+        with self._making:
+            channel = open_channel(self._server)
+            stub = self._stub_of(CountingChannel(channel, self.traffic))
+            self._channels.add(channel)
         try:
             if self._closed.is_set():
                 channel.close()
-            yield channel
+            yield stub
         finally:
             self._channels.discard(channel)
             channel.close()

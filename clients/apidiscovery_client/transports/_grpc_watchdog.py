@@ -1,6 +1,7 @@
 """Cancels a call that blocks its reader for too long, which grpcio has no timeout for."""
 
 import contextlib
+import queue
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -14,6 +15,10 @@ class _Call(Protocol):
 class Watchdog:
     """Barks at a reader that has waited for too long.
 
+    The reader tells its thread through a queue, for a KeyboardInterrupt may come anywhere in the
+    reader's thread: between taking a lock and the block that releases it, the lock would never be
+    released, and the end, which waits for the other thread, never come.
+
     Args:
         silence_s: For how long a reader may wait.
         bark: Makes it wait no longer.
@@ -22,9 +27,8 @@ class Watchdog:
     def __init__(self, silence_s: float, bark: Callable[[], object]) -> None:
         self._silence_s = silence_s
         self._bark = bark
-        self._condition = threading.Condition()
-        self._bark_at: float | None = None
-        self._ended = False
+        # When to bark, on the monotonic clock; infinity for not now, None for the end.
+        self._told: queue.SimpleQueue[float | None] = queue.SimpleQueue()
         self.has_barked = False
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._thread.start()
@@ -32,33 +36,27 @@ class Watchdog:
     @contextlib.contextmanager
     def awake(self) -> Generator[None]:
         """Watch for as long as this lasts; between two of these nobody waits."""
-        self._set(time.monotonic() + self._silence_s)
+        self._told.put(time.monotonic() + self._silence_s)
         try:
             yield
         finally:
-            self._set(None)
+            self._told.put(float("inf"))
 
     def end(self) -> None:
         """Return once its thread has ended."""
-        with self._condition:
-            self._ended = True
-            self._condition.notify()
+        self._told.put(None)
         self._thread.join()
 
-    def _set(self, bark_at: float | None) -> None:
-        with self._condition:
-            self._bark_at = bark_at
-            self._condition.notify()
-
     def _watch(self) -> None:
-        with self._condition:
-            while not self._ended:
-                left_s = None if self._bark_at is None else self._bark_at - time.monotonic()
-                if left_s is not None and left_s <= 0:
-                    self.has_barked = True
-                    break
-                self._condition.wait(left_s)
-        if self.has_barked:
+        bark_at: float | None = float("inf")
+        while bark_at is not None:
+            left_s = min(bark_at - time.monotonic(), threading.TIMEOUT_MAX)
+            try:
+                bark_at = self._told.get(timeout=max(left_s, 0))
+            except queue.Empty:
+                break
+        if bark_at is not None:
+            self.has_barked = True
             self._bark()
 
 

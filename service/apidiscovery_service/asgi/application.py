@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from apidiscovery_service.asgi.checking import site_violations
 from apidiscovery_service.asgi.contents import OwnDocuments, contents
 from apidiscovery_service.asgi.groups import ApiGroup
 from apidiscovery_service.encoding import APIGroup, APIResourceList, CurrentEncoding
+from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.health import Checks, Probe
 from apidiscovery_service.http_gateway import Gateway, Site
-from apidiscovery_service.http_gateway.asgi import Application, Receive, Scope, Send
+from apidiscovery_service.http_gateway.asgi import (
+    Application,
+    Receive,
+    Scope,
+    Send,
+    served_path,
+)
 from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.http_gateway.routes import (
     DocumentRoute,
@@ -67,8 +75,11 @@ def discovery_app(  # noqa: PLR0913 - each is one thing that an API server says 
             when all is well, else what is wrong.
 
     Raises:
-        InvalidFields: A field of the groups is not as it must be; it tells of all that are not.
+        InvalidFields: A field of the groups, or an argument beside them, is not as it must be; it
+            tells of all that are not.
     """
+    if found := list(site_violations(server_address, version, checks)):
+        raise InvalidFields(*found)
     site = Site(_checks(checks), Metrics(), server_address=server_address, version=version)
     return DiscoveryApp(groups, openapi, site, app)
 
@@ -138,8 +149,7 @@ class DiscoveryApp:
 
     def _has(self, scope: Scope) -> bool:
         """Tell whether discovery has a path."""
-        path: str = scope["path"]
-        path = path.removeprefix(scope.get("root_path", ""))
+        path = served_path(scope)
         if path in _CORE:
             return True
         match route(path, extension=True):

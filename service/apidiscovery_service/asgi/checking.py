@@ -20,13 +20,39 @@ T = TypeVar("T", ApiGroup, ApiVersion, ApiResource)
 _MAX_SCHEMA_PROBLEMS = 20
 _MAX_PRIORITY = 2**31 - 1  # both are int32
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
+_CHECK = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 _VERB = re.compile(r"[a-z]+")
-_SUBRESOURCE = re.compile(r"[a-z]([-a-z0-9/]*[a-z0-9])?")
+_SUBRESOURCE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?(/[a-z]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def violations(groups: object) -> list[FieldViolation]:
     """Return everything that is wrong with groups, in order; nothing if they can be served."""
     return list(_several(groups, "groups", ApiGroup, _group, lambda group: group.name))
+
+
+def mapping_violations(value: object, path: str) -> list[FieldViolation]:
+    """Return what is wrong with what has to be a mapping."""
+    if isinstance(value, Mapping):
+        return []
+    return [FieldViolation(path, f"want a mapping, not {_shown(value)}")]
+
+
+def site_violations(address: object, version: object, checks: object) -> Found:
+    """Yield what is wrong with what is told of the server itself."""
+    for value, path in ((address, "server_address"), (version, "version")):
+        if not isinstance(value, str):
+            yield FieldViolation(path, f"want text, not {_shown(value)}")
+        elif not value.isprintable() or " " in value:
+            yield FieldViolation(path, f"{value!r}: want no white space or control characters")
+    yield from mapping_violations(checks, "checks")
+    if isinstance(checks, Mapping):
+        for name, probe in cast("Mapping[object, object]", checks).items():
+            place = f"checks[{name!r}]"
+            if not isinstance(name, str) or not _CHECK.fullmatch(name) or name == "ping":
+                wanted = "letters, digits, - and _ for a path, and not ping, which is there"
+                yield FieldViolation(place, f"want a name of {wanted}")
+            if not callable(probe):
+                yield FieldViolation(place, f"want what can be called, not {_shown(probe)}")
 
 
 def _several(

@@ -1,11 +1,12 @@
 """From declared groups to what the service serves: the model, and OpenAPI documents."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 import orjson
 import zstandard
 
-from apidiscovery_service.asgi.checking import violations
+from apidiscovery_service.asgi.checking import mapping_violations, violations
 from apidiscovery_service.asgi.groups import ApiGroup, ApiResource, ApiSubresource, ApiVersion
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.model import (
@@ -42,8 +43,9 @@ def contents(groups: Iterable[ApiGroup], own: OwnDocuments, *, strict: bool) -> 
     Raises:
         InvalidFields: A field is not as it must be, or a document is not sound; it tells of all.
     """
-    groups = tuple(groups)
-    found = violations(groups)
+    # A generator is read once; what is no list at all is told with all else that is wrong.
+    groups = tuple(groups) if isinstance(cast("object", groups), Iterable) else groups
+    found = [*violations(groups), *mapping_violations(own, "openapi")]
     if found:
         raise InvalidFields(*found)
     versions = {

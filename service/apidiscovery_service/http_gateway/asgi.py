@@ -209,6 +209,19 @@ def _object_gateway(
     return ObjectGateway(site.objects, access, prepare, refusal, compresses=compresses)
 
 
+def served_path(scope: Scope) -> str:
+    """Return the path of a request below where the application is mounted.
+
+    Some servers leave `root_path` in the path, others do not (ASGI specification, HTTP connection
+    scope). Only whole steps of a path count: `/api` is not the beginning of `/apis`.
+    """
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    if prefix and (path == prefix or path.startswith(f"{prefix.rstrip('/')}/")):
+        return path[len(prefix.rstrip("/")) :]
+    return path
+
+
 def _key(scope: Scope) -> _Key:
     """Return everything of a request that its answer depends on."""
     accept = content_type = None
@@ -229,11 +242,9 @@ def _key(scope: Scope) -> _Key:
             content_type = value if content_type is None else content_type
         elif name in FIELDS:
             further += name + b": " + value + b"\n"
-    path: str = scope["path"]
-    prefix: str = scope.get("root_path", "")
     return (
         scope["method"],
-        path.removeprefix(prefix) if prefix else path,
+        served_path(scope),
         scope["query_string"],
         accept,
         encoding,

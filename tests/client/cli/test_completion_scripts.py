@@ -226,3 +226,9 @@ def test_kubectl_runs_and_completes_the_plugin(tmp_path: Path) -> None:
         "error: missing argument 'TEXT...'\nSee 'kubectl apidiscovery resolve --help' for help.\n"
     )
     assert os.environ["KUBECACHEDIR"]
+
+
+def test_a_missing_shell_is_told_in_one_line(capsys: Capture) -> None:
+    found = run(capsys, "completion")
+    assert found.exit_code == 2
+    assert "Choose from bash, zsh, fish, powershell\n" in found.stderr

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,21 @@ def test_a_file_that_is_not_there_is_bad_usage(capsys: Capture) -> None:
     outcome = run(capsys, "snapshot", "show", "/nonexistent")
     assert (outcome.exit_code, outcome.stdout) == (2, "")
     assert "'/nonexistent' does not exist" in outcome.stderr
+
+
+def test_without_a_subcommand_the_subcommands_are_shown(capsys: Capture) -> None:
+    outcome = run(capsys, "snapshot")
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert outcome.stdout == run(capsys, "snapshot", "--help").stdout
+
+
+def test_a_pipe_is_written_to_and_not_replaced(capsys: Capture, tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    with FakeApiServer([WIDGETS]) as server:
+        saved = run(capsys, "snapshot", "save", str(pipe), "-s", server.url)
+    reader.join(10)
+    assert (saved.exit_code, pipe.is_fifo()) == (0, True)
+    assert json.loads(read[0])["kind"] == "DiscoverySnapshot"

@@ -14,8 +14,9 @@ def test_colours_are_for_terminals(tmp_path: Path, command: str) -> None:
         plain = finished(tmp_path, *args).stdout
         coloured = on_a_terminal(tmp_path, *args)
         refused = on_a_terminal(tmp_path, *args, env={"NO_COLOR": "1"})
+        dumb = on_a_terminal(tmp_path, *args, env={"TERM": "dumb"})
     assert "\x1b[" in coloured
-    assert "\x1b[" not in plain + refused
+    assert "\x1b[" not in plain + refused + dumb
     assert refused.splitlines()[0] == plain.splitlines()[0]
 
 

@@ -1,10 +1,17 @@
 """Whatever a server answers, a run ends with a result for each check."""
 
+import gzip
 import json
 
 import pytest
 from apidiscovery_client.conformance import CHECKS, Endpoint, Outcome, Profile, run, subject
-from apidiscovery_client.conformance.exchange import Asked, NoAnswer, Reply, Session
+from apidiscovery_client.conformance.exchange import (
+    MAX_BODY_BYTES,
+    Asked,
+    NoAnswer,
+    Reply,
+    Session,
+)
 from apidiscovery_client.conformance.reporting import FORMATS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,3 +143,10 @@ def test_whatever_is_answered_every_check_has_a_result(data: st.DataObject) -> N
     assert all(result.seen for result in report.results if result.outcome is not Outcome.PASS)
     for form in FORMATS.values():
         assert "\x1b" not in form(report)
+
+
+def test_a_body_that_swells_without_end_is_an_error() -> None:
+    bomb = gzip.compress(bytes(MAX_BODY_BYTES + 1), 1)
+    reply = Reply(Asked("GET", "/apis"), 200, (("content-encoding", "gzip"),), bomb, 0.1)
+    with pytest.raises(ValueError, match="larger than 67108864 bytes, decompressed"):
+        _ = reply.content

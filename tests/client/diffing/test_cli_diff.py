@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
 from command_line import Outcome, run
 from compared import snapshot
+from held_samples import golden
 from kubectl_config import config, write
 from programs import free_port
+from server import COMMAND, environment
 
 Capture = pytest.CaptureFixture[str]
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget")])
@@ -155,6 +159,66 @@ def test_one_side_may_come_from_standard_input(
     data = (sides / "other.json").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert diff(capsys, "-", "other.json").exit_code == 0
+
+
+def test_sides_are_called_as_they_were_typed(
+    capsys: Capture, sides: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeApiServer([MORE]) as server:
+        path = write(sides / "config", config({"server": server.url}))
+        saving = ("snapshot", "save", "before.json", "--server", server.url)
+        assert run(capsys, *saving).exit_code == 0
+        for other in (server.url, "context:c", "kubernetes:1.30"):
+            found = diff(capsys, "before.json", other, "--kubeconfig", path)
+            assert found.stdout.startswith(f"before.json -> {other}: ")
+        document = diff(capsys, server.url, "before.json", "-o", "json").stdout
+    names = json.loads(document)
+    assert (names["before"], names["after"]) == (server.url, "before.json")
+    data = io.BytesIO((sides / "before.json").read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data))
+    markdown = diff(capsys, "-", "before.json", "-o", "markdown").stdout
+    assert markdown.startswith("# API differences: standard input → before.json")
+
+
+def test_what_cannot_be_told_is_told_of_the_side_as_typed(capsys: Capture, sides: Path) -> None:
+    (sides / "apis.json").write_bytes(golden("builtin/apis.v2.json"))
+    found = diff(capsys, "same.json", "apis.json")
+    assert "/api: apis.json cannot tell it: " in found.stdout
+    assert (
+        "? example.com: kubernetes:1.30 does" in diff(capsys, "same.json", "kubernetes:1.30").stdout
+    )
+
+
+@pytest.mark.parametrize("other", ["same.json", "other.json"])
+def test_report_that_nobody_reads_is_neither_the_same_nor_different(
+    sides: Path, other: str
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert _written_to(writer, sides, other) == (2, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("other", ["same.json", "other.json"])
+def test_report_that_cannot_be_written_is_trouble(sides: Path, other: str) -> None:
+    exit_code, stderr = _written_to(os.open("/dev/full", os.O_WRONLY), sides, other)
+    assert exit_code == 2
+    assert stderr == "error: the report cannot be written: No space left on device\n"
+
+
+def _written_to(stdout: int, folder: Path, other: str) -> tuple[int, str]:
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        [str(COMMAND), "diff", "same.json", other],
+        check=False,
+        cwd=folder,
+        env=environment(folder),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    os.close(stdout)
+    return done.returncode, done.stderr
 
 
 @pytest.mark.usefixtures("sides")

@@ -1,5 +1,6 @@
 """Each rule of a comparison: what it finds, how bad that is, and when it keeps quiet."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -421,3 +422,19 @@ def test_more_of_everything_breaks_nothing(side: Snapshot) -> None:
     more = replace(side, groups=(*side.groups, group("z.example", v1=[resource("zs", "Z")])))
     assert not compare(side, more).breaking
     assert not compare(side, more).is_same
+
+
+# --------------------------------------------------------------------------------------------------
+# Size.
+
+
+@pytest.mark.parametrize("name", ["{}.example", "{}.moved.example"])
+def test_thousands_of_groups_do_not_make_it_slow(name: str) -> None:
+    def many(form: str) -> Snapshot:
+        names = [form.format(f"g{number}") for number in range(3_000)]
+        return snapshot(*(group(one, v1=[WIDGETS]) for one in names))
+
+    before, after = many("{}.example"), many(name)
+    started = time.process_time()
+    compare(before, after)
+    assert time.process_time() - started < 5  # a second, where no group is looked for in a list

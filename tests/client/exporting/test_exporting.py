@@ -89,6 +89,22 @@ def test_command_tells_what_is_no_source(capsys: Capture) -> None:
     assert "no such file" in found.stderr
 
 
+def test_command_does_not_take_an_empty_name_for_the_current_context(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    with DiscoveryServer() as server:
+        path = write(tmp_path / "config", config({"server": server.url}))
+        found = run(capsys, "export", "helm-api-versions", "", "--kubeconfig", path)
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr.startswith("error: '': there is no such file; want a file")
+
+
+def test_without_a_form_the_forms_are_shown(capsys: Capture) -> None:
+    found = run(capsys, "export")
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert found.stdout == run(capsys, "export", "--help").stdout
+
+
 # --------------------------------------------------------------------------------------------------
 # kubeconform.
 
@@ -126,6 +142,16 @@ def test_schemas_are_where_kubeconform_looks_for_them(capsys: Capture, tmp_path:
         schema = json.loads(rendered(location, kind, api_version).read_bytes())
         DRAFT7.check_schema(schema)
         assert schema["properties"]["apiVersion"]["enum"] == [api_version]
+
+
+def test_an_empty_name_is_not_taken_for_the_present_folder(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = run(capsys, "export", "kubeconform", "", "-s", "http://127.0.0.1:1")
+    assert found.exit_code == 2
+    assert "the name of FOLDER is empty; " in found.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_strict_schemas_refuse_fields_that_do_not_exist() -> None:

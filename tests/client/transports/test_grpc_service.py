@@ -320,17 +320,19 @@ async def test_a_certificate_of_somebody_else_is_told(family: str, tmp_path: Pat
                     await client.fetch()
 
 
-class Rotating(StaticAccess):
+class Rotating:
     """Has another token once it is told that the first one was refused."""
+
+    identity = "rotating"
+
+    def __init__(self, *tokens: str) -> None:
+        self.tokens = list(tokens)
 
     def headers(self) -> Sequence[tuple[str, str]]:
         return (("Authorization", f"Bearer {self.tokens[0]}"),)
 
-    def __init__(self, *tokens: str) -> None:
-        super().__init__()
-        object.__setattr__(self, "tokens", list(tokens))
-
-    tokens: list[str]
+    def tls(self) -> None:
+        return None
 
     def refused(self) -> bool:
         del self.tokens[0]

@@ -41,8 +41,8 @@ def but(inner: Respond, answers: Mapping[str, Answer]) -> Respond:
     return answer
 
 
-def fetched(kind: str, answer: Respond, held: Held | None = None, **options: object) -> Held:
-    wished = replace(HttpOptions(), **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - the tests' own
+def fetched(kind: str, answer: Respond, held: Held | None = None, **options: int) -> Held:
+    wished = HttpOptions(**options)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - flags are numbers, too
     with SkewedServer(answer) as server, fetching(kind, server.url, wished) as transport:
         return transport.fetch(held)
 
@@ -384,6 +384,43 @@ def test_when_both_fail_the_first_error_is_raised(kind: str, *, is_held: bool) -
     broken = but(NEW, {"/api": status(403, "", "no"), "/apis": DOWN})
     with pytest.raises(RequestRefused, match="/api: 403: no"):
         fetched(kind, broken, held)
+
+
+def test_refusal_of_the_caller_comes_before_other_errors(kind: str) -> None:
+    broken = but(NEW, {"/api": DOWN, "/apis": status(401, "Unauthorized", "who?")})
+    with pytest.raises(RequestRefused, match="/apis: 401: who"):
+        fetched(kind, broken, fetched(kind, NEW))
+
+
+@pytest.mark.parametrize("code", [401, 403])
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+@pytest.mark.parametrize("release", ["1.33", "1.15"])
+def test_caller_who_is_refused_at_one_path_hears_it_whatever_is_held(
+    kind: str, release: str, path: str, code: int
+) -> None:
+    server = respond(RELEASES[release])
+    held = fetched(kind, server)
+    with pytest.raises(RequestRefused, match=f"{path}: {code}: not you") as error:
+        fetched(kind, but(server, {path: status(code, "", "not you")}), held)
+    assert error.value.is_of_the_caller
+    assert fetched(kind, server, held).snapshot.groups == held.snapshot.groups
+
+
+def test_caller_whom_the_server_does_not_know_hears_it_when_nothing_is_held(kind: str) -> None:
+    broken = but(NEW, {"/api": status(401, "Unauthorized", "who?")})
+    with pytest.raises(RequestRefused, match="/api: 401: who"):
+        fetched(kind, broken)
+
+
+def test_refusal_of_the_plain_question_comes_before_the_first_answer(kind: str) -> None:
+    def answer(request: Request) -> Answer:
+        if request.path != "/api":
+            return NEW(request)
+        is_plain = "as=" not in request.headers["accept"]
+        return status(401, "Unauthorized", "who?") if is_plain else Answer(b"<html>")
+
+    with pytest.raises(RequestRefused, match="/api: 401: who"):
+        fetched(kind, answer, fetched(kind, NEW))
 
 
 @pytest.mark.parametrize("etag", ["a\r\nb", "é", '"x"'])

@@ -152,7 +152,7 @@ def test_what_cannot_be_known_is_an_error_and_never_empty(
 def test_only_groups_take_two_requests_even_of_an_old_server(
     kind: str, options: HttpOptions
 ) -> None:
-    wished = replace(options, resources=False)
+    wished = options._replace(resources=False)
     snapshot, server = fetched(kind, respond(RELEASES["1.15"]), wished)
     assert sorted(server.paths) == ["/api", "/apis"]
     gvs = {version.gv for version in snapshot.versions}

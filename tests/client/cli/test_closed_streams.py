@@ -1,0 +1,59 @@
+"""Commands whose stdin or stdout was closed before they began say so in a line."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from apidiscovery_client.testing import FakeApiServer
+from command_line import Outcome
+from server import COMMAND, environment
+
+SHELL = Path("/bin/sh")
+
+
+def run_in_shell(home: Path, redirection: str, *args: str) -> Outcome:
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        [str(SHELL), "-c", f"exec {shlex.join([str(COMMAND), *args])} {redirection}"],
+        check=False,
+        capture_output=True,
+        env=environment(home),
+        timeout=60,
+        text=True,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "resolve deploy -s URL",
+        "resolve deploy --explain -s URL",
+        "snapshot save - -s URL",
+        "conformance URL --only 1",
+        "watch --initial -s URL",
+        "completion bash",
+        "export helm-api-versions kubernetes:1.30",
+    ],
+)
+def test_a_closed_stdout_is_told(tmp_path: Path, args: str) -> None:
+    with FakeApiServer() as server:
+        found = run_in_shell(tmp_path, ">&-", *args.replace("URL", server.url).split())
+    assert found.stderr == "error: stdout is closed: there is nowhere to print to\n"
+    assert found.exit_code == 1
+
+
+def test_a_closed_stdout_does_not_matter_to_who_does_not_print(tmp_path: Path) -> None:
+    file = tmp_path / "saved.json"
+    with FakeApiServer() as server:
+        found = run_in_shell(tmp_path, ">&-", "snapshot", "save", str(file), "-s", server.url)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert file.stat().st_size
+
+
+@pytest.mark.parametrize("args", ["snapshot show -", "export helm-api-versions -"])
+def test_a_closed_stdin_is_told(tmp_path: Path, args: str) -> None:
+    found = run_in_shell(tmp_path, "<&-", *args.split())
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr.startswith("error: standard input is closed; want a file")
+    assert found.stderr.count("\n") == 1
