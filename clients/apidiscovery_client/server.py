@@ -1,11 +1,9 @@
 """A server and how to reach it, whichever way that was configured."""
 
 import hashlib
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:  # importing ssl takes longer than asking a server on this machine
     import ssl
@@ -109,12 +107,3 @@ class Server:
     tls_server_name: str | None = None
     compress: bool = True
     request_timeout_s: float | None = DEFAULT_TIMEOUT_S
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the host is a loopback address or `localhost`."""
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"

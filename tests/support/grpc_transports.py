@@ -101,4 +101,4 @@ async def opened(family: str, server: GrpcServer | str, **options: float) -> Asy
 def local(address: str, timeout_s: float | None = DEADLINE_S, **more: str) -> GrpcServer:
     """Return a server of this machine without TLS."""
     token = more.get("token")
-    return GrpcServer(address=address, is_local=True, token=token, request_timeout_s=timeout_s)
+    return GrpcServer(address=address, token=token, request_timeout_s=timeout_s)

@@ -11,21 +11,18 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-import yaml
 from apidiscovery_kubeconfig import kubeconfig
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.kubeconfig import Resolved, read_kubeconfig
 from certificates import Authority
+from kubectl_config import EXEC, Content, config, write
 from recording_server import Seen, recording, server_context
 
 from tools import find_tool
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
-EXEC = "client.authentication.k8s.io"
 _FILES = ("certificate-authority", "client-certificate", "client-key")
-
-Content = Mapping[str, object]
 
 
 @pytest.fixture(autouse=True)
@@ -35,30 +32,6 @@ def _nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.delenv(name, raising=False)
-
-
-def config(
-    cluster: Content | None = None, user: Content | None = None, **more: object
-) -> dict[str, object]:
-    """Return a file with one context c of cluster k and user u."""
-    named = {name.replace("_", "-"): value for name, value in more.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {"name": "k", "cluster": {"server": "https://a.example:6443", **(cluster or {})}}
-        ],
-        "users": [{"name": "u", "user": user or {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "current-context": "c",
-        **named,
-    }
-
-
-def write(path: Path, content: object) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
-    return str(path)
 
 
 async def kubectl(*arguments: str) -> tuple[int, str, str]:

@@ -77,7 +77,7 @@ class BorrowedTransport(_Counting):
         self._get = get
 
     def fetch(self, held: Held | None) -> Held:
-        """Return what the server serves now; raise as `_http_flow.discovery` does."""
+        """Return what the server serves now; raise as `http.flow.discovery` does."""
         flow = discovery(self.server, held, _OPTIONS)
         asks: Sequence[Ask] | Held = next(flow)
         while not isinstance(asks, Held):
@@ -124,7 +124,7 @@ class AsyncBorrowedTransport(_Counting):
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def fetch(self, held: Held | None) -> Held:
-        """Return what the server serves now; raise as `_http_flow.discovery` does."""
+        """Return what the server serves now; raise as `http.flow.discovery` does."""
         flow = discovery(self.server, held, _OPTIONS)
         asks: Sequence[Ask] | Held = next(flow)
         while not isinstance(asks, Held):

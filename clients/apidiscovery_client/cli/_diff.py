@@ -9,14 +9,12 @@
 Nobody takes the report where stdout cannot be written, or its reader goes away.
 """
 
-import os
-import sys
 from typing import TypedDict, Unpack, cast
 
 import click
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client.cli._output import discard_stdout, print_text
+from apidiscovery_client.cli._output import discard_stdout, has_colour, print_text
 from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.diffing import FORMATS, Names, Report, compare, render
@@ -66,7 +64,7 @@ class _Options(TypedDict):
 def diff(*, before: str, after: str, flags: Flags, **options: Unpack[_Options]) -> None:
     report = _report(before, after, flags)
     breaking_only = options["breaking_only"]
-    text = render(report, options["output"], breaking_only=breaking_only, coloured=_has_colours())
+    text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())
     _print(text)
     if report.breaking if breaking_only else not report.is_same:
         raise click.exceptions.Exit(_DIFFERENT)
@@ -106,8 +104,3 @@ def _refuse_identity(flags: Flags) -> None:
             f"{', '.join(named)} would go to both servers; name each as context:NAME, whose"
             " credentials are those of the kubeconfig"
         )
-
-
-def _has_colours() -> bool:
-    """Tell whether output goes to a terminal, and colours are not refused (no-color.org)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -1,10 +1,8 @@
 """What the commands over gRPC share: connection options, errors as kubectl words them."""
 
 import functools
-import ipaddress
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 
@@ -22,7 +20,13 @@ from apidiscovery_client.cli._connection import (
 )
 from apidiscovery_client.connecting import Flags, read_grpc_server
 from apidiscovery_client.kubectl.table import printable
-from apidiscovery_client.rpc.calls import CallRefused, FieldProblem, GrpcClient, GrpcServer
+from apidiscovery_client.rpc.calls import (
+    CallRefused,
+    FieldProblem,
+    GrpcClient,
+    GrpcServer,
+    is_local,
+)
 from apidiscovery_client.rpc.registry import RegistryClient
 
 P = ParamSpec("P")
@@ -170,22 +174,14 @@ def server_at(own: Own, flags: Flags) -> GrpcServer:
     names_tls = any(flags.get(name) for name in _FOR_TLS)
     if own["plaintext"] and names_tls:
         raise click.UsageError("--plaintext cannot be used together with options for TLS")
-    is_local = _is_local(address)
-    is_plain = own["plaintext"] or (is_local and not names_tls)
+    is_plain = own["plaintext"] or (is_local(address) and not names_tls)
     token = _token(flags.get("token"), own["token_file"])
-    if token and is_plain and not is_local:
+    if token and is_plain and not is_local(address):
         raise click.UsageError(f"a token is not sent without TLS, as to {address}")
     named: Flags = {**flags, "token": token}
     return read_grpc_server(
         address, plaintext=is_plain, prefix="--", terminal=has_terminal(), **named
     )
-
-
-def _is_local(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _token(token: str | None, file: str | None) -> str | None:

@@ -1,7 +1,6 @@
 """`apidiscovery storage-versions` and `apidiscovery storage-versions wait`."""
 
 import math
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from apidiscovery_client.cli._connection import Timeout
 from apidiscovery_client.cli._grpc import tell, with_client
 from apidiscovery_client.cli._objects import WRITERS
 from apidiscovery_client.cli._outage import Outage
-from apidiscovery_client.cli._output import print_lines, print_text
+from apidiscovery_client.cli._output import has_colour, print_lines, print_text
 from apidiscovery_client.cli._skew_matrix import Skew, as_document, hostnames, matrix
 from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.storage_versions.calls import StorageVersionClient
@@ -175,7 +174,7 @@ def _escaped(text: str) -> str:
 
 def _has_colour(asked: str) -> bool:
     if asked == "auto":
-        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        return has_colour()
     return asked == "always"
 
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 from apidiscovery_kubeconfig.connection import Connection
-from apidiscovery_kubeconfig.proxies import is_loopback
 from apidiscovery_kubeconfig.tls import Tls
 
 from apidiscovery_client._kube_access import KubeAccess, translated
@@ -34,7 +33,6 @@ def grpc_server(
         context = _context(found.tls) if has_tls and for_grpclib else None
     return GrpcServer(
         address=address,
-        is_local=is_loopback(address.rpartition(":")[0].strip("[]")),
         credentials=credentials,
         context=context,
         tls_server_name=found.tls.server_name or None,

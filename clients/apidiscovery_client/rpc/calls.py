@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import grpc
+from apidiscovery_kubeconfig.proxies import is_loopback
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
@@ -43,13 +44,17 @@ RequestT = TypeVar("RequestT", bound=Message)
 AnswerT = TypeVar("AnswerT", bound=Message)
 
 
+def is_local(address: str) -> bool:
+    """Return whether `host:port` is on this machine."""
+    return is_loopback(address.rpartition(":")[0].strip("[]"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcServer:
     """A gRPC server and how to reach it.
 
     Attributes:
         address: `host:port`.
-        is_local: Whether the host is this machine; it is then never asked through a proxy.
         credentials: None for plain text.
         context: The same for grpclib, which cannot use what grpcio takes; None for plain text. Its
             ALPN protocols are set to that of HTTP/2.
@@ -61,13 +66,17 @@ class GrpcServer:
     """
 
     address: str
-    is_local: bool
     credentials: grpc.ChannelCredentials | None = None
     context: "ssl.SSLContext | None" = field(default=None, repr=False)
     tls_server_name: str | None = None
     token: str | None = field(default=None, repr=False)
     access: Access | None = None
     request_timeout_s: float | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the host is this machine; it is then never asked through a proxy."""
+        return is_local(self.address)
 
     @property
     def connect_s(self) -> float:

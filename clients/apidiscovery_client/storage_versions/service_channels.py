@@ -1,11 +1,9 @@
 """Calls StorageVersionService at one of several addresses, whichever answers."""
 
 import asyncio
-import ipaddress
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TypeAlias, TypeVar, cast
-from urllib.parse import urlsplit
 
 import grpc
 import grpc.aio
@@ -13,6 +11,7 @@ from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.rpc.calls import is_local
 
 # The generated class has but one name at run time; its stubs tell sync and async apart.
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"
@@ -155,17 +154,8 @@ def _channel(address: str, credentials: grpc.ChannelCredentials | None) -> grpc.
         ("grpc.max_reconnect_backoff_ms", 500),
         # Also how long a connection may take: a TLS handshake far away is slow.
         ("grpc.min_reconnect_backoff_ms", 5000),
-        ("grpc.enable_http_proxy", 0 if _is_local(address) else 1),
+        ("grpc.enable_http_proxy", 0 if is_local(address) else 1),
     ]
     if credentials is None:
         return grpc.aio.insecure_channel(address, options)
     return grpc.aio.secure_channel(address, credentials, options)
-
-
-def _is_local(address: str) -> bool:
-    """Return whether an address is of this machine, which no proxy is asked for."""
-    host = urlsplit(f"//{address}").hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

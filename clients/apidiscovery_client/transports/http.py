@@ -55,7 +55,7 @@ class HttpTransport:
         return False
 
     async def fetch(self, held: Held | None) -> Held:
-        """Return what the server serves now; raise as `_http_flow.discovery` does.
+        """Return what the server serves now; raise as `http.flow.discovery` does.
 
         It may be cancelled at any time, and then leaves nothing behind.
 

@@ -69,7 +69,7 @@ class SyncHttpTransport:
         return False
 
     def fetch(self, held: Held | None) -> Held:
-        """Return what the server serves now; raise as `_http_flow.discovery` does.
+        """Return what the server serves now; raise as `http.flow.discovery` does.
 
         Raises:
             ClientClosed: It was closed, maybe meanwhile.

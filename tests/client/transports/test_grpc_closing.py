@@ -28,7 +28,7 @@ def test_closing_waits_for_a_stub_that_is_being_made() -> None:
         return made[-1]
 
     made: list[Stub] = []
-    server = GrpcServer(address=f"127.0.0.1:{free_port()}", is_local=True)
+    server = GrpcServer(address=f"127.0.0.1:{free_port()}")
     transport = SyncDiscovery(server, _protobuf_messages, stub, Patience(1.0, 1.0))
     assert list(transport.listen(None)) == []
     closing[0].join(10)

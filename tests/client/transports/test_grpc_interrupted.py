@@ -17,7 +17,7 @@ import sys, threading
 from apidiscovery_client.rpc.calls import GrpcServer
 from apidiscovery_client.transports.{module} import {name}
 
-with {name}(GrpcServer(address=sys.argv[1], is_local=True)) as transport:
+with {name}(GrpcServer(address=sys.argv[1])) as transport:
     try:
         for _ in transport.listen(None):
             print("told", flush=True)

@@ -285,7 +285,6 @@ def tls_server(
     ca_file = (authority or running.authority).ca_file
     return GrpcServer(
         address=f"127.0.0.1:{running.grpc_front.port}",
-        is_local=True,
         credentials=grpc.ssl_channel_credentials(ca_file.read_bytes()),
         context=ssl.create_default_context(cafile=ca_file),
         token=token,
