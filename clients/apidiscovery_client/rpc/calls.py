@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -12,6 +11,7 @@ from apidiscovery_kubeconfig.proxies import is_loopback
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
+from apidiscovery_client._version import VERSION
 from apidiscovery_client.rpc.errors import (
     CallRefused,
     Failure,
@@ -207,7 +207,7 @@ def channel_options(server: GrpcServer) -> Sequence[tuple[str, int | str]]:
     options: list[tuple[str, int | str]] = [
         ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_send_message_length", -1),
-        ("grpc.primary_user_agent", f"apidiscovery/{version('apidiscovery')}"),
+        ("grpc.primary_user_agent", f"apidiscovery/{VERSION}"),
         # No longer than we wait: an attempt within grpc's own wait of a second would be in vain.
         ("grpc.initial_reconnect_backoff_ms", 50),
         # Under this name grpc keeps the time that one attempt to connect may take.

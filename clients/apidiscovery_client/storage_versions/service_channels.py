@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import TypeAlias, TypeVar, cast
 
 import grpc
@@ -11,6 +10,7 @@ from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._version import VERSION
 from apidiscovery_client.rpc.calls import is_local
 
 # The generated class has but one name at run time; its stubs tell sync and async apart.
@@ -148,7 +148,7 @@ def _stub(channel: grpc.aio.Channel) -> Stub:
 
 def _channel(address: str, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
     options = [
-        ("grpc.primary_user_agent", f"apidiscovery/{version('apidiscovery')}"),
+        ("grpc.primary_user_agent", f"apidiscovery/{VERSION}"),
         # No longer than the wait for the next call: it would be in vain.
         ("grpc.initial_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 500),
