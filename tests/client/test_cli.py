@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
-from apidiscovery_client.cli import _main, _versions
+from apidiscovery_client.cli import _group, _versions
 from apidiscovery_client.http import reply
 from apidiscovery_client.http.flow import HttpOptions
 from command_line import run
@@ -405,8 +405,8 @@ def test_help_lists_every_command(capsys: Capture) -> None:
 
 
 def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("serve", "a_module_that_is_missing:serve", _main.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(_main, "_announced", lambda: {"serve": entry})
+    entry = EntryPoint("serve", "a_module_that_is_missing:serve", _group.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(_group, "_announced", lambda: {"serve": entry})
     outcome = run(capsys, "serve", "--help")
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith(
@@ -416,10 +416,10 @@ def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch
 
 
 def test_announced_command_runs(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = "apidiscovery_client.cli._versions:api_versions"
-    entry = EntryPoint("other", target, _main.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(_main, "_announced", lambda: {"other": entry})
-    assert "From apidiscovery_client.cli._versions." in run(capsys, "--help").stdout
+    target = "apidiscovery_client.cli._protos:protos"
+    entry = EntryPoint("other", target, _group.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(_group, "_announced", lambda: {"other": entry})
+    assert "From apidiscovery_client.cli._protos." in run(capsys, "--help").stdout
     assert run(capsys, "other", "--help").exit_code == 0
 
 

@@ -7,17 +7,15 @@ import click
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_client.cli._connection import Timeout
+from apidiscovery_client.cli._click_options import DURATION
 from apidiscovery_client.cli._grpc import (
     piecewise,
     refusal_lines,
-    tell,
-    tell_error,
     with_registry,
 )
 from apidiscovery_client.cli._manifests import File, UnusableFile, objects, paths, read
 from apidiscovery_client.cli._objects import WRITERS, Object, document, object_of, short_name
-from apidiscovery_client.cli._output import print_lines, print_text
+from apidiscovery_client.cli._output import print_lines, print_text, tell, tell_error
 from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.rpc.registry import RegistryClient
 
@@ -62,12 +60,12 @@ class _Flags(TypedDict):
 @click.option("--owner", default="", help="Who answers for it; see --lease.")
 @click.option(
     "--lease",
-    type=Timeout(),
+    type=DURATION,
     help="How long the owner may be silent before all it has is Stale, such as 30s.",
 )
 @click.option(
     "--removal-after",
-    type=Timeout(),
+    type=DURATION,
     help="How long after that it is removed, by default ten times --lease.",
 )
 @click.option("--name", help="Name for a discovery list without one, by default that of its file.")

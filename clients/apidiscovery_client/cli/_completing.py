@@ -56,6 +56,7 @@ def _kept_snapshot(ctx: click.Context) -> Snapshot | None:
         kept,
         snapshot_cache,
     )
+    from apidiscovery_client.cli._options import BadUsage  # noqa: PLC0415 - as above
     from apidiscovery_client.connecting import Flags, read_server  # noqa: PLC0415 - as above
 
     names = Flags.__annotations__.keys() & ctx.params.keys()
@@ -64,6 +65,6 @@ def _kept_snapshot(ctx: click.Context) -> Snapshot | None:
         server = read_server(default_url=DEFAULT_SERVER, **flags)
         cache = snapshot_cache(ctx.params.get("cache_dir"), is_off=bool(ctx.params.get("no_cache")))
         held = kept(Source(server, cache))
-    except (DiscoveryError, click.ClickException, OSError, ValueError):
+    except (DiscoveryError, BadUsage, OSError, ValueError):
         return None
     return held.snapshot if held else None

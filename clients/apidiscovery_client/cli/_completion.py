@@ -12,6 +12,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from apidiscovery_client.cli._commands import COMPLETE_VARIABLE, PROGRAM
 from apidiscovery_client.cli._output import print_text
 
 _SHELLS = ("bash", "zsh", "fish", "powershell")
@@ -84,9 +85,7 @@ def completion(shell: str) -> None:
 
     Names of resources come from what earlier commands have kept on disk; no server is asked.
     """  # noqa: D301 - it is the character that click wants
-    from apidiscovery_client.cli._main import (  # noqa: PLC0415 - it has all commands, also this
-        COMPLETE_VARIABLE,
-        PROGRAM,
+    from apidiscovery_client.cli._group import (  # noqa: PLC0415 - it has all commands, also this
         apidiscovery,
     )
 

@@ -8,7 +8,8 @@ from typing import cast
 import click
 from click.core import ParameterSource
 
-from apidiscovery_client.cli._connection import ServerUrl, with_server
+from apidiscovery_client.cli._click_options import Reads, with_server
+from apidiscovery_client.cli._connection import server_url
 from apidiscovery_client.cli._output import has_colour, print_text
 from apidiscovery_client.conformance import CHECKS, Check, Endpoint, Profile, run
 from apidiscovery_client.conformance.reporting import FORMATS, listed
@@ -81,7 +82,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("url", type=ServerUrl(), required=False)
+@click.argument("url", type=Reads("url", server_url), required=False)
 @click.option(
     "--profile",
     type=click.Choice([*(one.value for one in Profile), _AUTO]),

@@ -61,7 +61,7 @@ class _Options(TypedDict):
     help="The form of the report.",
 )
 @with_flags
-def diff(*, before: str, after: str, flags: Flags, **options: Unpack[_Options]) -> None:
+def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     report = _report(before, after, flags)
     breaking_only = options["breaking_only"]
     text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())

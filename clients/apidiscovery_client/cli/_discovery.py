@@ -1,14 +1,11 @@
 """Asks for discovery as kubectl does, for a subcommand that runs once."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, NamedTuple, ParamSpec
-
-import click
+from typing import NamedTuple
 
 from apidiscovery_client.cache import DiskCache
-from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._connection import CONNECTION, flags_of, server_of
+from apidiscovery_client.cli._options import BadUsage, Option, Values
 from apidiscovery_client.cli._progress import told_of
 from apidiscovery_client.connecting import cache_key
 from apidiscovery_client.held import Held, SnapshotCache
@@ -17,8 +14,6 @@ from apidiscovery_client.model import Snapshot
 from apidiscovery_client.server import Server
 from apidiscovery_client.sync_client import SyncDiscoveryClient
 from apidiscovery_client.transports.sync_http import SyncHttpTransport
-
-P = ParamSpec("P")
 
 # JSON, for this process ends soon: importing protobuf takes longer than reading that.
 WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
@@ -38,37 +33,46 @@ class Source(NamedTuple):
     takes_kept: bool = False
 
 
-def with_source(command: Callable[Concatenate[Source, P], None]) -> Callable[..., None]:
-    """Add the options of connection and cache to a command, which gets the `Source`."""
-
-    @click.option(
-        "--cached",
-        is_flag=True,
-        help="Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
-    )
-    @click.option(
-        "--cache-dir",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Folder to keep what servers serve in, by default apidiscovery/discovery in"
+SOURCE = (
+    Option(
+        ("--cached",),
+        "Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
+        reads=None,
+    ),
+    Option(
+        ("--cache-dir",),
+        "Folder to keep what servers serve in, by default apidiscovery/discovery in"
         " $KUBECACHEDIR or ~/.kube/cache.",
-    )
-    @click.option("--no-cache", is_flag=True, help="Neither use nor keep anything on disk.")
-    @with_server
-    @functools.wraps(command)
-    def run(server: Server, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        takes_kept = bool(kwargs.pop("cached"))
-        cache = snapshot_cache(kwargs.pop("cache_dir"), is_off=bool(kwargs.pop("no_cache")))
-        if takes_kept and cache is None:
-            raise click.UsageError("--cached and --no-cache cannot be used together")
-        command(Source(server, cache, takes_kept), *args, **kwargs)
+        path="folder",
+    ),
+    Option(("--no-cache",), "Neither use nor keep anything on disk.", reads=None),
+    *CONNECTION,
+)
 
-    return run
+
+def source_of(values: Values) -> Source:
+    """Return the source that the options of a command name.
+
+    Raises:
+        BadUsage: They contradict each other.
+        InvalidConfiguration: What they or a kubeconfig say cannot be used.
+    """
+    given = values.given
+    server = server_of(flags_of(values))
+    cache = snapshot_cache(given["cache_dir"], is_off=bool(given["no_cache"]))
+    if given["cached"] and cache is None:
+        raise BadUsage("--cached and --no-cache cannot be used together")
+    return Source(server, cache, takes_kept=bool(given["cached"]))
 
 
 def snapshot_cache(folder: object, *, is_off: bool) -> DiskCache | None:
-    """Return the cache in a folder, by default in that of kubectl's caches; None when it is off."""
+    """Return the cache in a folder, by default in that of kubectl's caches; None when it is off.
+
+    Raises:
+        BadUsage: It is off, and its folder named.
+    """
     if folder and is_off:
-        raise click.UsageError("--cache-dir and --no-cache cannot be used together")
+        raise BadUsage("--cache-dir and --no-cache cannot be used together")
     if is_off:
         return None
     return DiskCache(folder if isinstance(folder, Path) else None)

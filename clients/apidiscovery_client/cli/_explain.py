@@ -6,13 +6,12 @@ from typing import TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import IncompleteDiscovery
+from apidiscovery_client.cli._click_options import with_server
 from apidiscovery_client.cli._completing import complete_resources
-from apidiscovery_client.cli._connection import with_server
 from apidiscovery_client.cli._discovery import discover
 from apidiscovery_client.cli._openapi_cache import source_of, with_cache
-from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.cli._output import print_text, tell
 from apidiscovery_client.kubectl.go_text import json_text
-from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.model import GroupVersionResource, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
@@ -69,7 +68,7 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     try:
         resource, path = _named(discover(source_of(server)), flags)
     except UnknownResource as error:
-        _tell(str(error))
+        tell(str(error))
         click.get_current_context().exit(_FAILED)
     document = asyncio.run(_document(server, cache, resource))
     depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
@@ -102,7 +101,7 @@ def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, lis
         raise
     finally:
         for warning in names.warnings:
-            _tell(f"Warning: {warning}")
+            tell(f"Warning: {warning}")
     if api_version:
         gv = parse_group_version(api_version)
         resource = GroupVersionResource(gv.group, gv.version, resource.resource)
@@ -112,8 +111,4 @@ def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, lis
 def _tell_incomplete(snapshot: Snapshot) -> None:
     """Tell of group-versions that may have the resource, but could not be discovered."""
     if lacking := failures(snapshot):
-        _tell(f"error: {IncompleteDiscovery(lacking)}")
-
-
-def _tell(line: str) -> None:
-    click.echo(printable(line), err=True)
+        tell(f"error: {IncompleteDiscovery(lacking)}")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._click_options import with_server
 from apidiscovery_client.cli._files import make_folder, write_file
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import fetch, tell
-from apidiscovery_client.cli._output import print_lines, write
+from apidiscovery_client.cli._openapi_common import fetch
+from apidiscovery_client.cli._output import print_lines, tell, write
 from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.exporting import helm_api_versions, kubeconform_schemas, schema_location
@@ -52,7 +52,7 @@ def export(context: click.Context) -> None:
     help="One a line, or as the flags that helm takes.",
 )
 @with_flags
-def _helm_api_versions(*, source: str | None, output: str, flags: Flags) -> None:
+def _helm_api_versions(flags: Flags, *, source: str | None, output: str) -> None:
     flags = flags_for(flags, [] if source is None else [source])
     connect = asking(flags)
     snapshot = connect(None, None) if source is None else open_side(source, connect)

@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 
-from apidiscovery_client.cli._grpc import tell, with_registry
+from apidiscovery_client.cli._grpc import with_registry
 from apidiscovery_client.cli._kinds import Kind, named
 from apidiscovery_client.cli._objects import (
     WRITERS,
@@ -18,7 +18,7 @@ from apidiscovery_client.cli._objects import (
     sources_document,
     sources_table,
 )
-from apidiscovery_client.cli._output import print_lines, print_text
+from apidiscovery_client.cli._output import print_lines, print_text, tell
 from apidiscovery_client.rpc.registry import RegistryClient
 
 _SOURCES = frozenset({"sources", "source"})

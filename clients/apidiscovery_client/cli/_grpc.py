@@ -9,17 +9,19 @@ from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 import click
 import grpc
 
-from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.cli._click_options import click_option, taken, usage_errors
 from apidiscovery_client.cli._connection import (
     CREDENTIALS,
     KUBECONFIG,
     TIMEOUT,
+    blamed_on_options,
+    flags_of,
+    grpc_address,
     has_terminal,
-    taken,
-    usage_errors,
 )
+from apidiscovery_client.cli._options import Option
+from apidiscovery_client.cli._output import tell
 from apidiscovery_client.connecting import Flags, read_grpc_server
-from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.rpc.calls import (
     CallRefused,
     FieldProblem,
@@ -67,43 +69,26 @@ _OF_A_PART = frozenset(
 )
 
 
-class Address(click.ParamType[str]):
-    """`host:port`."""
-
-    name = "host:port"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the address as it is given; fail for anything else."""
-        host, _, port = value.rpartition(":")
-        is_host = re.fullmatch(r"\[[0-9a-fA-F:.%]+\]|[^\s:/@\[\]\x00-\x1f\x7f]+", host)
-        if not is_host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 1 << 16:
-            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:50051", param, ctx)
-        return value
-
-
-_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 _OPTIONS = (
-    click.option(
-        "--grpc-server",
-        type=Address(),
-        envvar="APIDISCOVERY_GRPC_SERVER",
+    Option(
+        ("--grpc-server",),
+        "The address and port of the server for gRPC.",
+        variable="APIDISCOVERY_GRPC_SERVER",
+        metavar="HOST:PORT",
+        reads=grpc_address,
         default="127.0.0.1:50051",
-        show_default=True,
-        show_envvar=True,
-        help="The address and port of the server for gRPC.",
     ),
     *KUBECONFIG,
     *CREDENTIALS,
-    click.option("--token-file", type=_FILE, help="Path to a file that holds the bearer token."),
-    click.option(
-        "--tls-server-name",
-        help="Name that the server's certificate must have, by default that of --grpc-server.",
+    Option(("--token-file",), "Path to a file that holds the bearer token.", path="file"),
+    Option(
+        ("--tls-server-name",),
+        "Name that the server's certificate must have, by default that of --grpc-server.",
     ),
-    click.option(
-        "--plaintext",
-        "--insecure",
-        is_flag=True,
-        help="Do without TLS; the default for this machine, where no other option asks for TLS.",
+    Option(
+        ("--plaintext", "--insecure"),
+        "Do without TLS; the default for this machine, where no other option asks for TLS.",
+        reads=None,
     ),
     TIMEOUT,
 )
@@ -144,9 +129,9 @@ def with_client(
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            own = cast("Own", {name: kwargs.pop(name) for name in Own.__annotations__})
-            with usage_errors():
-                server = server_at(own, taken(kwargs))
+            values = taken(_OPTIONS, kwargs)
+            with usage_errors(), blamed_on_options():
+                server = server_at(cast("Own", values.given), flags_of(values))
             with connect(server) as client:
                 try:
                     went_well = command(client, *args, **kwargs)
@@ -157,7 +142,7 @@ def with_client(
                 click.get_current_context().exit(FAILED)
 
         for option in reversed(_OPTIONS):
-            option(run)
+            click_option(option)(run)
         return run
 
     return add
@@ -244,20 +229,9 @@ def _problem(problem: FieldProblem, file: str) -> str:
     return f"{', '.join(place)}: {description}"
 
 
-def tell(*lines: str) -> None:
-    """Write lines on stderr, safe for a terminal."""
-    for line in lines:
-        click.echo(printable(line), err=True)
-
-
 def tell_refusal(error: CallRefused) -> None:
     """Write an error of the server on stderr."""
     tell(*refusal_lines(error))
-
-
-def tell_error(error: DiscoveryError) -> None:
-    """Write another error on stderr, as one that ends a command is written."""
-    tell(f"error: {error}")
 
 
 def piecewise(

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from click.shell_completion import ShellComplete
 
-from apidiscovery_client.cli._main import COMPLETE_VARIABLE, apidiscovery
+from apidiscovery_client.cli._commands import COMPLETE_VARIABLE
+from apidiscovery_client.cli._group import apidiscovery
 from apidiscovery_client.cli._output import print_text
 from apidiscovery_client.kubectl.table import printable
 

@@ -5,11 +5,11 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._click_options import with_server
 from apidiscovery_client.cli._files import write_file
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, WRITERS, fetch, tell
-from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.cli._openapi_common import FAILED, WRITERS, fetch
+from apidiscovery_client.cli._output import print_text, tell
 from apidiscovery_client.openapi.bundle import Part, bundle
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.server import Server

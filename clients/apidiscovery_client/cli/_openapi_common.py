@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import click
 
 from apidiscovery_client.kubectl.go_yaml import yaml_text
-from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient
 from apidiscovery_client.openapi.errors import NotExplained
@@ -28,16 +27,6 @@ def compact_json(value: object) -> str:
 
 
 WRITERS: Mapping[str, Callable[[object], str]] = {"json": compact_json, "yaml": yaml_text}
-
-
-def tell(line: str) -> None:
-    """Write a line on stderr, safe for a terminal."""
-    click.echo(printable(line), err=True)
-
-
-def write_bytes(content: bytes) -> None:
-    """Write bytes on stdout as they are."""
-    click.echo(content, nl=False)
 
 
 def chosen(index: Mapping[str, Location], names: Sequence[str]) -> list[Location]:

@@ -5,10 +5,10 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._click_options import with_server
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch, write_bytes
-from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch
+from apidiscovery_client.cli._output import print_bytes, print_text
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.kubectl.go_yaml import yaml_text
 from apidiscovery_client.kubectl.table import table
@@ -43,7 +43,7 @@ def get_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Fl
     if output == "protobuf":
         if len(names) != 1:
             raise click.UsageError("-o protobuf wants one group-version")
-        write_bytes(asyncio.run(_protobuf(server, names[0])).data)
+        print_bytes(asyncio.run(_protobuf(server, names[0])).data)
     elif not names:
         _print_index(asyncio.run(_index(server)), output)
     else:
@@ -74,6 +74,6 @@ def _print_documents(documents: list[FetchedDocument], output: str | None) -> No
         print_text("---\n".join(yaml_text(document.parsed()) for document in documents))
     elif len(documents) == 1:
         documents[0].parsed()  # what is no document must not pass for one
-        write_bytes(documents[0].data)
+        print_bytes(documents[0].data)
     else:
         print_text("".join(compact_json(document.parsed()) for document in documents))

@@ -6,12 +6,12 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._click_options import with_server
 from apidiscovery_client.cli._discovery import discover
 from apidiscovery_client.cli._files import make_folder, write_file
 from apidiscovery_client.cli._openapi_cache import source_of, with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, fetch, tell
-from apidiscovery_client.cli._output import print_text
+from apidiscovery_client.cli._openapi_common import FAILED, fetch
+from apidiscovery_client.cli._output import print_text, tell
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.cache import DocumentCache

@@ -6,10 +6,10 @@ from typing import NamedTuple, TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client.cli._connection import with_server
+from apidiscovery_client.cli._click_options import with_server
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, fetch, tell
-from apidiscovery_client.cli._output import print_lines
+from apidiscovery_client.cli._openapi_common import FAILED, fetch
+from apidiscovery_client.cli._output import print_lines, tell
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import INDEX_PATH
 from apidiscovery_client.openapi.errors import UnsoundDocument

@@ -5,7 +5,7 @@ import time
 import grpc
 
 from apidiscovery_client._errors import DiscoveryError, ServerUnreachable
-from apidiscovery_client.cli._grpc import tell
+from apidiscovery_client.cli._output import tell
 from apidiscovery_client.rpc.calls import CallRefused
 
 # Beside what every call waits between its attempts.

@@ -5,8 +5,6 @@ import sys
 from collections.abc import Mapping
 from typing import cast
 
-import click
-
 from apidiscovery_client._errors import IncompleteDiscovery
 from apidiscovery_client.kubectl.table import printable
 
@@ -28,10 +26,12 @@ def print_text(text: str) -> None:
 
 
 def print_bytes(content: bytes) -> None:
-    """Write bytes on stdout; raise `click.ClickException` when it was closed before we began."""
+    """Write bytes on stdout; raise `OSError` also when it was closed before we began."""
     if cast("object", sys.stdout) is None:
-        raise click.ClickException("stdout is closed: there is nowhere to print to")
-    click.echo(content, nl=False)
+        raise OSError("stdout is closed: there is nowhere to print to")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def print_lines(*lines: str) -> None:
@@ -41,14 +41,28 @@ def print_lines(*lines: str) -> None:
 
 def discard_stdout() -> None:
     """Let what stdout still holds go nowhere: flushing it at exit would fail once more."""
+    if cast("object", sys.stdout) is None:
+        return
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def warn(*lines: str) -> None:
-    """Write lines on stderr, safe for a terminal."""
-    for line in lines:
-        click.echo(printable(line), err=True)
+def tell(*lines: str) -> None:
+    """Write lines on stderr, safe for a terminal: names in them come from servers."""
+    if cast("object", sys.stderr) is not None:  # print would write on stdout
+        for line in lines:
+            print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def tell_error(error: object) -> None:
+    """Tell what went wrong, as every command does."""
+    tell(f"error: {error}")
+
+
+def tell_bad_usage(text: str, command: str) -> None:
+    """Tell what is wrong with a command line, and where to read how it should be."""
+    message = text.rstrip(".")
+    tell(f"error: {message[:1].lower()}{message[1:]}", f"See '{command} --help' for help.")
 
 
 def has_colour() -> bool:

@@ -7,9 +7,10 @@ from typing import TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.cli._click_options import click_option, with_source
 from apidiscovery_client.cli._completing import complete_resources
-from apidiscovery_client.cli._discovery import Source, discover, with_source
-from apidiscovery_client.cli._output import has_colour, print_text, warn
+from apidiscovery_client.cli._discovery import Source, discover
+from apidiscovery_client.cli._output import has_colour, print_text, tell
 from apidiscovery_client.cli._resources import NO_HEADERS, OUTPUT
 from apidiscovery_client.kubectl.listing import print_resources
 from apidiscovery_client.kubectl.table import printable
@@ -37,8 +38,8 @@ class _Flags(TypedDict):
     is_flag=True,
     help="Refuse what is not certain: several groups have that name, or one does not answer.",
 )
-@OUTPUT
-@NO_HEADERS
+@click_option(OUTPUT)
+@click_option(NO_HEADERS)
 @with_source
 def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
     """Tell which resource each TEXT means to kubectl.
@@ -68,10 +69,10 @@ def _resolve(resolver: Resolver, flags: _Flags) -> bool:
             errors.append(error)
         else:
             found.append(_row(resolution))
-            warn(*_warnings(resolution))
+            tell(*_warnings(resolution))
     if found or not errors:
         print_text(print_resources(found, flags["output"] or "", headers=not flags["no_headers"]))
-    warn(*(f"error: {error}" for error in errors))
+    tell(*(f"error: {error}" for error in errors))
     return not errors
 
 

@@ -1,12 +1,9 @@
 """`apidiscovery api-resources`, and its options for whatever else lists resources."""
 
-import functools
-from collections.abc import Callable
-from typing import Concatenate, NamedTuple, ParamSpec, TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
-import click
-
-from apidiscovery_client.cli._discovery import Source, discover, with_source
+from apidiscovery_client.cli._discovery import SOURCE, discover, source_of
+from apidiscovery_client.cli._options import Option, PlainCommand, Values, boolean
 from apidiscovery_client.cli._output import write
 from apidiscovery_client.kubectl.listing import (
     OUTPUTS,
@@ -18,38 +15,38 @@ from apidiscovery_client.kubectl.listing import (
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.model import Snapshot
 
-P = ParamSpec("P")
-
-OUTPUT = click.option(
-    "--output",
-    "-o",
-    type=click.Choice([name for name in OUTPUTS if name]),
+OUTPUT = Option(
+    ("--output", "-o"),
+    "Output format, by default a table.",
     metavar="wide|name|json|yaml",
-    help="Output format, by default a table.",
+    choices=[name for name in OUTPUTS if name],
 )
-NO_HEADERS = click.option("--no-headers", is_flag=True, help="Don't print headers.")
-_OPTIONS = (
+NO_HEADERS = Option(("--no-headers",), "Don't print headers.", reads=None)
+LISTING = (
     OUTPUT,
     NO_HEADERS,
-    click.option("--api-group", help="Limit to resources in the specified API group."),
-    click.option(
-        "--namespaced",
-        type=bool,
-        is_flag=False,
-        flag_value=True,
-        help="Limit to namespaced resources, or with =false to the others.",
+    Option(("--api-group",), "Limit to resources in the specified API group."),
+    Option(
+        ("--namespaced",),
+        "Limit to namespaced resources, or with =false to the others.",
+        reads=boolean,
+        bare=True,
     ),
-    click.option(
-        "--verbs", multiple=True, help="Limit to resources that support all of these verbs."
+    Option(
+        ("--verbs",),
+        "Limit to resources that support all of these verbs.",
+        is_repeatable=True,
     ),
-    click.option(
-        "--categories", multiple=True, help="Limit to resources in all of these categories."
+    Option(
+        ("--categories",),
+        "Limit to resources in all of these categories.",
+        is_repeatable=True,
     ),
-    click.option(
-        "--sort-by",
-        type=click.Choice([name for name in SORT_KEYS if name]),
+    Option(
+        ("--sort-by",),
+        "Sort by this column, by default by group and name.",
         metavar="name|kind",
-        help="Sort by this column, by default by group and name.",
+        choices=[name for name in SORT_KEYS if name],
     ),
 )
 
@@ -79,28 +76,9 @@ class Listing(NamedTuple):
         write(text, failures(snapshot))
 
 
-def with_listing(command: Callable[Concatenate[Listing, P], None]) -> Callable[..., None]:
-    """Add kubectl's options for listing resources to a command, which gets the `Listing`."""
-
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        flags = cast("_Flags", {name: kwargs.pop(name) for name in _Flags.__annotations__})
-        command(_listing(flags), *args, **kwargs)
-
-    for option in reversed(_OPTIONS):
-        option(run)
-    return run
-
-
-@click.command("api-resources")
-@with_listing
-@with_source
-def api_resources(source: Source, listing: Listing) -> None:
-    """Print the supported API resources on the server."""
-    listing.print(discover(source))
-
-
-def _listing(flags: _Flags) -> Listing:
+def listing_of(values: Values) -> Listing:
+    """Return what the options of a command say of its listing."""
+    flags = cast("_Flags", values.given)
     selection = Selection(
         api_group=flags["api_group"],
         namespaced=flags["namespaced"],
@@ -115,3 +93,15 @@ def _listing(flags: _Flags) -> Listing:
 def _words(values: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a flag that takes several, comma-separated, and may be repeated."""
     return tuple(word for value in values if value for word in value.split(","))
+
+
+def _api_resources(values: Values) -> None:
+    listing_of(values).print(discover(source_of(values)))
+
+
+API_RESOURCES = PlainCommand(
+    "api-resources",
+    "Print the supported API resources on the server.",
+    (*LISTING, *SOURCE),
+    _api_resources,
+)

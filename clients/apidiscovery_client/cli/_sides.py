@@ -1,16 +1,19 @@
 """The options for subcommands whose arguments name servers, files and releases."""
 
-import functools
 from collections.abc import Callable, Sequence
+from typing import Concatenate, ParamSpec
 
 import click
 from click.core import ParameterSource
 
-from apidiscovery_client.cli._connection import ACCESS, KUBECONFIG, taken
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import ACCESS, KUBECONFIG, flags_of
 from apidiscovery_client.connecting import Flags, open_sync_transport
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.sides import CONTEXT, Connect
 from apidiscovery_client.sync_client import SyncDiscoveryClient
+
+P = ParamSpec("P")
 
 SIDE_HELP = (
     "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
@@ -19,20 +22,12 @@ SIDE_HELP = (
 )
 
 
-def with_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of how to ask to a command, which gets them as `flags`.
+def with_flags(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
+    """Add the options of how to ask to a command, which gets them as flags.
 
     Those that name a server are left out, for arguments do that.
     """
-
-    @functools.wraps(command)
-    def run(**kwargs: object) -> None:
-        flags = taken(kwargs)
-        command(flags=flags, **kwargs)
-
-    for option in reversed((KUBECONFIG[0], *ACCESS)):
-        option(run)
-    return run
+    return with_options((KUBECONFIG[0], *ACCESS), flags_of, command)
 
 
 def asking(flags: Flags) -> Connect:

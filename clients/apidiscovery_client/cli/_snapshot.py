@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from apidiscovery_client._errors import IncompleteDiscovery
-from apidiscovery_client.cli._discovery import Source, discover, with_source
+from apidiscovery_client.cli._click_options import with_listing, with_source
+from apidiscovery_client.cli._discovery import Source, discover
 from apidiscovery_client.cli._files import write_file
 from apidiscovery_client.cli._output import print_bytes
-from apidiscovery_client.cli._resources import Listing, with_listing
+from apidiscovery_client.cli._resources import Listing
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
 from apidiscovery_client.snapshots.sides import standard_input

@@ -12,11 +12,11 @@ import grpc
 from apidiscovery.service.v1 import storage_version_pb2
 
 from apidiscovery_client._errors import ServerUnreachable
-from apidiscovery_client.cli._connection import Timeout
-from apidiscovery_client.cli._grpc import tell, with_client
+from apidiscovery_client.cli._click_options import DURATION
+from apidiscovery_client.cli._grpc import with_client
 from apidiscovery_client.cli._objects import WRITERS
 from apidiscovery_client.cli._outage import Outage
-from apidiscovery_client.cli._output import has_colour, print_lines, print_text
+from apidiscovery_client.cli._output import has_colour, print_lines, print_text, tell
 from apidiscovery_client.cli._skew_matrix import Skew, as_document, hostnames, matrix
 from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.storage_versions.calls import StorageVersionClient
@@ -188,7 +188,7 @@ class _WaitFlags(TypedDict):
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE[=VERSION]...")
 @click.option(
     "--timeout",
-    type=Timeout(),
+    type=DURATION,
     default="30s",
     show_default=True,
     help="How long to wait, such as 30s, 5m, 1h; 0 is forever.",

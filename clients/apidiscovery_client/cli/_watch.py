@@ -16,9 +16,10 @@ from click.core import ParameterSource
 
 from apidiscovery_client.changes import Change, changes
 from apidiscovery_client.cli._change_json import change_object
-from apidiscovery_client.cli._connection import Timeout, server_of, with_flags
+from apidiscovery_client.cli._click_options import DURATION, Reads, usage_errors, with_flags
+from apidiscovery_client.cli._connection import grpc_address, server_of
 from apidiscovery_client.cli._discovery import Source, discover, kept, snapshot_cache
-from apidiscovery_client.cli._output import print_lines, print_text, warn
+from apidiscovery_client.cli._output import print_lines, print_text, tell
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.held import Transport
 from apidiscovery_client.sync_client import SyncDiscoveryClient
@@ -57,13 +58,14 @@ class _Flags(TypedDict):
 )
 @click.option(
     "--grpc",
+    type=Reads("address", grpc_address),
     metavar="HOST:PORT",
     help="Ask the server at this address over gRPC, which tells each change as it happens.",
 )
 @click.option(
     "--interval",
     "interval_s",
-    type=Timeout(),
+    type=DURATION,
     default="5s",
     show_default=True,
     help="How long to wait between two questions, and between two attempts to connect over gRPC.",
@@ -95,7 +97,8 @@ def watch(flags: Flags, cache_dir: str | None, **own: Unpack[_Flags]) -> None:
         return
     if cache_dir:
         raise click.UsageError("--cache-dir is for --once")
-    transport = _transport(flags, own["grpc"])
+    with usage_errors():
+        transport = _transport(flags, own["grpc"])
     with SyncDiscoveryClient(transport) as client, _ended_by_signals(client):
         _print_each(client.watch(interval_s=own["interval_s"], initial=own["initial"]), printed)
 
@@ -107,13 +110,13 @@ def _refuse_with_once(own: _Flags) -> None:
 
 
 def _print_since_last(flags: Flags, folder: str | None, printed: Callable[[Change], None]) -> None:
-    source = Source(
-        server_of(flags), snapshot_cache(Path(folder) if folder else None, is_off=False)
-    )
+    with usage_errors():
+        server = server_of(flags)
+    source = Source(server, snapshot_cache(Path(folder) if folder else None, is_off=False))
     before = kept(source)
     now = discover(source)
     if before is None:
-        warn(f"nothing was known of {now.server} before; from now on it is")
+        tell(f"nothing was known of {now.server} before; from now on it is")
         return
     _print_each(changes(before.snapshot, now), printed)
 
@@ -136,7 +139,6 @@ def _transport(flags: Flags, address: str | None) -> Transport:
 
 def _grpc_transport(flags: Flags, address: str) -> Transport:
     from apidiscovery_client.cli._grpc import (  # noqa: PLC0415 - it imports grpc
-        Address,
         Own,
         server_at,
     )
@@ -145,8 +147,6 @@ def _grpc_transport(flags: Flags, address: str) -> Transport:
     context = click.get_current_context()
     if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--server and --grpc cannot be used together")
-    option = next(found for found in context.command.params if found.name == "grpc")
-    Address().convert(address, option, context)
     named: Flags = {**flags, "server": None}
     own: Own = {"grpc_server": address, "token_file": None, "plaintext": False}
     return SyncGrpcTransport(server_at(own, named))

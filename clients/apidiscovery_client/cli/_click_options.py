@@ -1,0 +1,149 @@
+"""Makes click's options and commands of ours, and gives commands what their options describe."""
+
+import functools
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from apidiscovery_client.cli._connection import CONNECTION, duration_s, flags_of, server_of
+from apidiscovery_client.cli._discovery import SOURCE, Source, source_of
+from apidiscovery_client.cli._options import BadUsage, Option, PlainCommand, Values, boolean
+from apidiscovery_client.cli._resources import LISTING, Listing, listing_of
+from apidiscovery_client.connecting import Flags
+from apidiscovery_client.server import Server
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Reads(click.ParamType[Any]):
+    """What a function makes of a text; where it raises `ValueError`, usage was bad."""
+
+    def __init__(self, name: str, reads: Callable[[str], object]) -> None:
+        self.name = name
+        self._reads = reads
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """Return the value; a default that is no text is one already."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._reads(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = Reads("duration", duration_s)
+
+
+def click_option(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that adds an option to a click command."""
+    more: dict[str, Any] = {}
+    if option.is_flag:
+        more["is_flag"] = True
+    elif option.is_repeatable:
+        more["multiple"] = True
+    elif option.default is not None:
+        more["default"] = option.default
+    if option.bare is not None:
+        more |= {"is_flag": False, "flag_value": option.bare}
+    return click.option(
+        *option.names,
+        option.key,
+        type=_type(option),
+        metavar=option.metavar,
+        envvar=option.variable,
+        show_envvar=option.variable is not None,
+        show_default=isinstance(option.default, str),  # one that was read need not look as typed
+        help=option.help,
+        hidden=option.is_hidden,
+        **more,
+    )
+
+
+def _type(option: Option) -> click.ParamType[Any] | None:
+    if option.choices:
+        return click.Choice(list(option.choices))
+    if option.path == "file":
+        return click.Path(exists=True, dir_okay=False, readable=True)
+    if option.path == "folder":
+        return click.Path(file_okay=False, path_type=Path)
+    if option.reads is boolean:
+        return Reads("boolean", boolean)
+    if option.reads is None or option.reads is str:
+        return None
+    return Reads("text", option.reads)
+
+
+def click_command(plain: PlainCommand) -> click.Command:
+    """Return a command for click, which parses its options and tells what is wrong with them."""
+
+    def run(**given: object) -> None:
+        with usage_errors():
+            plain.run(taken(plain.options, given))
+
+    for option in reversed(plain.options):
+        click_option(option)(run)
+    return click.command(plain.name, help=plain.help)(run)
+
+
+def taken(options: Sequence[Option], arguments: dict[str, object]) -> Values:
+    """Take the values of options out of the arguments of the click command that runs now."""
+    context = click.get_current_context()
+    given = {option.key: arguments.pop(option.key) for option in options}
+    sources = {key: context.get_parameter_source(key) for key in given}
+    of_environment = (key for key in given if sources[key] is ParameterSource.ENVIRONMENT)
+    return Values(given, frozenset(of_environment))
+
+
+@contextmanager
+def usage_errors() -> Generator[None]:
+    """Raise `click.UsageError`, which names the command, for `BadUsage`."""
+    try:
+        yield
+    except BadUsage as error:
+        raise click.UsageError(str(error)) from None
+
+
+def with_options(
+    options: Sequence[Option],
+    make: Callable[[Values], T],
+    command: Callable[Concatenate[T, P], None],
+) -> Callable[..., None]:
+    """Add options to a command, which gets what is made of their values."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with usage_errors():
+            made = make(taken(options, kwargs))
+        command(made, *args, **kwargs)
+
+    for option in reversed(options):
+        click_option(option)(run)
+    return run
+
+
+def with_flags(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
+    """Add the options of connection to a command, which gets those that name a server."""
+    return with_options(CONNECTION, flags_of, command)
+
+
+def with_server(command: Callable[Concatenate[Server, P], None]) -> Callable[..., None]:
+    """Add the options of connection to a command, which gets the `Server` they describe."""
+    return with_options(CONNECTION, lambda values: server_of(flags_of(values)), command)
+
+
+def with_source(command: Callable[Concatenate[Source, P], None]) -> Callable[..., None]:
+    """Add the options of connection and cache to a command, which gets the `Source`."""
+    return with_options(SOURCE, source_of, command)
+
+
+def with_listing(command: Callable[Concatenate[Listing, P], None]) -> Callable[..., None]:
+    """Add kubectl's options for listing resources to a command, which gets the `Listing`."""
+    return with_options(LISTING, listing_of, command)
