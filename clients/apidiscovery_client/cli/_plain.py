@@ -29,6 +29,7 @@ def read(
 def _given(options: Sequence[Option], words: Sequence[str]) -> dict[str, object]:
     by_name = {name: option for option in options for name in option.names}
     given: dict[str, object] = {}
+    repeated: dict[str, tuple[object, ...]] = {}
     rest = iter(words)
     for word in rest:
         name, equals, text = word.partition("=")
@@ -41,10 +42,11 @@ def _given(options: Sequence[Option], words: Sequence[str]) -> dict[str, object]
             given[option.key] = True
         else:
             value = _value(option, text if equals else _next(option, rest))
-            before = given.get(option.key, ())
-            both = (*before, value) if isinstance(before, tuple) else (value,)
-            given[option.key] = both if option.is_repeatable else value
-    return given
+            if option.is_repeatable:
+                repeated[option.key] = (*repeated.get(option.key, ()), value)
+            else:
+                given[option.key] = value
+    return {**given, **repeated}
 
 
 def _next(option: Option, rest: Iterator[str]) -> str:

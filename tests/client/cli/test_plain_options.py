@@ -77,7 +77,7 @@ def by_click(
 
 
 @pytest.mark.parametrize("plain", [API_RESOURCES, API_VERSIONS], ids=lambda plain: plain.name)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(words=_GIVEN, environment=_ENVIRONMENTS)
 def test_what_is_read_without_click_is_what_click_reads(
     plain: PlainCommand, words: list[str], environment: dict[str, str]
