@@ -298,7 +298,7 @@ def nested(levels: int, before: str, after: str) -> str:
     [
         ("", "$: byte 0: want JSON: Expecting value"),
         ("[]", "$: want an object, got a list"),
-        ('{"openapi":"3.0.0",}', "$: byte 19: want JSON: Expecting property name"),
+        ('{"openapi":"3.0.0",1}', "$: byte 19: want JSON: Expecting property name"),
         ('{"openapi" "3.0.0"}', "$: byte 11: want JSON: Expecting ':' delimiter"),
         ("{} {}", "$: byte 3: want JSON: Extra data"),
         ('{"x-a":NaN}', "$: want JSON: NaN is no number in JSON"),

@@ -46,7 +46,12 @@ _SAVE = "save one by `apidiscovery snapshot save`"
 
 
 def dump(snapshot: Snapshot) -> bytes:
-    """Return the content of a file, from which `load` makes the same snapshot."""
+    """Return the content of a file, from which `load` makes the same snapshot.
+
+    Raises:
+        InvalidConfiguration: `load` would refuse it, for its size or for what nests too deeply in
+            fields that are not known.
+    """
     groups = text_extras.with_text(snapshot.groups)
     content = {
         "apiVersion": API_VERSION,
@@ -60,10 +65,23 @@ def dump(snapshot: Snapshot) -> bytes:
             path: json.loads(write_aggregated(half)) for path, half in split(groups).items() if half
         },
     }
+    if _is_deeper(content, MAX_DEPTH + _DEPTH_OF_DOCUMENTS):
+        raise _unfit(snapshot, _TOO_DEEP)
     # A lone surrogate becomes \udXXX, which is what JSON has for it.
-    return f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode(
+    data = f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode(
         errors="backslashreplace"
     )
+    if len(data) > MAX_BYTES:
+        raise _unfit(snapshot, _too_large(data))
+    return data
+
+
+def _unfit(snapshot: Snapshot, problem: str) -> InvalidConfiguration:
+    return InvalidConfiguration(f"what {snapshot.server} serves cannot be saved: {problem}")
+
+
+def _too_large(data: bytes) -> str:
+    return f"it has {len(data)} bytes, more than {MAX_BYTES}"
 
 
 def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
@@ -98,7 +116,7 @@ def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
 
 def _parsed(data: bytes, name: str) -> object:
     if len(data) > MAX_BYTES:
-        raise InvalidConfiguration(f"{name}: it has {len(data)} bytes, more than {MAX_BYTES}")
+        raise InvalidConfiguration(f"{name}: {_too_large(data)}")
     try:
         return json.loads(data.decode("utf-8-sig"))
     except RecursionError:

@@ -41,7 +41,8 @@ class NotJSON(ValueError):
 _CONTEXTS = (
     ("Expecting value", "looking for beginning of value"),
     ("Expecting property name", "looking for beginning of object key string"),
-    ("Illegal trailing comma", "looking for beginning of value"),
+    ("Illegal trailing comma before end of object", "looking for beginning of object key string"),
+    ("Illegal trailing comma before end of array", "looking for beginning of value"),
     ("Expecting ':'", "after object key"),
     ("Extra data", "after top-level value"),
     ("Invalid control character", "in string literal"),
@@ -96,6 +97,8 @@ def _check_depth(text: str) -> None:
 
 def _in_go_words(text: str, error: json.JSONDecodeError) -> NotJSON:
     at = error.pos
+    if error.msg.startswith("Illegal trailing comma"):  # of which Python tells since 3.13
+        at += 1
     while at < len(text) and text[at] in _BLANKS and not error.msg.startswith("Invalid"):
         at += 1
     if at >= len(text) or error.msg.startswith("Unterminated"):

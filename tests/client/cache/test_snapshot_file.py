@@ -8,6 +8,7 @@ import pytest
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client.held import Held
 from apidiscovery_client.model import CURRENT, Group, GroupVersion, Snapshot, Stale, Version
+from apidiscovery_client.snapshots import file
 from apidiscovery_client.snapshots.file import MAX_BYTES, MAX_DEPTH, dump, load
 from apidiscovery_client.writing import write_aggregated
 from held_samples import (
@@ -190,3 +191,17 @@ def test_answer_as_deep_as_may_be_is_read_and_saved() -> None:
     deeper = answer([{"metadata": {"name": "a"}, "more": {"x": extra}}])
     with pytest.raises(InvalidConfiguration, match="arrays and objects within each other"):
         load(deeper, NAME)
+
+
+def test_what_could_not_be_loaded_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = builtin_held().snapshot
+    deep: object = "x"
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    group = replace(snapshot.groups[0], extra={"more": deep})
+    wanted = f"what {snapshot.server} serves cannot be saved: it has more than {MAX_DEPTH}"
+    with pytest.raises(InvalidConfiguration, match=wanted):
+        dump(replace(snapshot, groups=(group,)))
+    monkeypatch.setattr(file, "MAX_BYTES", len(dump(snapshot)) - 1)
+    with pytest.raises(InvalidConfiguration, match=r"cannot be saved: it has [0-9]+ bytes, more"):
+        dump(snapshot)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -198,13 +199,15 @@ async def is_cleaning_up(interrupted: asyncio.Event) -> None:
 Body: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 CANCELLED = asyncio.CancelledError
 LOST = AgreementLost
+# Since Python 3.13 a TaskGroup has a cancellation delivered that came while it failed.
+OF_A_GROUP = CANCELLED if sys.version_info >= (3, 13) else ExceptionGroup
 # What comes out, by what has happened: LOSS, OTHERS, BOTH. Nothing comes out of who suppresses.
 OUTCOMES: dict[Body, tuple[type[BaseException] | None, ...]] = {
     waits: (LOST, CANCELLED, CANCELLED),
     suppresses: (LOST, None, CANCELLED),
     fails: (LOST, ValueError, ValueError),
     is_rude: (Rude, Rude, Rude),
-    fails_in_a_group: (LOST, ExceptionGroup, ExceptionGroup),
+    fails_in_a_group: (LOST, OF_A_GROUP, OF_A_GROUP),
     fails_and_cancels_once_more: (LOST, CANCELLED, CANCELLED),
     is_cleaning_up: (LOST, CANCELLED, CANCELLED),
 }
