@@ -1,8 +1,12 @@
 """From flags and keys to upstreams as they are polled."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
+from apidiscovery_kubeconfig.credentials import Material, TokenFile
+from apidiscovery_kubeconfig.impersonation import Impersonation
+from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.app.settings import Address, Settings
 from apidiscovery_service.app.upstream_settings import (
     UpstreamSettings,
@@ -12,6 +16,7 @@ from apidiscovery_service.app.upstream_settings import (
 )
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
 from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits, Timing
 from certificates import Authority
 
@@ -82,9 +87,16 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
     assert spec.paths == (("/api", True), ("/oapi", True), ("/other", False))
     assert (spec.limits.body_bytes, spec.limits.exchange_s) == (1000, 0.25)
     assert spec.timing.poll_s == 90
-    said = spec.endpoint.describe()
-    for part in (authority.ca_file, pair.cert_file, "api.example", ":3128", "token", "as jane"):
-        assert str(part) in said
+    endpoint = cast("Endpoint", spec.endpoint)
+    assert endpoint.tls == Tls(
+        ca=Material("ca-file", file=authority.ca_file),
+        certificate=Material("client-certificate", file=pair.cert_file),
+        key=Material("client-key", file=pair.key_file),
+        server_name="api.example",
+    )
+    assert isinstance(endpoint.credentials, TokenFile)
+    assert endpoint.impersonation == Impersonation("jane")
+    assert endpoint.proxy_url == "http://127.0.0.1:3128"
     assert "hidden" not in repr(spec)
 
 

@@ -117,10 +117,6 @@ class Credentials(Protocol):
         """Forget what is cached, when `refused` is None or the Authorization that it gives."""
         ...
 
-    def describe(self) -> str:
-        """Return what kind this is, without secrets."""
-        ...
-
     def close(self) -> None:
         """End what runs for another thread; that thread then gets `CredentialsUnavailable`."""
         ...
@@ -145,9 +141,6 @@ class Anonymous:
     def drop(self, refused: str | None = None) -> None:
         """There is nothing to forget."""
 
-    def describe(self) -> str:
-        return "no credentials"
-
     def close(self) -> None:
         """There is nothing to end."""
 
@@ -162,9 +155,6 @@ class StaticToken(Anonymous):
     def identity(self) -> str:
         return f"token {digest(self._proof.authorization or '')}"
 
-    def describe(self) -> str:
-        return "bearer token"
-
 
 class BasicAuth(Anonymous):
     """User name and password (RFC 7617, in UTF-8)."""
@@ -177,9 +167,6 @@ class BasicAuth(Anonymous):
     @property
     def identity(self) -> str:
         return f"user {self._username}"
-
-    def describe(self) -> str:
-        return "user name and password"
 
 
 class TokenFile(Anonymous):
@@ -219,9 +206,6 @@ class TokenFile(Anonymous):
     def drop(self, refused: str | None = None) -> None:
         if refused in (None, self._last):
             self._last = self._fallback
-
-    def describe(self) -> str:
-        return f"bearer token in {self._source.file}"
 
     def _read(self) -> str:
         token = self._source.read().decode("utf-8", "replace").strip()

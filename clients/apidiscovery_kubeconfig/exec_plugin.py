@@ -55,9 +55,6 @@ class ExecPlugin:
             if issued is not None and refused in (None, issued.proof.authorization):
                 self._issued = None
 
-    def describe(self) -> str:
-        return f"exec plugin {self._plugin.command}"
-
     def close(self) -> None:
         """End the plugin if it runs, with all that it started, and wait for that."""
         run = self._run

@@ -73,7 +73,7 @@ def read_kubeconfig(
         config.add(file, may_be_missing=not path)
     names_something = path or context or wanted.cluster or wanted.user
     if config.is_empty and not names_something and _is_in_cluster():
-        return Resolved(in_cluster(SERVICE_ACCOUNT, wanted))
+        return Resolved(_in_cluster(wanted))
     if config.is_empty:
         looked_at = " and ".join(map(str, candidates)) or "KUBECONFIG"
         raise NothingConfigured(
@@ -97,32 +97,23 @@ def without_kubeconfig(overrides: Overrides) -> Connection:
     return found
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT, overrides: Overrides | None = None) -> Connection:
+def _in_cluster(overrides: Overrides) -> Connection:
     """Return the API server of the cluster that this process is a pod of.
 
     The token is read anew for each request, for the kubelet replaces it.
     Source: client-go rest/config.go `InClusterConfig`. All overrides count here, and not some as
     with kubectl: whoever wants to ask as somebody else shall not ask as the pod.
-
-    Raises:
-        ConfigurationError: There is no service account here.
     """
     host, port = _service_address()
-    if not host or not port:
-        raise ConfigurationError(
-            "KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT: not set, so this is no pod;"
-            " name a kubeconfig"
-        )
-    wanted = overrides or Overrides()
-    is_other = bool(wanted.token or wanted.username or wanted.password)
+    is_other = bool(overrides.token or overrides.username or overrides.password)
     cluster = {
         "server": f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        "certificate-authority": str(folder / "ca.crt"),
+        "certificate-authority": str(SERVICE_ACCOUNT / "ca.crt"),
     }
-    user = {} if is_other else {"tokenFile": str(folder / "token")}
+    user = {} if is_other else {"tokenFile": str(SERVICE_ACCOUNT / "token")}
     found = connection(
-        wanted.of_cluster(Fields({}).overridden(cluster, _NAMES)),
-        wanted.of_user(Fields({}).overridden(user, _NAMES)),
+        overrides.of_cluster(Fields({}).overridden(cluster, _NAMES)),
+        overrides.of_user(Fields({}).overridden(user, _NAMES)),
     )
     found.check()
     return found

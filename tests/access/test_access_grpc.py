@@ -22,6 +22,7 @@ from apidiscovery_service.access import Caller, Grant, Role
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peer
+from apidiscovery_service.access.tokens import Tokens
 from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
 from apidiscovery_service.grpc_api.discovery import SERVICE
 from certificates import Authority
@@ -228,7 +229,7 @@ async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> N
         for call in calls:
             await call.initial_metadata()
         assert watchers(served) == 3
-        served.access.use_grants(())
+        served.access.use_tokens(Tokens())
         async with asyncio.timeout(1.5):
             while watchers(served):  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0.01)

@@ -85,20 +85,18 @@ def test_a_connection_that_is_not_the_fronts_is_nobodys() -> None:
     assert caught.value.limit_key is None
 
 
-def test_other_tokens_and_grants_count_at_once_and_are_announced() -> None:
+def test_other_tokens_count_at_once_and_are_announced() -> None:
     served, heard = access(), list[int]()
     undo = served.subscribe(lambda: heard.append(1))
     assert served.admit(PORT, b"Bearer abc") is served.admit(PORT, b"Bearer abc")
-    served.use_grants(())
-    assert served.admit(PORT, b"Bearer abc").role is Role.NONE
     served.use_tokens(parse_tokens(b"new,ann,1\n", "t.csv"))
     with pytest.raises(Unauthenticated):
         served.admit(PORT, b"Bearer abc")
     assert served.admit(PORT, b"Bearer new").caller.user == "ann"
-    assert heard == [1, 1]
+    assert heard == [1]
     undo()
-    served.use_grants(ALL)
-    assert heard == [1, 1]
+    served.use_tokens(TOKENS)
+    assert heard == [1]
 
 
 def test_a_port_rests_before_it_is_anothers() -> None:

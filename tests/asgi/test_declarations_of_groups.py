@@ -82,6 +82,26 @@ FIRST = "groups[0].versions[0].resources[0]"
             "schema.propertys",
             "unknown field",
         ),
+        (
+            {"schema": {"type": "object", "properties": None}},
+            "schema.properties",
+            "Invalid value: null: must not be null: leave the field out",
+        ),
+        (
+            {
+                "schema": {
+                    "type": "object",
+                    "properties": {"size": {"type": "string", "enum": None}},
+                }
+            },
+            "schema.properties[size].enum",
+            "Invalid value: null",
+        ),
+        (
+            {"schema": {"type": "object", "x-kubernetes-validations": [{"rule": None}]}},
+            "schema.x-kubernetes-validations[0].rule",
+            "Invalid value: null",
+        ),
     ],
 )
 def test_a_resource_is_refused_by_its_field(
@@ -90,6 +110,12 @@ def test_a_resource_is_refused_by_its_field(
     found = problems(group(resource(**fields)))
     assert message in found[f"{FIRST}.{field}"]
     assert len(found) == 1
+
+
+def test_null_may_stand_where_any_value_may() -> None:
+    size = {"type": "string", "nullable": True, "default": None, "enum": ["S", None]}
+    schema = {"type": "object", "properties": {"size": size}}
+    discovery_app([group(resource(schema=schema))])
 
 
 def test_groups_and_versions_are_refused_by_their_fields() -> None:

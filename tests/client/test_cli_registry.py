@@ -189,6 +189,24 @@ class TestApply:
             "APIService",
         ]
 
+    @pytest.mark.parametrize("source", ["-", "endless.yaml"])
+    def test_what_does_not_end_is_not_read_to_its_end(
+        self,
+        capsys: Capture,
+        registry: FakeRegistry,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        source: str,
+    ) -> None:
+        (folder / "endless.yaml").symlink_to("/dev/zero")
+        with Path("/dev/zero").open() as endless:
+            monkeypatch.setattr(sys, "stdin", endless)
+            for command in ("apply", "withdraw"):
+                outcome = cli(capsys, registry, command, "-f", source)
+                shown = "STDIN" if source == "-" else source
+                assert outcome == Outcome(1, "", f"error: {shown}: larger than 16777216 bytes\n")
+        assert registry.methods() == []
+
     def test_nothing_to_apply(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
         write(folder, empty="# nothing\n")
         (folder / "none").mkdir()
@@ -278,6 +296,27 @@ class TestWithdraw:
         )
         assert c == "error: c.yaml: a CustomResourceDefinition lacks metadata.name"
         assert d == "error: d.yaml: nested deeper than 64 levels"
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            pytest.param(b"kind: \xff", "invalid leading UTF-8 octet", id="no UTF-8"),
+            pytest.param(b"kind: \xe2\x82", "incomplete UTF-8 octet sequence", id="cut short"),
+            pytest.param(b"kind: \0", "control characters are not allowed", id="null byte"),
+        ],
+    )
+    def test_stdin_that_is_no_text(
+        self,
+        capsys: Capture,
+        registry: FakeRegistry,
+        monkeypatch: pytest.MonkeyPatch,
+        text: bytes,
+        reason: str,
+    ) -> None:
+        content = io.BytesIO(f"{API_SERVICE}---\n# next\n".encode() + text)
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
+        outcome = cli(capsys, registry, "withdraw", "-f", "-")
+        assert outcome == Outcome(1, "", f"error: STDIN:7: no YAML: {reason}\n")
 
     def test_owner(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
         write(folder, crd=CRON_TAB_CRD, east=LIST)

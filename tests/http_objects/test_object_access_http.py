@@ -206,7 +206,8 @@ async def test_a_watch_ends_with_its_right(
         if change == "revoked":
             access.use_tokens(tokens("paul"))
         else:
-            access.use_grants((PUBLISHER,))
+            nobody = b"token-of-rita,nemo,nemo\n"
+            access.use_tokens(parse_tokens(nobody, "tokens.csv"))
         assert await watch.line() == b"0\r\n"
 
 

@@ -66,14 +66,6 @@ OF_NAME = Details("apps.x", GROUP, "storageversions")
             id="unprocessable",
         ),
         pytest.param(
-            errors.method_not_allowed(STORAGE_VERSION, "create"),
-            HTTPStatus.METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
-            f'create is not supported on resources of kind "{RESOURCE}"',
-            Details("", GROUP, "storageversions"),
-            id="method not allowed",
-        ),
-        pytest.param(
             errors.not_acceptable(["a/b", "c/d"], "meta.k8s.io/v1, Kind=Table"),
             HTTPStatus.NOT_ACCEPTABLE,
             "NotAcceptable",
@@ -110,31 +102,6 @@ OF_NAME = Details("apps.x", GROUP, "storageversions")
         pytest.param(errors.gone("it is"), HTTPStatus.GONE, "Gone", "it is", None, id="gone"),
         pytest.param(
             errors.bad_request("no"), HTTPStatus.BAD_REQUEST, "BadRequest", "no", None, id="bad"
-        ),
-        pytest.param(
-            errors.too_many_requests("later", 3),
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "TooManyRequests",
-            "later",
-            Details(retry_after_s=3),
-            id="too many requests",
-        ),
-        pytest.param(
-            errors.service_unavailable("down"),
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "ServiceUnavailable",
-            "down",
-            None,
-            id="service unavailable",
-        ),
-        pytest.param(
-            errors.server_timeout(STORAGE_VERSION, "update", 2),
-            HTTPStatus.INTERNAL_SERVER_ERROR,
-            "ServerTimeout",
-            f"The update operation against {RESOURCE} could not be completed at this time, "
-            "please try again.",
-            Details("update", GROUP, "storageversions", retry_after_s=2),
-            id="server timeout",
         ),
         pytest.param(
             errors.timeout("request did not complete", 0),

@@ -10,8 +10,8 @@ import pytest
 from apidiscovery_service import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.packed import pack
-from apidiscovery_service.openapi.v2.downgrade import downgrade
 from apidiscovery_service.openapi.v2.merged import Merged, merged
+from downgraded import downgrade
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_documents import (

@@ -10,11 +10,11 @@ import yaml
 from apidiscovery.openapi.v3 import openapi_pb2
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.protobuf.v3 import decode_v3, encode_v3
-from apidiscovery_service.wire import varint
+from apidiscovery_service.openapi.protobuf.v3 import encode_v3
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
 from hypothesis import strategies as st
+from openapi_decoder import decode_v3
 from openapi_messages import JSON, Filled, json_of, reachable, used
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -355,16 +355,6 @@ def test_the_deepest_document_is_encoded(key: str) -> None:
     assert encode_v3(document.encode()).endswith(b"- " * 63 + b"[]\n")
 
 
-def test_messages_too_deep_are_refused() -> None:
-    data = b""
-    for _ in range(5_000):
-        data = b"\xea\x01" + varint(len(data)) + data  # field 29 of a schema: not
-    for number in (1, 2, 1, 1, 5):  # back to the document, through an entry of the schemas
-        data = bytes([number << 3 | 2]) + varint(len(data)) + data
-    with pytest.raises(InvalidOpenAPI, match=r"want at most 400 levels|nested too deeply"):
-        decode_v3(data)
-
-
 def test_bytes_that_are_not_utf_8_are_refused() -> None:
     with pytest.raises(InvalidOpenAPI, match="byte 2: want UTF-8"):
         encode_v3(b'{"\xff":1}')
@@ -379,35 +369,3 @@ def test_whole_numbers_may_be_written_as_floats() -> None:
     schema = parsed.components.schemas.additional_properties[0].value.schema
     assert schema.min_length == 1000
     assert struct.pack("<d", schema.maximum) == struct.pack("<d", -0.0)
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        (b"\x0a\x05ab", "$: want a message Document: field 1 has 2 bytes of 5"),
-        (b"\x0a\x01\xff", "$.openapi: byte 0: want UTF-8"),
-        (b"\x08\x01", "$.openapi: field 1 is of wire type 0"),
-        (b"\x0b", "$: want a message Document: field 1 is of wire type 3"),
-        (b"\xff" * 11, "$: want a message Document: a number does not end"),
-        (b"\x22\x02\x0a\xff", "$.paths: want a message Paths: a number does not end"),
-        (b"\x4a\x0a\x0a\x03x-a\x12\x03\x12\x01{", "$['x-a']: want YAML: "),
-        (b"\x4a\x0b\x0a\x03x-a\x12\x04\x12\x02*a", "$['x-a']: want"),
-    ],
-)
-def test_what_is_no_message_is_said_with_its_place(data: bytes, error: str) -> None:
-    with pytest.raises(InvalidOpenAPI) as caught:
-        decode_v3(data)
-    assert str(caught.value).startswith(error)
-
-
-@given(data=st.binary(max_size=200))
-def test_any_bytes_are_a_document_or_refused(data: bytes) -> None:
-    try:
-        decode_v3(data)
-    except InvalidOpenAPI:
-        return
-
-
-def test_fields_that_came_twice_are_merged() -> None:
-    title, version = encode({"info": {"title": "t"}}), encode({"info": {"version": "v"}})
-    assert decode_v3(title + version) == {"info": {"title": "t", "version": "v"}}

@@ -244,6 +244,11 @@ INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
         with_field(EMBEDDED | PRESERVE),
         with_field(STRING, anyOf=[{"properties": {"f": {"pattern": "("}}}]),
         with_field({"type": "object", "additionalProperties": STRING}),
+        {
+            "type": "object",
+            "properties": None,
+            "x-kubernetes-validations": [{"rule": "true", "message": None}],
+        },
     ],
 )
 def test_structural_schemas_are_accepted(schema: dict[str, Any]) -> None:

@@ -286,7 +286,7 @@ def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(answer.body)
-    handler.close_connection = answer.length is not None
+    handler.close_connection = length > len(answer.body)
 
 
 def gv_of(path: str) -> GroupVersion:

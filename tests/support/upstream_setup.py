@@ -65,9 +65,6 @@ class PlainEndpoint:
     def refresh(self, refused: Mapping[str, str] | None = None) -> None:
         """Do nothing: there are none."""
 
-    def describe(self) -> str:
-        return self.url
-
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client:

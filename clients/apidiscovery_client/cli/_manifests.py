@@ -21,6 +21,7 @@ from apidiscovery_client.cli._kinds import GROUPS, KINDS, Kind
 EXTENSIONS = (".json", ".yaml", ".yml")  # cli-runtime pkg/resource/builder.go `FileExtensions`
 STDIN = "STDIN"  # as kubectl names it in errors
 _MAX_DEPTH = 64  # libyaml builds by recursion
+_MAX_BYTES = 16 << 20  # twice what our server takes in one request
 
 _SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
 _LIST = GROUPS.api_kind.encode()
@@ -87,15 +88,29 @@ def read(path: Path, name: str | None) -> File:
     is_stdin = str(path) == "-"
     shown = STDIN if is_stdin else str(path)
     try:
-        content = sys.stdin.buffer.read() if is_stdin else path.read_bytes()
+        content = _stdin() if is_stdin else _beginning(path)
     except OSError as error:
         raise UnusableFile(f"{shown} cannot be read: {error.strerror or error}") from None
+    if len(content) > _MAX_BYTES:
+        raise UnusableFile(f"{shown}: larger than {_MAX_BYTES} bytes")
     if _LIST not in content:
         return File(shown, content)
     own_name = _own_name(content)
     if name and own_name and name != own_name:
         raise UnusableFile(f'the list in {shown} has the name "{own_name}", not "{name}"')
     return File(shown, content, name or own_name or ("" if is_stdin else path.stem))
+
+
+def _stdin() -> bytes:
+    """Return what is on stdin, one byte more than a file may have if there is more."""
+    if cast("object", sys.stdin) is None:
+        raise UnusableFile(f"{STDIN} cannot be read: it is closed")
+    return sys.stdin.buffer.read(_MAX_BYTES + 1)
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES + 1)
 
 
 def _own_name(content: bytes) -> str:
@@ -175,6 +190,9 @@ def _load(text: bytes, path: str, first_line: int) -> object:
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
         raise UnusableFile(f"{path}:{line}: no YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:  # no UTF-8, or a control character
+        line = first_line + text.count(b"\n", 0, error.position)
+        raise UnusableFile(f"{path}:{line}: no YAML: {error.reason}") from None
     except yaml.YAMLError as error:
         raise UnusableFile(f"{path}: no YAML: {' '.join(str(error).split())}") from None
 

@@ -1,7 +1,8 @@
 """`apidiscovery openapi validate`."""
 
+import sys
 from collections.abc import Iterator
-from typing import NamedTuple, TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack, cast
 
 import click
 
@@ -62,8 +63,10 @@ def _served(server: Server, cache: DocumentCache | None) -> Iterator[_Document]:
 
 def _read(files: tuple[str, ...]) -> Iterator[_Document]:
     for name in files:
+        shown = "standard input" if name == "-" else name
+        if name == "-" and cast("object", sys.stdin) is None:
+            raise UnsoundDocument(f"{shown} cannot be read: it is closed")
         with click.open_file(name, "rb") as file:
-            shown = "standard input" if name == "-" else name
             yield _Document(shown, file.read(), may_be_yaml=True)
 
 

@@ -109,7 +109,7 @@ def _explain(resolver: Resolver, texts: Sequence[str]) -> bool:
 
 
 def _text(explanation: Explanation) -> str:
-    lines = [printable(line) for line in str(explanation).splitlines()]
+    lines = [printable(line) for line in explanation.lines()]
     if has_colour():
         lines = [_coloured(line) for line in lines]
     return "".join(f"{line}\n" for line in lines)

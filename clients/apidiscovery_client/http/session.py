@@ -119,18 +119,18 @@ class Session:
         """
         for left in reversed(range(_KEPT_ALIVE + 1)):
             pool = await self._current(tls)
-            handshake = _Handshake()
+            course = _Course()
             pool.users += 1
             try:
-                return await self._exchange(pool.client, url, headers, handshake)
+                return await self._exchange(pool.client, url, headers, course)
             except BaseException as error:
-                await handshake.abandon()
+                await course.abandon()
                 if self._proxy and self._pool is pool:
                     # httpcore counts a tunnel whose TLS failed as busy for ever (http_proxy.py
                     # `AsyncTunnelHTTPConnection`), until no connection is left.
                     self._pool = None
                     pool.is_retired = True
-                if not left or handshake.is_new or not isinstance(error, _CLOSED):
+                if not left or course.is_new or not isinstance(error, _CLOSED):
                     raise
             finally:
                 pool.users -= 1
@@ -138,7 +138,7 @@ class Session:
         raise AssertionError("the last attempt raises")
 
     async def _exchange(
-        self, client: httpx2.AsyncClient, url: str, headers: Headers, trace: "_Handshake"
+        self, client: httpx2.AsyncClient, url: str, headers: Headers, trace: "_Course"
     ) -> Reply:
         self.traffic.requests += 1
         extensions: dict[str, object] = {"trace": trace}
@@ -210,11 +210,12 @@ class _Pool:
             await self.client.aclose()
 
 
-class _Handshake:
-    """Follows a connection being made, so that giving it up closes the socket.
+class _Course:
+    """Follows a request on its way, for what httpcore leaves to others.
 
-    httpcore closes it when the TLS handshake fails, but not when that is cancelled (`start_tls` of
-    its backends); a server that hangs would then cost a socket at each attempt.
+    It closes the socket when a TLS handshake fails, but not when that is cancelled (`start_tls` of
+    its backends); a server that hangs would then cost a socket at each attempt. And it keeps what
+    came beyond the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
 
     Attributes:
         is_new: Whether a connection was made for the request.
@@ -223,18 +224,33 @@ class _Handshake:
     def __init__(self) -> None:
         self.is_new = False
         self._close: Callable[[], Awaitable[None]] | None = None
+        self._has_waited = True
 
     async def __call__(self, event: str, details: dict[str, object]) -> None:
+        """Take note of an event; raise `RemoteProtocolError` for what cannot be the answer."""
         if event == "connection.connect_tcp.started":
             self.is_new = True
         elif event == "connection.connect_tcp.complete":
             self._close = getattr(details["return_value"], "aclose", None)
         elif event == "connection.start_tls.complete":
             self._close = None
+        elif event == "http11.receive_response_headers.started":
+            self._has_waited = False
+            asyncio.get_running_loop().call_soon(self._wait)
+        elif event == "http11.receive_response_headers.complete":
+            self._check()
 
     async def abandon(self) -> None:
         if self._close is not None:
             await self._close()
+
+    def _wait(self) -> None:
+        self._has_waited = True
+
+    def _check(self) -> None:
+        """Refuse an answer that was there before the loop could have read any from the socket."""
+        if not (self.is_new or self._has_waited):
+            raise httpx2.RemoteProtocolError("an answer came before its request")
 
 
 def _client(server: Server, proxy: str | None, tls: ssl.SSLContext | None) -> httpx2.AsyncClient:

@@ -33,7 +33,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a text was taken; as text it is for the terminal, of several lines.
+    """How a text was taken; as text it is of several lines, for people.
 
     Attributes:
         text: What was looked up.
@@ -48,9 +48,13 @@ class Explanation:
     outcome: Resolution | DiscoveryError
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(self.lines())
 
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
+        """Yield its lines, each with what is in the text and in names of servers as it stands.
+
+        That may be line feeds, and what commands a terminal.
+        """
         for number, step in enumerate(self.steps, 1):
             yield from _step_lines(number, step)
         yield from (f"Warning: {warning}" for warning in self.warnings)

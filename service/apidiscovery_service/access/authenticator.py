@@ -93,11 +93,6 @@ class Access:
         self._tokens = tokens
         self._renew()
 
-    def use_grants(self, grants: Sequence[Grant]) -> None:
-        """Take other grants from now on."""
-        self._roles = Roles(grants)
-        self._renew()
-
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` whenever admissions may have changed, until undone.
 

@@ -150,7 +150,10 @@ def _subresource(one: ApiSubresource, path: str) -> Found:
 
 
 def _schema(schema: object, path: str) -> Found:
-    """Check a schema as that of a CustomResourceDefinition is."""
+    """Check a schema as that of a CustomResourceDefinition is, but that it may have no null.
+
+    Kubernetes takes that as absent; in a declaration it is a variable that somebody forgot to set.
+    """
     if schema is None:
         return
     if not isinstance(schema, Mapping):
@@ -161,7 +164,8 @@ def _schema(schema: object, path: str) -> Found:
     except (TypeError, ValueError) as error:
         yield FieldViolation(path, f"is no JSON: {error}")
         return
-    for place, message in islice(structural.violations(value), _MAX_SCHEMA_PROBLEMS):
+    problems = structural.violations(value, takes_null=False)
+    for place, message in islice(problems, _MAX_SCHEMA_PROBLEMS):
         # The first step belongs to the path as any other: `schema.properties[spec].type`.
         inside = structural.field_path(("schema", *place)).removeprefix("schema")
         yield FieldViolation(f"{path}{inside}", message)

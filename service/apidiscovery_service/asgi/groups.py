@@ -51,7 +51,8 @@ class ApiResource:
         subresources: Below objects. The text `status` stands for one with the resource's kind,
             `scale` for one with autoscaling/v1 Scale, any other for one with the resource's kind.
         schema: JSON schema of objects for `kubectl explain`, structural as that of a
-            CustomResourceDefinition; apiVersion, kind and metadata are added. None leaves it open.
+            CustomResourceDefinition, and no field of it null; apiVersion, kind and metadata are
+            added. None leaves it open.
         storage_version: The version in which objects are stored, if clients are to see when that
             changes (`storageVersionHash`); empty otherwise.
     """

@@ -188,12 +188,6 @@ def bad_request(message: str) -> ObjectError:
     return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", _cut(message))
 
 
-def method_not_allowed(kind: Kind, verb: str) -> ObjectError:
-    """The verb, such as `create`, is not served for the kind."""
-    message = f"{verb} is not supported on resources of kind {quote(group_resource(kind))}"
-    return ObjectError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message, _resource(kind))
-
-
 def not_acceptable(offered: Sequence[str], target: str = "") -> ObjectError:
     """No form that is served is accepted.
 
@@ -232,27 +226,6 @@ def expired(message: str, continue_token: str = "") -> ObjectError:
 def gone(message: str) -> ObjectError:
     """What was asked for was there and will not be there again."""
     return ObjectError(HTTPStatus.GONE, "Gone", message)
-
-
-def too_many_requests(message: str, retry_after_s: int) -> ObjectError:
-    """The caller must come back later."""
-    details = Details(retry_after_s=retry_after_s)
-    return ObjectError(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", message, details)
-
-
-def service_unavailable(message: str) -> ObjectError:
-    """The server cannot answer now."""
-    return ObjectError(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
-
-
-def server_timeout(kind: Kind, verb: str, retry_after_s: int) -> ObjectError:
-    """A transient fault kept the operation from being completed. Its `name` is the verb."""
-    message = (
-        f"The {verb} operation against {group_resource(kind)} could not be completed at this "
-        "time, please try again."
-    )
-    details = _resource(kind, verb, retry_after_s)
-    return ObjectError(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerTimeout", message, details)
 
 
 def timeout(message: str, retry_after_s: int) -> ObjectError:

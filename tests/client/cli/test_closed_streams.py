@@ -57,3 +57,17 @@ def test_a_closed_stdin_is_told(tmp_path: Path, args: str) -> None:
     assert (found.exit_code, found.stdout) == (1, "")
     assert found.stderr.startswith("error: standard input is closed; want a file")
     assert found.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    ["apply -f -", "apply -f - --name east", "apply -f - --expect-revision 1", "withdraw -f -"],
+)
+def test_a_closed_stdin_has_no_manifest(tmp_path: Path, args: str) -> None:
+    found = run_in_shell(tmp_path, "<&-", *args.split())
+    assert found == Outcome(1, "", "error: STDIN cannot be read: it is closed\n")
+
+
+def test_a_closed_stdin_has_no_document(tmp_path: Path) -> None:
+    found = run_in_shell(tmp_path, "<&-", "openapi", "validate", "-")
+    assert found == Outcome(2, "", "error: standard input cannot be read: it is closed\n")

@@ -130,3 +130,22 @@ def test_names_of_servers_do_no_harm_to_a_terminal(capsys: Capture) -> None:
         for args in (["widgets"], ["--explain", "widgets"], ["widgets", "-o", "wide"]):
             outcome = resolve(capsys, server, *args)
             assert "\x1b" not in outcome.stdout + outcome.stderr
+
+
+def test_a_line_feed_breaks_no_line_of_an_explanation(capsys: Capture) -> None:
+    evil = resource("widgets", "W\nWarning: \x85 run this")
+    with FakeApiServer([group("example.com", v1=[evil])]) as server:
+        outcome = resolve(capsys, server, "--explain", "wid\nError: none", "widgets")
+    assert outcome.stdout.splitlines() == [
+        '1. "wid\\x0aError: none", as a short name, in any group',
+        "   no match",
+        '2. "wid\\x0aError: none", as a plural or singular name, in any group',
+        "   no match",
+        '3. "wid\\x0aError: none", as a kind, in any version of the group that the text names',
+        "   no match",
+        'Error: the server doesn\'t have a resource type "wid\\x0aError: none"',
+        "",
+        '1. "widgets", as a plural or singular name, in any group',
+        "   widgets.v1.example.com: it is the only one",
+        '"widgets" is widgets.v1.example.com, kind W\\x0aWarning: \\x85 run this',
+    ]

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import pytest
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_client.connecting import Flags, open_sync_transport, open_transport
+from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
 from kubectl_config import Content, config, kubectl, plugin_keys, write, write_plugin
 from recording_server import Recording, Seen, proxying, recording, server_context
@@ -317,6 +318,21 @@ async def test_one_server_can_be_asked_in_both_ways(tmp_path: Path) -> None:
             server.seen.clear()
             await ours({"kubeconfig": path}, how)
             assert {seen.protocol for seen in server.seen} == {protocol}
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+async def test_a_pod_trusts_the_authority_of_its_service_account_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    async with world(tmp_path) as around:
+        monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(around.server.port))
+        for authority, asked in (("foreign.crt", []), ("pki/ca.crt", ["Bearer of-the-file"])):
+            (tmp_path / "ca.crt").write_bytes((tmp_path / authority).read_bytes())
+            await ours({}, how)
+            sent = {token for seen in around.server.seen for token in seen.values("authorization")}
+            assert list(sent) == asked
 
 
 def test_a_server_name_that_is_missing_is_told_before_anything_is_sent(tmp_path: Path) -> None:

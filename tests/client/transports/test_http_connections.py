@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from apidiscovery_client.server import Headers, Server, StaticAccess
 from apidiscovery_client.transports.http import HttpTransport
 from apidiscovery_client.transports.sync_http import SyncHttpTransport
 from certificates import Authority, KeyPair
-from fake_api_server import Answer
+from fake_api_server import Answer, aggregated
 from fetching import KINDS, client_sockets, client_threads, fetching
 from skewed_server import RELEASES, SkewedServer, respond
 from tunnelling_proxy import TunnellingProxy
@@ -92,6 +93,32 @@ def test_server_without_tls_is_told(kind: str) -> None:
             pytest.raises(ServerUnreachable, match="TLS failed: "),
         ):
             transport.fetch()
+
+
+def followed_by(answer: Answer, uncalled: Answer) -> Answer:
+    """Return an answer that brings another one along, which nobody asked for."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {uncalled.content_type}\r\n"
+    length = f"Content-Length: {len(uncalled.body)}\r\n\r\n"
+    body = b"".join([answer.body, head.encode(), length.encode(), uncalled.body])
+    return replace(answer, body=body, length=len(answer.body))
+
+
+@both
+@pytest.mark.parametrize("secured", [False, True])
+def test_what_comes_before_its_request_is_no_answer(
+    kind: str, authority: Authority, *, secured: bool
+) -> None:
+    """Nor is anybody the worse for it: the request is sent on another connection."""
+    planted = aggregated({"metadata": {"name": "planted"}, "versions": [{"version": "v1"}]})
+    tls = serving_tls(authority.server(["127.0.0.1"])) if secured else None
+    with SkewedServer(lambda r: followed_by(NEW(r), planted), tls) as server:
+        known = Server(url=server.url, access=trusting(authority.ca_file))
+        with fetching(kind, known) as transport:
+            first = transport.fetch().snapshot
+            server.answer = NEW
+            for _ in range(2):
+                assert transport.fetch().snapshot.groups == first.groups
+    assert first.group("apps")
 
 
 class Rotating:

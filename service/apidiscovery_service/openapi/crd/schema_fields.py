@@ -36,6 +36,7 @@ class Reading:
         types: Types that there are not.
         unstructural: Fields that keep it from being a structural schema.
         unsupported: Fields that Kubernetes accepts in no schema, though they say nothing.
+        nulls: Fields that are null, which Kubernetes takes as absent; not where any value may be.
         unknown: Places, and the names of the fields there that Kubernetes does not know, and drops.
         int_or_string: The schemas within that have `x-kubernetes-int-or-string`.
         embedded: The schemas within that have `x-kubernetes-embedded-resource`.
@@ -47,6 +48,7 @@ class Reading:
     types: list[Problem] = field(default_factory=list[Problem])
     unstructural: list[Problem] = field(default_factory=list[Problem])
     unsupported: list[Problem] = field(default_factory=list[Problem])
+    nulls: list[Problem] = field(default_factory=list[Problem])
     unknown: list[tuple[Path, list[str]]] = field(default_factory=list[tuple[Path, list[str]]])
     int_or_string: list[Schema] = field(default_factory=list[Schema])
     embedded: list[Schema] = field(default_factory=list[Schema])
@@ -54,6 +56,9 @@ class Reading:
 
     def wrong_type(self, path: Path, value: object, wanted: str) -> None:
         note(self.malformed, path, invalid(_scalar(value), f"must be {wanted}"))
+
+    def null(self, path: Path) -> None:
+        note(self.nulls, path, invalid(None, "must not be null: leave the field out"))
 
 
 def note(problems: list[Problem], path: Path, message: str) -> None:
@@ -98,6 +103,8 @@ def _schema(reading: Reading, raw: object, path: Path) -> Schema:
         value = raw[name]
         if value is not None:
             read_field(reading, schema, name, value, path)
+        elif name not in _ANY_VALUE:
+            reading.null((*path, name))
     return schema
 
 
@@ -251,6 +258,8 @@ def _object(
     for name, read_field in fields.items():
         if (member := value.get(name)) is not None:
             read_field(reading, found, name, member, path)
+        elif name in value:
+            reading.null((*path, name))
     return found
 
 
@@ -285,6 +294,7 @@ def _unsupported(reading: Reading, _schema: Schema, name: str, value: object, pa
         note(reading.unsupported, (*path, name), message)
 
 
+_ANY_VALUE = frozenset({"default", "example"})
 _EMPTY_ALLOWED = frozenset({"id", "$schema", "patternProperties", "definitions"})
 
 # pkg/apis/apiextensions/v1/types_jsonschema.go:ValidationRule

@@ -10,7 +10,9 @@ from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 __all__ = ["field_path", "is_structural", "violations"]
 
 
-def violations(schema: object, path: Path = (), *, status: bool = False) -> Iterator[Problem]:
+def violations(
+    schema: object, path: Path = (), *, status: bool = False, takes_null: bool = True
+) -> Iterator[Problem]:
     """Yield what Kubernetes would not accept in a schema: where it is, and why, in its words.
 
     `field_path` writes the place as Kubernetes does. What would need something of the schema to be
@@ -20,6 +22,7 @@ def violations(schema: object, path: Path = (), *, status: bool = False) -> Iter
         schema: An `openAPIV3Schema` as JSON values.
         path: Where it is.
         status: Whether its version has the status subresource, which allows less at the root.
+        takes_null: Whether a field that is null is taken as absent, as Kubernetes takes it.
     """
     try:
         reading = schema_fields.read(schema, path)
@@ -29,8 +32,8 @@ def violations(schema: object, path: Path = (), *, status: bool = False) -> Iter
     for place, names in reading.unknown:
         for name in names:
             yield (*place, name), f'unknown field "{field_path((*place, name))}"'
-    if reading.malformed:
-        yield from reading.malformed
+    if malformed := reading.malformed + ([] if takes_null else reading.nulls):
+        yield from malformed
         return
     found = reading.types + reading.unstructural + reading.unsupported
     if not reading.unstructural:

@@ -7,8 +7,6 @@ gnostic-models openapiv3/document.go, then `proto.Marshal`.
 from apidiscovery.openapi.v3 import openapi_pb2
 from google.protobuf.descriptor import Descriptor
 
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.protobuf.decoder import Decoder
 from apidiscovery_service.openapi.protobuf.encoder import Encoder, Make, delimited
 from apidiscovery_service.openapi.protobuf.json_reader import Value
 from apidiscovery_service.openapi.protobuf.messages import type_of
@@ -49,7 +47,6 @@ _ENCODER = Encoder(
         "Responses": named("response_or_reference"),
     },
 )
-_DECODER = Decoder(_DOCUMENT)
 
 
 def encode_v3(document: bytes) -> bytes:
@@ -64,24 +61,3 @@ def encode_v3(document: bytes) -> bytes:
             too deeply: where, and why. Unknown keys are left out; nothing is required.
     """
     return _ENCODER.encode(document)
-
-
-def decode_v3(data: bytes) -> JSONValue:
-    """Return the JSON form of a document in protobuf, with keys in the order of the fields.
-
-    What the form does not hold is not there afterwards:
-
-    - strings, numbers and booleans that are empty, 0 or false, but for `additionalProperties:
-      false`, defaults, and what stands in examples, enumerations and extensions;
-    - empty lists, but for those in examples, enumerations and extensions;
-    - defaults that are objects, lists or null;
-    - siblings of `$ref` other than `summary` and `description`, and keys without a field;
-    - parameters and bodies of links that are not objects;
-    - in examples, enumerations and extensions, a few texts of several lines, which the library of
-      the reference writes so that no reader of YAML finds them again (`any_yaml`). Most of them are
-      refused, some come back without spaces at their beginning.
-
-    Raises:
-        InvalidOpenAPI: It is no such message.
-    """
-    return _DECODER.decode(data)

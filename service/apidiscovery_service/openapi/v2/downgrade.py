@@ -55,34 +55,6 @@ class Component:
     referred: frozenset[Entry]
 
 
-def downgrade(document: Mapping[str, JSONValue]) -> Object:
-    """Return the v2 document that says what it can of a v3 document.
-
-    Args:
-        document: As a parser of JSON returns it. It is not changed, and the result shares parts
-            with it.
-
-    Raises:
-        InvalidOpenAPI: It is not a v3 document, a value has a type that it must not have, it nests
-            too deeply, or it would grow beyond measure.
-    """
-    conversion = Downgrade(as_object(dict(document), None))
-    result: Object = {
-        "swagger": "2.0",
-        "info": key_order.INFO.arranged(as_object(document.get("info"), (None, "info"))),
-        "paths": conversion.paths(),
-    }
-    sections: dict[str, Object] = {}
-    for (section, name), component in conversion.components().items():
-        final = conversion.names[section][name]
-        sections.setdefault(SECTIONS[section], {})[final] = component.value
-    for section in dict.fromkeys(SECTIONS.values()):
-        if section in sections:
-            made = sections[section]
-            result[section] = {name: made[name] for name in sorted(made)}
-    return result
-
-
 class Downgrade:
     """The conversion of one document.
 

@@ -22,7 +22,6 @@ from apidiscovery_kubeconfig.proxies import (
     environment_proxy,
     proxy_url,
     stays_secret,
-    without_password,
 )
 from apidiscovery_kubeconfig.tls import Tls, check_trust
 
@@ -110,24 +109,6 @@ class Endpoint:
             refused: What `headers` gave for the request; what came after that is kept.
         """
         self.credentials.drop(None if refused is None else refused.get("Authorization"))
-
-    def describe(self) -> str:
-        """Return one line for people, without secrets and without reading anything."""
-        parts = [self.url]
-        if self.tls.insecure:
-            parts.append("certificate not verified")
-        elif self.tls.ca is not None:
-            parts.append(f"authority {self.tls.ca.file or 'given'}")
-        if self.tls.server_name:
-            parts.append(f"known as {self.tls.server_name}")
-        if self.tls.certificate is not None:
-            parts.append(f"client certificate {self.tls.certificate.file or 'given'}")
-        parts.append(self.credentials.describe())
-        if self.impersonation is not None:
-            parts.append(f"as {self.impersonation.user}")
-        if self.proxy_url:
-            parts.append(f"through {without_password(self.proxy_url)}")
-        return ", ".join(parts)
 
     def check(self) -> None:
         """Read what the settings name, to tell of a mistake at once; blocks on files.

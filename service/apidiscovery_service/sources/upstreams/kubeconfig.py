@@ -38,16 +38,6 @@ def read_kubeconfig(path: str | None, context: str | None) -> Resolved:
     return Resolved(_endpoint(found.connection), *found[1:])
 
 
-def in_cluster_endpoint(folder: Path = kubeconfig.SERVICE_ACCOUNT) -> Endpoint:
-    """Return the API server of the cluster that this process is a pod of.
-
-    Raises:
-        InvalidConfiguration: There is no service account here.
-    """
-    with translated():
-        return _endpoint(kubeconfig.in_cluster(folder))
-
-
 def _endpoint(found: Connection) -> Endpoint:
     return Endpoint(
         found.url,

@@ -60,9 +60,6 @@ class _UnusableEndpoint:
     def refresh(self, refused: Mapping[str, str] | None = None) -> None:
         """Do nothing: there are no credentials."""
 
-    def describe(self) -> str:
-        return self.url
-
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 

@@ -38,10 +38,6 @@ class Endpoint(Protocol):
         """Drop credentials that were refused with a 401."""
         ...
 
-    def describe(self) -> str:
-        """Return what may be logged of it."""
-        ...
-
     async def aclose(self) -> None:
         """Close the connections; the next client has new ones."""
         ...

@@ -107,13 +107,13 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
         if self._server_name:
             request.extensions = {**request.extensions, "sni_hostname": self._server_name}
         for left in reversed(range(MAX_IDLE_CONNECTIONS + 1)):
-            handshake = _Handshake(outer)
-            request.extensions = {**request.extensions, "trace": handshake}
+            course = _Course(outer)
+            request.extensions = {**request.extensions, "trace": course}
             try:
                 return await pool.inner.handle_async_request(request)
             except BaseException as error:
-                await handshake.abandon()
-                if not left or handshake.is_new or not isinstance(error, _CLOSED):
+                await course.abandon()
+                if not left or course.is_new or not isinstance(error, _CLOSED):
                     raise
         raise AssertionError("the last attempt raises")
 
@@ -168,11 +168,12 @@ class _Body(httpx2.AsyncByteStream):
                 await pool.release()
 
 
-class _Handshake:
-    """Follows a connection being made, so that giving it up closes the socket.
+class _Course:
+    """Follows a request on its way, for what httpcore leaves to others.
 
-    httpcore closes it when the TLS handshake fails, but not when that is cancelled (`start_tls` of
-    its backends); a server that hangs would then cost a socket at each attempt.
+    It closes the socket when a TLS handshake fails, but not when that is cancelled (`start_tls` of
+    its backends); a server that hangs would then cost a socket at each attempt. And it keeps what
+    came beyond the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
 
     Attributes:
         is_new: Whether a connection was made for the request.
@@ -182,8 +183,10 @@ class _Handshake:
         self.is_new = False
         self._outer = outer
         self._close: Callable[[], Awaitable[None]] | None = None
+        self._has_waited = True
 
     async def __call__(self, event: str, details: dict[str, object]) -> None:
+        """Take note of an event; raise `RemoteProtocolError` for what cannot be the answer."""
         if event == "connection.connect_tcp.started":
             self.is_new = True
         elif event == "connection.connect_tcp.complete":
@@ -191,6 +194,11 @@ class _Handshake:
             _read_in_pieces(details["return_value"])
         elif event == "connection.start_tls.complete":
             self._close = None
+        elif event == "http11.receive_response_headers.started":
+            self._has_waited = False
+            asyncio.get_running_loop().call_soon(self._wait)
+        elif event == "http11.receive_response_headers.complete":
+            self._check()
         if event.endswith(".start_tls.complete"):
             _read_in_pieces(details["return_value"])
         if self._outer is not None:
@@ -199,6 +207,14 @@ class _Handshake:
     async def abandon(self) -> None:
         if self._close is not None:
             await self._close()
+
+    def _wait(self) -> None:
+        self._has_waited = True
+
+    def _check(self) -> None:
+        """Refuse an answer that was there before the loop could have read any from the socket."""
+        if not (self.is_new or self._has_waited):
+            raise httpx2.RemoteProtocolError("an answer came before its request")
 
 
 def _read_in_pieces(stream: object) -> None:

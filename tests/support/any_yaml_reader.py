@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 
 import yaml
-
 from apidiscovery_service.go_json import JSONValue
 
 MAX_DEPTH = 200

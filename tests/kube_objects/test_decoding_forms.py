@@ -1,0 +1,143 @@
+"""Bodies in YAML and protobuf: what they say, and what is wrong with them."""
+
+import pytest
+from apidiscovery_service.kube_objects.decoding import decode
+from apidiscovery_service.kube_objects.kinds import LEASE
+from apidiscovery_service.media_type import PROTOBUF, YAML
+from apidiscovery_service.wire import delimited, envelope
+from decoded_bodies import TYPED, UNRECOGNIZED, read, refused, wire
+
+
+def test_yaml_is_read_as_kubernetes_does() -> None:
+    decoded = read(
+        "base: &base {uid: u, name: base}\n"
+        "metadata:\n"
+        "  <<: *base\n"
+        "  name: 2026-01-01\n"
+        "  generation: 0x1_0\n"
+        "  deletionGracePeriodSeconds: 1e2\n"
+        '  labels: {y: "1", 12: !!str 2, a: "no"}\n'
+        "---\nsecond: document\n",
+        YAML,
+    )
+
+    assert decoded.object["metadata"] == {
+        "name": "2026-01-01",
+        "uid": "u",
+        "generation": 16,
+        "deletionGracePeriodSeconds": 100,
+        "labels": {"12": "2", "a": "no", "true": "1"},
+    }
+    assert decoded.problems == ('unknown field "base"',)
+
+
+def test_keys_that_are_twice_in_yaml_are_one_problem_and_the_last_counts() -> None:
+    decoded = read("metadata:\n  name: a\n  name: b\nx: 1\nx: 2\n", YAML)
+
+    assert decoded.object["metadata"] == {"name": "b"}
+    assert decoded.problems == (
+        (
+            'yaml: unmarshal errors:\n  line 3: key "name" already set in map\n'
+            '  line 5: key "x" already set in map'
+        ),
+        'unknown field "x"',
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("a: *x", "yaml: unknown anchor 'x' referenced", id="no-such-anchor"),
+        pytest.param("a: &a [*a]", "yaml: anchor 'a' value contains itself", id="in-itself"),
+        pytest.param("a: .inf", "yaml: line 1: .inf is no number that JSON has", id="infinite"),
+        pytest.param("\n? [a]\n: 1", "yaml: line 2: invalid map key", id="key-that-is-a-list"),
+        pytest.param("~: 1", "yaml: line 1: unsupported map key", id="key-that-is-null"),
+        pytest.param(
+            "<<: 1\n",
+            "yaml: line 2: map merge requires map or sequence of maps as the value",
+            id="merge",
+        ),
+        pytest.param(
+            "a: !!python/object:os.system x",
+            "yaml: line 1: tag tag:yaml.org,2002:python/object:os.system is not supported",
+            id="tag",
+        ),
+    ],
+)
+def test_what_json_cannot_say_is_refused(text: str, problem: str) -> None:
+    assert refused(text.encode(), YAML).startswith(f"{UNRECOGNIZED}{problem} (")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param(b"", UNRECOGNIZED + "empty data (<empty>)", id="empty"),
+        pytest.param(b"k8s\x00", UNRECOGNIZED + "empty body (6b387300)", id="magic-alone"),
+        pytest.param(
+            b"{}",
+            UNRECOGNIZED + "provided data does not appear to be a protobuf message, "
+            "expected prefix [107 56 115 0] ({})",
+            id="no-magic",
+        ),
+        pytest.param(b"k8s\x00\x12", UNRECOGNIZED + "unexpected EOF (6b38730012)", id="cut-off"),
+        pytest.param(
+            wire(b"\x08\x01"),
+            TYPED + "proto: wrong wireType for field Metadata",
+            id="number-for-message",
+        ),
+        pytest.param(wire(b"\x0a\x02\x38"), TYPED + "unexpected EOF", id="too-short"),
+        pytest.param(wire(b"\x0a\x02\x38\xff"), TYPED + "unexpected EOF", id="number-cut-off"),
+        pytest.param(
+            wire(b"\x0a\x0c\x38" + b"\xff" * 11),
+            TYPED + "proto: integer overflow",
+            id="number-of-eleven-bytes",
+        ),
+        pytest.param(
+            wire(b"\x0c"), TYPED + "proto: illegal tag 1 (wire type 4)", id="end-of-no-group"
+        ),
+        pytest.param(wire(b"\x02\x00"), TYPED + "proto: illegal tag 0 (wire type 2)", id="field-0"),
+        pytest.param(wire(b"\x53" * 50), TYPED + "unexpected EOF", id="groups-without-end"),
+        pytest.param(
+            wire(b"\x0a\x09\x42\x07\x08\xff\xff\xff\xff\xff\x7f"),
+            TYPED + "4398046511103 s since 1970 is not in the years 1 to 9999",
+            id="year-141338",
+        ),
+        pytest.param(
+            wire(delimited(1, b"\x8a\x01\x05\x3a\x03\x0a\x01{")),
+            TYPED + "fieldsV1 holds no JSON: unexpected end of JSON input",
+            id="fields-v1",
+        ),
+    ],
+)
+def test_what_is_no_protobuf_of_kubernetes_is_refused(body: bytes, problem: str) -> None:
+    assert refused(body, PROTOBUF) == problem
+
+
+def test_protobuf_without_a_type_is_what_the_path_says() -> None:
+    assert decode(b"k8s\x00\x0a\x00\x12\x00", PROTOBUF, LEASE) == read("{}", kind=LEASE)
+    assert "no kind" in refused(envelope("v1", "Pod", b""), PROTOBUF)
+
+
+def test_unknown_fields_of_protobuf_are_skipped_and_known_ones_merged() -> None:
+    group = b"\xa3\x06" + b"\x08\x01" + b"\x12\x01x" + b"\xa3\x06\xa4\x06" + b"\xa4\x06"
+    fixed = b"\xa1\x06" + b"8" * 8 + b"\xa5\x06" + b"4" * 4
+    first = delimited(1, delimited(1, b"old") + delimited(14, b"f") + group)
+    second = delimited(1, delimited(1, b"n\xff") + delimited(14, b"g") + fixed)
+
+    decoded = decode(wire(first + b"\x98\x06\x05" + second, LEASE), PROTOBUF, LEASE)
+
+    assert decoded.object["metadata"] == {"name": "n\ufffd", "finalizers": ["f", "g"]}
+    assert decoded.problems == ()
+
+
+def test_times_of_protobuf_are_cut_to_what_they_hold() -> None:
+    spec = delimited(3, b"") + delimited(4, b"\x08\x01\x10\xff\x93\xeb\xdc\x03")  # 999 999 999 ns
+    metadata = delimited(8, b"\x08\x01\x10\xff\x93\xeb\xdc\x03")
+
+    decoded = decode(wire(delimited(1, metadata) + delimited(2, spec), LEASE), PROTOBUF, LEASE)
+
+    assert decoded.object["metadata"] == {"creationTimestamp": "1970-01-01T00:00:01Z"}
+    assert decoded.object["spec"] == {
+        "acquireTime": None,
+        "renewTime": "1970-01-01T00:00:01.999999Z",
+    }

@@ -1,0 +1,25 @@
+"""Bodies of requests as they are decoded, or refused."""
+
+import pytest
+from apidiscovery_service.kube_objects.decoding import Decoded, Undecodable, decode
+from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Kind
+from apidiscovery_service.media_type import JSON, Serializer
+from apidiscovery_service.wire import envelope
+
+# How messages begin: of what has a wrong value, and of what is no object of the kind.
+TYPED = 'StorageVersion in version "v1alpha1" cannot be handled as a StorageVersion: '
+UNRECOGNIZED = "the object provided is unrecognized (must be of type StorageVersion): "
+
+
+def read(text: str, serializer: Serializer = JSON, kind: Kind = STORAGE_VERSION) -> Decoded:
+    return decode(text.encode(), serializer, kind)
+
+
+def refused(body: bytes, serializer: Serializer = JSON, kind: Kind = STORAGE_VERSION) -> str:
+    with pytest.raises(Undecodable) as caught:
+        decode(body, serializer, kind)
+    return str(caught.value)
+
+
+def wire(raw: bytes, kind: Kind = STORAGE_VERSION) -> bytes:
+    return envelope(kind.api_version, kind.kind, raw)

@@ -1,0 +1,36 @@
+"""One document of OpenAPI v3 as a document of v2, to be compared with what a merge makes of it."""
+
+from collections.abc import Mapping
+
+from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.openapi.v2 import key_order
+from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Downgrade
+from apidiscovery_service.openapi.v2.places import Object, as_object
+
+
+def downgrade(document: Mapping[str, JSONValue]) -> Object:
+    """Return the v2 document that says what it can of a v3 document.
+
+    Args:
+        document: As a parser of JSON returns it. It is not changed, and the result shares parts
+            with it.
+
+    Raises:
+        InvalidOpenAPI: It is not a v3 document, a value has a type that it must not have, it nests
+            too deeply, or it would grow beyond measure.
+    """
+    conversion = Downgrade(as_object(dict(document), None))
+    result: Object = {
+        "swagger": "2.0",
+        "info": key_order.INFO.arranged(as_object(document.get("info"), (None, "info"))),
+        "paths": conversion.paths(),
+    }
+    sections: dict[str, Object] = {}
+    for (section, name), component in conversion.components().items():
+        final = conversion.names[section][name]
+        sections.setdefault(SECTIONS[section], {})[final] = component.value
+    for section in dict.fromkeys(SECTIONS.values()):
+        if section in sections:
+            made = sections[section]
+            result[section] = {name: made[name] for name in sorted(made)}
+    return result
