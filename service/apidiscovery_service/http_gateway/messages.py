@@ -67,7 +67,7 @@ class Response:
         status: HTTP status code.
         headers: Names in lower case; a name may occur twice.
         body: The whole body, also for HEAD; one that is packed is sent in pieces.
-        ahead: What of the body is sent before that, each as a piece of its own.
+        ahead: The parts of the body that are sent before that.
         endpoint: Kind of path, for metrics.
         representation: What was chosen, for metrics.
         coding: Content coding of the body.

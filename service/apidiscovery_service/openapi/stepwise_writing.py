@@ -1,6 +1,6 @@
 """Writing JSON in steps, as `stepwise_json` reads it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, TypeAlias, cast
 
 import orjson
@@ -9,8 +9,8 @@ _Key: TypeAlias = str | int
 _CONTAINERS: Final = frozenset({dict, list})
 
 # Values that are written at once, which takes less than 1 ms, and characters that count for one.
-_AT_ONCE: Final = 4_000
-_CHARACTERS: Final = 16
+_AT_ONCE: Final = 2_000
+_CHARACTERS: Final = 32
 # How deep orjson writes objects and arrays in each other.
 MAX_DEPTH: Final = 254
 RECURSION: Final = "Recursion limit reached"
@@ -35,22 +35,19 @@ def is_large(value: object) -> bool:
 
 def _weight(value: object) -> int:
     """Return how much there is to write; not much more than `_AT_ONCE` where it is more."""
-    weight, pending = 0, [value]
-    while pending and weight <= _AT_ONCE:
-        one = pending.pop()
-        weight += 1
-        if isinstance(one, str):
-            weight += len(one) // _CHARACTERS
-        elif isinstance(one, dict):
-            members = cast("dict[object, object]", one)
-            weight += len(members)
-            if weight <= _AT_ONCE:
-                pending += members.values()
-        elif isinstance(one, list):
-            items = cast("list[object]", one)
-            weight += len(items)
-            if weight <= _AT_ONCE:
-                pending += items
+    weight = 0
+    pending: list[Collection[object]] = [(value,)]
+    for values in pending:  # which grows meanwhile: only what holds values is put off
+        weight += len(values)
+        if weight > _AT_ONCE:
+            break
+        for one in values:
+            if isinstance(one, str):
+                weight += len(one) // _CHARACTERS
+            elif isinstance(one, dict):
+                pending.append(cast("dict[object, object]", one).values())
+            elif isinstance(one, list):
+                pending.append(cast("list[object]", one))
     return weight
 
 

@@ -10,7 +10,7 @@ name; here it is the time of creation, so that all replicas decide alike.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.sources.crd_model import Condition, CustomResourceDefinition, Names
@@ -222,18 +222,17 @@ def _conditions(
     Source: k8s.io/apiextensions-apiserver pkg/controller/status/naming_controller.go and
     pkg/controller/establish/establishing_controller.go.
     """
+    since = crd.created
     if not conflicts:
-        accepted = Condition(NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found")
+        accepted = Condition(NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found", since)
         initial = ("InitialNamesAccepted", "the initial names have been accepted")
-        established = Condition(ESTABLISHED, "True", *initial)
+        established = Condition(ESTABLISHED, "True", *initial, since)
     else:
         field, message = conflicts[-1]  # as there, where each overwrites the one before
-        accepted = Condition(NAMES_ACCEPTED, "False", f"{field}Conflict", message)
-        established = Condition(ESTABLISHED, "False", "NotAccepted", "not all names are accepted")
-    return (
-        replace(accepted, since=crd.created),
-        _stated_established(crd) or replace(established, since=crd.created),
-    )
+        accepted = Condition(NAMES_ACCEPTED, "False", f"{field}Conflict", message, since)
+        denied = ("NotAccepted", "not all names are accepted")
+        established = Condition(ESTABLISHED, "False", *denied, since)
+    return (accepted, _stated_established(crd) or established)
 
 
 def status_value(status: CrdStatus) -> dict[str, JSONValue]:

@@ -49,6 +49,18 @@ class Declared:
 
 _NOTHING = Declared()
 
+# Of a group, by name: what is in force, and whether it is stale.
+_Members: TypeAlias = Mapping[str, tuple[CustomResourceDefinition, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What becomes of the CustomResourceDefinitions of a group, and what they offer together."""
+
+    members: _Members
+    statuses: dict[str, CrdStatus]
+    offers: tuple[Offer, ...]
+
 
 def crd_source(group: str) -> str:
     """Return the name of the source of a group's CustomResourceDefinitions."""
@@ -66,6 +78,7 @@ class Declarations:
         self._in_force: dict[str, CustomResourceDefinition] = {}
         # group -> name -> status, of those in force
         self._statuses: dict[str, dict[str, CrdStatus]] = {}
+        self._rehearsed: _Settled | None = None
         self._listeners: list[Callable[[], None]] = []
         self._documents: dict[str, Mapping[str, bytes]] = {}
         self._crd_listeners: list[GroupsListener] = []
@@ -97,9 +110,8 @@ class Declarations:
         gone = [origin for origin, what in changes.items() if not what.offers]
         crds, services = self._take(changes)
         documents = self._take_documents(changes)
-        groups = self._settle(crds)
-        for group in groups:
-            offers = self._group_offers(group)
+        offered = self._settle(crds)
+        for group, offers in offered.items():
             if offers:
                 contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
             else:
@@ -108,7 +120,7 @@ class Declarations:
         if services:
             for listener in tuple(self._listeners):
                 listener()
-        _tell(self._crd_listeners, groups)
+        _tell(self._crd_listeners, set(offered))
         _tell(self._document_listeners, documents)
 
     def _take(self, changes: Mapping[str, Declared]) -> tuple[set[str], set[str]]:
@@ -141,8 +153,8 @@ class Declarations:
                     groups.add(group_of(path) or CORE_GROUP)
         return groups
 
-    def _settle(self, names: Iterable[str]) -> set[str]:
-        """Work out the status of all in the groups of these; return the groups."""
+    def _settle(self, names: Iterable[str]) -> dict[str, tuple[Offer, ...]]:
+        """Work out the status of all in the groups of these; return what each group offers."""
         members: dict[str, set[str]] = {}
         for name in names:
             group = name.partition(".")[2]
@@ -153,11 +165,22 @@ class Declarations:
             else:
                 members[group].discard(name)
                 self._in_force.pop(name, None)
+        offers: dict[str, tuple[Offer, ...]] = {}
         for group, present in members.items():
+            settled = self._settled({name: self._crds.in_force[name] for name in present})
+            offers[group] = settled.offers
             self._statuses.pop(group, None)
             if present:
-                self._statuses[group] = crd_names.statuses(self._in_force[n] for n in present)
-        return set(members)
+                self._statuses[group] = settled.statuses
+        return offers
+
+    def _settled(self, members: _Members) -> _Settled:
+        """Return what becomes of the definitions of a group, as it was rehearsed if it was."""
+        rehearsed = self._rehearsed
+        if rehearsed is not None and rehearsed.members == members:
+            return rehearsed
+        statuses = crd_names.statuses(crd for crd, _ in members.values())
+        return _Settled(members, statuses, _crd_offers(members, statuses))
 
     def rehearse(self, crd: CustomResourceDefinition) -> Snapshot | None:
         """Work ahead for a definition that is about to be declared, in place of one of its name.
@@ -169,14 +192,11 @@ class Declarations:
         """
         members = {name: self._crds.in_force[name] for name in self._statuses.get(crd.group, ())}
         members[crd.name] = (crd, False)
-        statuses = crd_names.statuses(one for one, _ in members.values())
-        offers = _crd_offers(members, statuses)
+        self._rehearsed = self._settled(members)
+        offers = self._rehearsed.offers
         if not offers:
             return None
         return self._registry.rehearse(Contribution(crd_source(crd.group), Precedence.CRD, offers))
-
-    def _group_offers(self, group: str) -> tuple[Offer, ...]:
-        return _crd_offers(self._crds.in_force, self._statuses.get(group, {}))
 
     @property
     def crds(self) -> Mapping[str, CustomResourceDefinition]:

@@ -119,19 +119,25 @@ def parse_key(key: str) -> tuple[Kind, str] | None:
     return (Kind(kind), name) if slash and name and kind in KINDS else None
 
 
-def encode(record: Record) -> bytes:
+def encode(record: Record, content: bytes | None = None) -> bytes:
     """Write a registration.
+
+    Args:
+        record: What is written.
+        content: The JSON of its content, if that is there already.
 
     Raises:
         TypeError: Something in it is nothing that JSON has.
     """
-    return stepwise_writing.dumps(
+    if content is None:
+        content = stepwise_writing.dumps(record.content)
+    return orjson.dumps(
         {
             "format": FORMAT,
             "owner": record.owner,
             "ownerId": record.owner_id,
             "created": record.created,
-            "content": record.content,
+            "content": orjson.Fragment(content),
         }
     )
 

@@ -20,6 +20,7 @@ from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.crd_model import (
+    Condition,
     CustomResourceDefinition,
     Names,
     StatedStatus,
@@ -281,8 +282,8 @@ def _stated(status: CrdStatus, times: Iterable[str]) -> StatedStatus:
     return StatedStatus(
         None if status.accepted == _NO_NAMES else status.accepted,
         tuple(
-            replace(condition, since=since)
-            for condition, since in zip(status.conditions, times, strict=True)
+            Condition(one.type, one.status, one.reason, one.message, since)
+            for one, since in zip(status.conditions, times, strict=True)
         ),
         status.stored_versions,
         final=False,
@@ -313,13 +314,13 @@ def _foretold_plan(
     plain = _plain(crd_names.status_value(status))
     content = with_status(as_object(planned.record.content), plain, now)
     record = replace(planned.record, content=content)
-    value = encode(record)
+    document = object_json(content, ())
+    value = encode(record, document)
     if len(value) > MAX_VALUE_BYTES:
         return planned
     conditions = as_list(as_object(content["status"])["conditions"])
     times = [str(as_object(condition)["lastTransitionTime"]) for condition in conditions]
-    document = packed(object_json(content, ()))
-    read = replace(crd, stated=_stated(status, times), packed=document)
+    read = replace(crd, stated=_stated(status, times), packed=packed(document))
     return replace(planned, record=record, value=value, declared=Declared(crds=(read,)))
 
 
