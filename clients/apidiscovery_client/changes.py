@@ -4,7 +4,6 @@ A change tells of the outermost thing only: a group that is added is one `GroupA
 its versions and resources in it. Where `changes` returns nothing, the groups are equal.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
@@ -303,7 +302,7 @@ def _of_version(before: Version, after: Version) -> Iterator[Change]:
     yield from _reordered("resources", str(after.gv), then, now)
 
 
-_RESOURCE_FIELDS = tuple(field.name for field in dataclasses.fields(Resource))
+_RESOURCE_FIELDS = Resource._fields
 
 
 def _different(before: object, after: object, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a client holds of a server, and what a transport must be able to do with it."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
 from apidiscovery_client.model import Snapshot
@@ -19,8 +19,11 @@ class Document(NamedTuple):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+_NONE: Mapping[str, str] = {}
+_NO_DOCUMENTS: Mapping[str, Document] = {}
+
+
+class Held(NamedTuple):
     """A snapshot together with what makes asking again cheap.
 
     Attributes:
@@ -33,13 +36,12 @@ class Held:
     """
 
     snapshot: Snapshot
-    etags: Mapping[str, str] = field(default_factory=dict[str, str])
-    hashes: Mapping[str, str] = field(default_factory=dict[str, str])
-    documents: Mapping[str, Document] = field(default_factory=dict[str, Document])
+    etags: Mapping[str, str] = _NONE
+    hashes: Mapping[str, str] = _NONE
+    documents: Mapping[str, Document] = _NO_DOCUMENTS
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(SimpleNamespace):
     """What a transport has sent and received so far.
 
     Attributes:
@@ -48,9 +50,12 @@ class Traffic:
         body_bytes: Received in bodies, before decompression.
     """
 
-    requests: int = 0
-    not_modified: int = 0
-    body_bytes: int = 0
+    requests: int
+    not_modified: int
+    body_bytes: int
+
+    def __init__(self, requests: int = 0, not_modified: int = 0, body_bytes: int = 0) -> None:
+        super().__init__(requests=requests, not_modified=not_modified, body_bytes=body_bytes)
 
 
 class Transport(Protocol):

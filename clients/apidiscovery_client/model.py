@@ -5,13 +5,13 @@ Everything is in the order in which the server tells it, for that order is its p
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
 
 NAMESPACED = "Namespaced"
 NO_EXTRAS: Mapping[str, object] = {}
+NO_FAILURES: Mapping[str, str] = {}
 
 
 class GroupVersion(NamedTuple):
@@ -61,13 +61,22 @@ class GroupVersionResource(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-@dataclass(frozen=True, slots=True)
 class Current:
     """What is known is what the server says now."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Current)
+
+    def __hash__(self) -> int:
+        return hash(Current)
+
+    def __repr__(self) -> str:
+        return "Current()"
+
+
+class Stale(NamedTuple):
     """What is known was true once; the server cannot say whether it still is.
 
     Attributes:
@@ -81,8 +90,7 @@ class Stale:
     retained: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(NamedTuple):
     """It is there, but its resources have never been known here.
 
     Attributes:
@@ -99,8 +107,7 @@ Freshness: TypeAlias = Current | Stale | Unknown
 CURRENT = Current()
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(NamedTuple):
     """What can be done below an object, such as `scale`.
 
     Attributes:
@@ -114,11 +121,13 @@ class Subresource:
     response_kind: GroupVersionKind | None
     verbs: tuple[str, ...]
     accepted_types: tuple[GroupVersionKind, ...] = ()
-    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+    extra: Mapping[str, object] = NO_EXTRAS
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # `extra` has none
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """Objects of one kind as one group-version serves them.
 
     Attributes:
@@ -141,7 +150,10 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
     storage_version_hash: str = ""
-    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+    extra: Mapping[str, object] = NO_EXTRAS
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # `extra` has none
 
     @property
     def kind(self) -> str:
@@ -176,8 +188,7 @@ class Resource:
         return next((found for found in self.subresources if found.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """A version of a group.
 
     Attributes:
@@ -191,7 +202,10 @@ class Version:
     resources: tuple[Resource, ...] = ()
     freshness: Freshness = CURRENT
     stated_freshness: str = ""
-    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+    extra: Mapping[str, object] = NO_EXTRAS
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # `extra` has none
 
     @property
     def name(self) -> str:
@@ -199,8 +213,7 @@ class Version:
         return self.gv.version
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A group and its versions.
 
     Attributes:
@@ -213,7 +226,10 @@ class Group:
     name: str
     versions: tuple[Version, ...]
     stated_preference: str = ""
-    extra: Mapping[str, object] = field(default_factory=lambda: NO_EXTRAS, hash=False)
+    extra: Mapping[str, object] = NO_EXTRAS
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # `extra` has none
 
     @property
     def preferred_version(self) -> str:
@@ -233,8 +249,7 @@ class Group:
         return next((found for found in self.versions if found.name == name), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """What one server serves, at one time.
 
     Attributes:
@@ -250,8 +265,11 @@ class Snapshot:
     groups: tuple[Group, ...]
     server: str
     checked_at: datetime
-    failures: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    failures: Mapping[str, str] = NO_FAILURES
     freshness: Freshness = CURRENT
+
+    def __hash__(self) -> int:
+        return hash((self.groups, self.server, self.checked_at, self.freshness))
 
     @property
     def versions(self) -> Iterator[Version]:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # importing ssl takes longer than asking a server on this machine
@@ -88,8 +87,7 @@ class StaticAccess(NamedTuple):
 ANONYMOUS = StaticAccess()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(NamedTuple):
     """An API server and how to reach it.
 
     Attributes:
@@ -103,7 +101,11 @@ class Server:
 
     url: str
     access: Access = ANONYMOUS
-    proxy_url: str | None = field(default=None, repr=False)
+    proxy_url: str | None = None
     tls_server_name: str | None = None
     compress: bool = True
     request_timeout_s: float | None = DEFAULT_TIMEOUT_S
+
+    def __repr__(self) -> str:
+        """Leave out the proxy, whose URL may have a password."""
+        return f"Server(url={self.url!r}, access={self.access!r})"

@@ -5,7 +5,6 @@ import io
 import lzma
 import tarfile
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
@@ -104,7 +103,7 @@ def old_release_held(content_type: str) -> Held:
     core, named = _dated(now["/api"].body), _dated(now["/apis"].body)
     held = held_of(core, named)
     return (
-        held if content_type == JSON_V2 else replace(builtin_held(content_type), etags=held.etags)
+        held if content_type == JSON_V2 else builtin_held(content_type)._replace(etags=held.etags)
     )
 
 
@@ -143,7 +142,7 @@ def troubled_held() -> Held:
     body = write_aggregated([group], as_stated=True)
     held = held_of(golden("builtin/api.v2.json"), body)
     core = held.snapshot.groups[0]
-    return replace(held, snapshot=replace(held.snapshot, groups=(core, group)))
+    return held._replace(snapshot=held.snapshot._replace(groups=(core, group)))
 
 
 @cache
@@ -181,8 +180,7 @@ def _metrics(gv: GroupVersion) -> Resource:
 
 def _with_resources(group: Group, answers: Mapping[str, bytes]) -> Group:
     versions = tuple(
-        replace(
-            version,
+        version._replace(
             resources=read_resources(version.gv, "application/json", answers[version.gv.path]),
             freshness=CURRENT,
         )
@@ -190,7 +188,7 @@ def _with_resources(group: Group, answers: Mapping[str, bytes]) -> Group:
         else version
         for version in group.versions
     )
-    return replace(group, versions=versions)
+    return group._replace(versions=versions)
 
 
 def _recorded(cluster: str) -> dict[str, bytes]:

@@ -11,7 +11,6 @@ or where there is no such proof, one that says the same. The groups are read fro
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -68,7 +67,7 @@ class Entry(NamedTuple):
             return None
         if (held.etags, held.hashes) != (given.etags, given.hashes):
             return None
-        return self._replace(given=held, held=replace(self.held, snapshot=held.snapshot))
+        return self._replace(given=held, held=self.held._replace(snapshot=held.snapshot))
 
 
 class _File(NamedTuple):
@@ -123,8 +122,7 @@ def read(key: str, content: bytes) -> Entry:
 
 def _entry(held: Held, proven: proofs.Proven) -> Entry:
     snapshot = held.snapshot
-    kept = replace(
-        held,
+    kept = held._replace(
         etags=proven.etags,
         hashes=held.hashes if proofs.SCOPE in proven.etags else {},
         documents={path: proven.documents[path] for path in proven.etags if path},

@@ -1,7 +1,6 @@
 """`apidiscovery resolve`."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypedDict, Unpack
 
 import click
@@ -81,8 +80,7 @@ def _row(resolution: Resolution) -> Resource:
     resource, below = resolution.resource, resolution.subresource
     if below is None:
         return resource
-    return replace(
-        resource,
+    return resource._replace(
         name=f"{resource.name}/{below.name}",
         singular_name="",
         response_kind=below.response_kind,

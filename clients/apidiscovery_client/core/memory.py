@@ -8,7 +8,6 @@ he shares with everybody else who came in the meantime. Reading the cache is att
 import contextlib
 import threading
 from collections.abc import Generator, Hashable
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -262,7 +261,7 @@ class Memory:
             retry_at = self.clock.monotonic() + min(pause_s, self._options.longest_retry_s)
             self._outage = _Outage(error, stale, count, retry_at)
             if self.latest is not None:
-                self.latest = replace(self.latest, freshness=stale)
+                self.latest = self.latest._replace(freshness=stale)
 
     def _stale(self, error: Exception) -> Stale:
         """Return what the snapshot is from now on: the same during all of an outage.

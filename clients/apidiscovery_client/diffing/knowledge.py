@@ -1,7 +1,6 @@
 """What each of two sides can speak for: nothing is a removal that is only not known."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from apidiscovery_client.diffing.findings import Doubt, Finding, Rule
@@ -131,7 +130,7 @@ class Sides:
 
 
 def _only(side: Snapshot, wanted: Callable[[Group], bool]) -> Snapshot:
-    return replace(side, groups=tuple(group for group in side.groups if wanted(group)))
+    return side._replace(groups=tuple(group for group in side.groups if wanted(group)))
 
 
 def _foreign(*sides: Snapshot) -> frozenset[str]:

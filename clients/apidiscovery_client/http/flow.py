@@ -6,7 +6,6 @@ does not get along with the first; and one per group-version where a server is t
 
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple, TypeAlias
@@ -289,10 +288,10 @@ def _kept(before: _Half, reason: str, now: datetime) -> _Half:
     """Return what was known, marked as such."""
 
     def marked(version: Version) -> Version:
-        return replace(version, freshness=_outdated(version.freshness, reason, now))
+        return version._replace(freshness=_outdated(version.freshness, reason, now))
 
     groups = tuple(
-        replace(group, versions=tuple(map(marked, group.versions))) for group in before.groups
+        group._replace(versions=tuple(map(marked, group.versions))) for group in before.groups
     )
     if before.document is None:  # without it, a later 304 could not be told apart from this
         return _Half(groups)
@@ -342,13 +341,13 @@ def _with_resources(
     def answered(version: Version) -> Version:
         answer = answers[version.gv]
         if isinstance(answer, str):
-            return replace(version, freshness=Unknown(now, answer))
-        return replace(version, resources=answer, freshness=CURRENT)
+            return version._replace(freshness=Unknown(now, answer))
+        return version._replace(resources=answer, freshness=CURRENT)
 
     if not half.unread:
         return half
     groups = (
-        replace(group, versions=tuple(map(answered, group.versions))) for group in half.groups
+        group._replace(versions=tuple(map(answered, group.versions))) for group in half.groups
     )
     return half._replace(groups=tuple(groups))
 

@@ -6,7 +6,7 @@ Source: client-go openapi/client.go, openapi/groupversion.go; KEP-2896.
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -97,7 +97,7 @@ class OpenApiClient:
         self._cache = cache
         self._session = Session(server)
         # For URLs that are not below /openapi/v3, a path in the server's URL does not count.
-        self._root_session = Session(replace(server, url=self._origin))
+        self._root_session = Session(server._replace(url=self._origin))
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,6 +1,5 @@
 """Limits what is looked at to resources of a verb or scope, as if no others were served."""
 
-from dataclasses import replace
 from typing import NamedTuple, Self
 
 from apidiscovery_client.model import Group, Resource, Snapshot, Version
@@ -43,10 +42,10 @@ class Narrowing(NamedTuple):
         """Return the snapshot without the resources that are not asked for."""
         if self.verb is None and self.namespaced is None:
             return snapshot
-        return replace(snapshot, groups=tuple(self._group(group) for group in snapshot.groups))
+        return snapshot._replace(groups=tuple(self._group(group) for group in snapshot.groups))
 
     def _group(self, group: Group) -> Group:
-        return replace(group, versions=tuple(self._version(version) for version in group.versions))
+        return group._replace(versions=tuple(self._version(version) for version in group.versions))
 
     def _version(self, version: Version) -> Version:
-        return replace(version, resources=tuple(filter(self.admits, version.resources)))
+        return version._replace(resources=tuple(filter(self.admits, version.resources)))

@@ -12,7 +12,6 @@ Where a group or version is listed twice, the first counts, as in `Snapshot.vers
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -163,14 +162,13 @@ def _annotated_group(group: Group, notes: Notes) -> Group:
     versions = tuple(
         _annotated(version, notes.versions.get(str(version.gv))) for version in group.versions
     )
-    return replace(group, versions=versions, stated_preference=notes.preferred.get(group.name, ""))
+    return group._replace(versions=versions, stated_preference=notes.preferred.get(group.name, ""))
 
 
 def _annotated(version: Version, note: Note | None) -> Version:
     if note is None:
         return version
-    return replace(
-        version,
+    return version._replace(
         resources=_hashed(version.resources, note.hashes) if note.hashes else version.resources,
         freshness=note.freshness or version.freshness,
         stated_freshness="" if note.is_unstated else version.stated_freshness,
@@ -179,7 +177,7 @@ def _annotated(version: Version, note: Note | None) -> Version:
 
 def _hashed(resources: Iterable[Resource], hashes: Mapping[str, str]) -> tuple[Resource, ...]:
     return tuple(
-        replace(resource, storage_version_hash=hashes[resource.name])
+        resource._replace(storage_version_hash=hashes[resource.name])
         if resource.name in hashes
         else resource
         for resource in resources
@@ -196,7 +194,7 @@ def _confirmed_group(
         _confirmed(version, note, remembered) if note else version
         for version, note in zip(group.versions, found, strict=True)
     )
-    return replace(group, versions=tuple(versions))
+    return group._replace(versions=tuple(versions))
 
 
 def _confirmed(
@@ -212,4 +210,4 @@ def _confirmed(
     is_retained = isinstance(freshness, Stale) and freshness.retained
     is_silent = version.freshness != CURRENT and not version.resources
     resources = remembered.get(version.gv, ()) if is_retained and is_silent else version.resources
-    return replace(version, freshness=freshness, resources=resources)
+    return version._replace(freshness=freshness, resources=resources)

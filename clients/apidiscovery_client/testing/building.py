@@ -8,7 +8,6 @@ GroupVersionResource(group='apps', version='v1', resource='deployments')
 
 import functools
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import files
 
@@ -41,7 +40,7 @@ def group(name: str, /, **versions: Iterable[Resource]) -> Group:
 
 
 def _version(gv: GroupVersion, resources: Iterable[Resource]) -> Version:
-    placed = tuple(replace(resource, gv=gv) for resource in resources)
+    placed = tuple(resource._replace(gv=gv) for resource in resources)
     return Version(gv, placed, stated_freshness="Current")
 
 

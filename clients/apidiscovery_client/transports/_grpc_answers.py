@@ -1,7 +1,6 @@
 """What DiscoveryService answers, whichever stubs read it, and how that changes what is held."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -157,8 +156,8 @@ def same(held: Held | None, answer: Same) -> Held:
         raise MisfitError("it says that nothing has changed, to a caller that knows nothing")
     if held.etags.get("", answer.etag) != answer.etag:
         raise MisfitError("it says that nothing has changed, and names another ETag than before")
-    snapshot = replace(held.snapshot, checked_at=answer.at, freshness=CURRENT)
-    return replace(held, snapshot=snapshot)
+    snapshot = held.snapshot._replace(checked_at=answer.at, freshness=CURRENT)
+    return held._replace(snapshot=snapshot)
 
 
 def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, ...]:
@@ -272,7 +271,7 @@ def _explained_group(group: Group, told: Mapping[GroupVersion, Source]) -> Group
     versions = tuple(_explained_version(version, told) for version in group.versions)
     if all(new is old for new, old in zip(versions, group.versions, strict=True)):
         return group
-    return replace(group, versions=versions)
+    return group._replace(versions=versions)
 
 
 def _explained_version(version: Version, told: Mapping[GroupVersion, Source]) -> Version:
@@ -283,7 +282,7 @@ def _explained_version(version: Version, told: Mapping[GroupVersion, Source]) ->
     since = min(source.since or freshness.since, freshness.since)
     error = " ".join(source.error.split())
     reason = f"{source.name}: {error}" if error else freshness.reason
-    return replace(version, freshness=replace(freshness, since=since, reason=reason))
+    return version._replace(freshness=freshness._replace(since=since, reason=reason))
 
 
 def _quoted(names: Iterable[str]) -> str:

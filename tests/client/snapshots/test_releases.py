@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from ambiguous_cluster import builtin_groups
@@ -23,12 +22,11 @@ def by_name(resources: Iterable[Resource]) -> dict[GroupVersionResource, Resourc
 def simple(resource: Resource) -> Resource:
     kind = resource.gvk._replace(group="", version="")
     below = tuple(
-        replace(found, response_kind=found.response_kind and (
+        found._replace(response_kind=found.response_kind and (
             found.response_kind._replace(group="", version="")))
         for found in sorted(resource.subresources, key=lambda found: found.name)
     )  # fmt: skip
-    return replace(
-        resource,
+    return resource._replace(
         response_kind=kind,
         singular_name=kind.kind.lower(),
         storage_version_hash="",

@@ -1,7 +1,6 @@
 """Servers of every age say the same to both transports, whatever is between, or clearly nothing."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -41,7 +40,7 @@ def told(snapshot: Snapshot) -> Facts:
     assert snapshot.troubled == ()
     return {
         version.gv: tuple(
-            replace(resource, storage_version_hash="") for resource in version.resources
+            resource._replace(storage_version_hash="") for resource in version.resources
         )
         for version in snapshot.versions
     }

@@ -1,0 +1,62 @@
+"""Values of the model are found in sets, and show no secrets."""
+
+from apidiscovery_client.model import (
+    CURRENT,
+    Current,
+    Freshness,
+    Group,
+    Snapshot,
+    Stale,
+    Unknown,
+    Version,
+)
+from apidiscovery_client.server import Server
+from held_samples import SINCE, builtin_held, crds_held, troubled_held
+
+EXTRA = {"more": {"of": ["it"]}}
+
+
+def with_extras(snapshot: Snapshot) -> Snapshot:
+    """Return one with fields that are not known wherever there can be some."""
+
+    def version(found: Version) -> Version:
+        resources = (
+            resource._replace(
+                extra=EXTRA,
+                subresources=tuple(below._replace(extra=EXTRA) for below in resource.subresources),
+            )
+            for resource in found.resources
+        )
+        return found._replace(extra=EXTRA, resources=tuple(resources))
+
+    def group(found: Group) -> Group:
+        return found._replace(extra=EXTRA, versions=tuple(map(version, found.versions)))
+
+    failures = {"/api": "refused"}
+    return snapshot._replace(groups=tuple(map(group, snapshot.groups)), failures=failures)
+
+
+def test_what_a_server_says_can_be_in_sets() -> None:
+    for held in (builtin_held(), crds_held(), troubled_held()):
+        for snapshot in (held.snapshot, with_extras(held.snapshot)):
+            resources = [one for version in snapshot.versions for one in version.resources]
+            assert len({*resources}) == len(resources)
+            assert {*snapshot.groups, *snapshot.versions}
+            assert hash(snapshot) == hash(snapshot._replace())
+
+
+def test_unknown_fields_make_a_difference() -> None:
+    snapshot = builtin_held().snapshot
+    assert with_extras(snapshot) != snapshot
+    assert with_extras(snapshot) == with_extras(builtin_held().snapshot)
+
+
+def test_kinds_of_freshness_differ() -> None:
+    found: set[Freshness] = {CURRENT, Current(), Stale(SINCE, "x"), Unknown(SINCE, "x")}
+    assert len(found) == 3
+
+
+def test_a_server_is_shown_without_its_proxy() -> None:
+    server = Server("http://host", proxy_url="http://user:secret@proxy")
+    assert "secret" not in repr(server)
+    assert "http://host" in repr(server)
