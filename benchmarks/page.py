@@ -10,6 +10,7 @@ _TITLES = {
     "change": "A change, published in the process",
     "apply": "A change, applied over gRPC",
     "start": "Start, and memory, from one file",
+    "command": "The command line, beside kubectl",
     "scale": "Growth with the number of CustomResourceDefinitions",
     "upstreams": "Upstreams",
     "openapi": "OpenAPI documents",
@@ -121,10 +122,11 @@ def page(rows: Sequence[Row], pictures: Sequence[Path]) -> str:
     today = dt.datetime.now(tz=dt.UTC).date()
     where = f"Measured on {today} on {machine()}."
     shown = "".join(f"![{_alternative(file)}]({file.name})\n\n" for file in pictures)
+    sections: dict[str, list[Row]] = {}
+    for row in rows:
+        sections.setdefault(row.section, []).append(row)
     tables = "\n\n".join(
-        f"## {title}\n\n{markdown_table(found)}"
-        for section, title in _TITLES.items()
-        if (found := [row for row in rows if row.section == section])
+        f"## {_TITLES[section]}\n\n{markdown_table(found)}" for section, found in sections.items()
     )
     return f"# Benchmarks\n\n{shown}{where}\n\n{tables}\n\n## Method\n\n{_METHOD}"
 
