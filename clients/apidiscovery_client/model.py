@@ -1,7 +1,8 @@
 """What a server serves, as frozen facts: a snapshot of groups, versions and resources.
 
 Everything is in the order in which the server tells it, for that order is its preference. What
-`apidiscovery.k8s.io/v2` says is kept as it is said; properties derive the rest.
+`apidiscovery.k8s.io/v2` says is kept as it is said; properties derive the rest. They are
+NamedTuples since command lines import them, and dataclasses take ten times as long (decision 22).
 """
 
 from collections.abc import Iterator, Mapping

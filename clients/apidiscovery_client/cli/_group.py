@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from apidiscovery_client._version import VERSION
-from apidiscovery_client.cli._click_options import click_command
 from apidiscovery_client.cli._commands import COMPLETE_VARIABLE, OWN, SUMMARIES
 from apidiscovery_client.cli._options import PlainCommand
 from apidiscovery_client.cli._output import tell_bad_usage, tell_error
@@ -62,6 +61,9 @@ def _load(name: str, load: Callable[[], object]) -> click.Command:
             " installed; run: pip install 'apidiscovery[server]'"
         ) from error
     if isinstance(command, PlainCommand):
+        # It brings what asks servers, which help and other commands do without.
+        from apidiscovery_client.cli._click_options import click_command  # noqa: PLC0415
+
         return click_command(command)
     return cast("click.Command", command)
 
