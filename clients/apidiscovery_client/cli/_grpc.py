@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 import click
 import grpc
 
-from apidiscovery_client.cli._click_options import click_option, taken, usage_errors
+from apidiscovery_client.cli._click_options import with_options
 from apidiscovery_client.cli._connection import (
     CREDENTIALS,
     KUBECONFIG,
@@ -19,7 +19,7 @@ from apidiscovery_client.cli._connection import (
     grpc_address,
     has_terminal,
 )
-from apidiscovery_client.cli._options import Option
+from apidiscovery_client.cli._options import Option, Values
 from apidiscovery_client.cli._output import tell
 from apidiscovery_client.connecting import Flags, read_grpc_server
 from apidiscovery_client.rpc.calls import (
@@ -128,10 +128,7 @@ def with_client(
 
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            values = taken(_OPTIONS, kwargs)
-            with usage_errors(), blamed_on_options():
-                server = server_at(cast("Own", values.given), flags_of(values))
+        def run(server: GrpcServer, /, *args: P.args, **kwargs: P.kwargs) -> None:
             with connect(server) as client:
                 try:
                     went_well = command(client, *args, **kwargs)
@@ -141,11 +138,14 @@ def with_client(
             if not went_well:
                 click.get_current_context().exit(FAILED)
 
-        for option in reversed(_OPTIONS):
-            click_option(option)(run)
-        return run
+        return with_options(_OPTIONS, _named_server, run)
 
     return add
+
+
+def _named_server(values: Values) -> GrpcServer:
+    with blamed_on_options():
+        return server_at(cast("Own", values.given), flags_of(values))
 
 
 def server_at(own: Own, flags: Flags) -> GrpcServer:
