@@ -8,13 +8,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 from apidiscovery_service.errors import InvalidDocument
+from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crd import read_applied_crd, read_crd
 from apidiscovery_service.sources.crd_schema_validation import MAX_FOUND
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
-from apidiscovery_service.sources.fields import json_value
+from apidiscovery_service.sources.fields import json_form
 from apidiscovery_service.sources.manifest_file import MAX_ERRORS, read_documents, read_manifest
 from crd_goldens import manifests
 from crd_manifests import CRONTABS, edited, simple, told
@@ -397,6 +399,27 @@ class TestLimits:
         assert len(lines) == MAX_ERRORS + 1
 
 
+def test_a_schema_in_which_nothing_was_wrong_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = document(of(once={"type": "string", "title": "seen by no other test"}))
+    assert taken(content)
+
+    def look(*_: object, **__: object) -> list[object]:
+        raise AssertionError("it was looked at")
+
+    monkeypatch.setattr(structural, "violations", look)
+    assert taken(content)
+    other = edited(content, "spec.versions[0].subresources", {"status": {}})
+    with pytest.raises(AssertionError, match="it was looked at"):  # for that allows less
+        taken(other)
+
+
+def test_a_wrong_schema_is_told_each_time() -> None:
+    content = document({"type": "object", "properties": {"a": {"type": "text"}}})
+    assert refused(content) == refused(content) != []
+
+
 def test_names_that_yaml_reads_as_numbers_are_names() -> None:
     schema = {"type": "object", "properties": {2: STRING, True: {}, "b": STRING, 2.5: STRING}}
     content = yaml.safe_dump(document(schema), sort_keys=False)
@@ -415,7 +438,7 @@ def test_names_that_yaml_reads_as_numbers_are_names() -> None:
     ],
 )
 def test_values_of_yaml_as_json_has_them(value: object, expected: object) -> None:
-    assert json_value(value, ()) == expected
+    assert json_form(value, ()) == (expected, orjson.dumps(expected))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ PRETTY = Representation(JSON, "v2", pretty=True)
 NAMES = [f"{name}.example.com" for name in range(400)]
 
 
-def of(name: str, version: int) -> Contribution:
-    return contribution(name, f"{name}/v{version}")
+def of(name: str, versions: int) -> Contribution:
+    """Return a group that is the larger, and so the likelier ends a run, the more versions."""
+    return contribution(name, *(f"{name}/v{number}" for number in range(1, 10 * versions)))
 
 
 def after_many_changes(rng: random.Random) -> tuple[Registry, dict[str, int]]:

@@ -8,6 +8,7 @@ Plain scalars are what they are to kubectl: YAML 1.1 as sigs.k8s.io/yaml reads i
 and numbers of base 60, which are text there too.
 """
 
+import math
 import re
 from collections.abc import Callable
 from typing import TypeAlias, TypeGuard
@@ -46,6 +47,7 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][
 _NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _MAX_DIGITS = 400
 _INTEGER_LIMIT = 2**64
+_BEYOND_FLOATS = (math.inf, -math.inf)
 
 _Scalar: TypeAlias = str | int | float | bool | None
 
@@ -117,10 +119,16 @@ def plain(text: str) -> _Scalar:
         return text
     if _NO_NUMBER.fullmatch(text):
         raise ValueError(f"{text} is nothing that JSON has")
+    number = _number(text)
+    return text if number is None or number in _BEYOND_FLOATS else number
+
+
+def _number(text: str) -> int | float | None:
+    """Return the number that a text is; infinite, and text to Go, if it is beyond floats."""
     for pattern, base in _INTEGERS:
         if pattern.fullmatch(text):
             return _integer(text.replace("_", ""), base)
-    return float(text.replace("_", "")) if _FLOAT.fullmatch(text) else text
+    return float(text.replace("_", "")) if _FLOAT.fullmatch(text) else None
 
 
 def _integer(digits: str, base: int) -> int | float:
@@ -128,7 +136,12 @@ def _integer(digits: str, base: int) -> int | float:
     if len(digits) > _MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     number = int(digits.replace("0o", "0") if base == 8 else digits, base)  # noqa: PLR2004
-    return number if -_INTEGER_LIMIT // 2 <= number < _INTEGER_LIMIT else float(number)
+    if -_INTEGER_LIMIT // 2 <= number < _INTEGER_LIMIT:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _is_mapping(value: object) -> TypeGuard[dict[object, object]]:

@@ -2,8 +2,8 @@
 
 A document of thousands of groups changes by one group at a time. Cut into runs, a change makes one
 new run, and everything that was derived from the others (joined JSON, compressed blocks, hashes)
-stays. Where a run ends is decided by the name of its last group alone: so the same groups make the
-same runs on every replica, whatever happened before.
+stays. Where a run ends is decided by its last group alone: so the same groups make the same runs on
+every replica, whatever happened before.
 """
 
 import hashlib
@@ -20,8 +20,9 @@ from apidiscovery_service.model import Group
 # Priority (negated), rank, name: ascending order is document order.
 GroupKey: TypeAlias = tuple[int, int, str]
 
-# Of so many groups about one ends a run; a divisor of 256.
-_RUN_GROUPS = 64
+# How much JSON is in a run on average: as far as deflate looks back (RFC 1951, section 2), so that
+# runs compress nearly as well together as apart, and a change hashes and compresses little anew.
+_RUN_BYTES = 32 * 1024
 
 _KEY = attrgetter("key")
 
@@ -39,7 +40,7 @@ class PublishedGroup:
         list_key: Its place in the unaggregated list of groups, which breaks ties otherwise.
         json: The canonical JSON of the item, in v2 and v2beta1 alike.
         hash: Opaque; equal if and only if `json` and `key` are, on every replica.
-        ends_run: Whether a run ends with this group.
+        ends_run: Whether a run ends with this group: by its name, the likelier the larger it is.
         fragments: Encoded forms of this group, kept by the encodings under names of theirs.
     """
 
@@ -54,7 +55,8 @@ class PublishedGroup:
         digest = hashlib.sha256(self.json)
         digest.update(repr(self.key).encode())
         self.hash = digest.hexdigest()[:32]
-        self.ends_run = hashlib.blake2s(self.name.encode()).digest()[0] % _RUN_GROUPS == 0
+        drawn = int.from_bytes(hashlib.blake2s(self.name.encode(), digest_size=4).digest())
+        self.ends_run = drawn * _RUN_BYTES < len(self.json) << 32
 
 
 @dataclass(eq=False)

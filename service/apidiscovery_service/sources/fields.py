@@ -236,14 +236,14 @@ def object_json(value: object, path: Path) -> bytes:
         raise InvalidField(path, f"cannot be written as JSON: {error}") from None
 
 
-def json_value(value: object, path: Path) -> object:
-    """Return a value with keys that are strings, as `object_json` writes them.
+def json_form(value: object, path: Path) -> tuple[object, bytes]:
+    """Return a value with keys that are strings, as `object_json` writes them, and that text.
 
     Raises:
         InvalidField: As `object_json`.
     """
     try:
-        stepwise_writing.dumps(value)
+        return value, stepwise_writing.dumps(value)
     except TypeError:
-        return stepwise_json.loads(object_json(value, path))
-    return value
+        text = object_json(value, path)
+        return stepwise_json.loads(text), text
