@@ -203,8 +203,9 @@ class TestApply:
             monkeypatch.setattr(sys, "stdin", endless)
             for command in ("apply", "withdraw"):
                 outcome = cli(capsys, registry, command, "-f", source)
-                shown = "STDIN" if source == "-" else source
-                assert outcome == Outcome(1, "", f"error: {shown}: larger than 16777216 bytes\n")
+                shown = "standard input" if source == "-" else source
+                size = "it has at least 16777217 bytes, more than 16777216"
+                assert outcome == Outcome(1, "", f"error: {shown}: {size}\n")
         assert registry.methods() == []
 
     def test_nothing_to_apply(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:

@@ -7,13 +7,14 @@ import click
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
 
+from apidiscovery_client._inputs import UnusableFile
 from apidiscovery_client.cli._click_options import DURATION
 from apidiscovery_client.cli._grpc import (
     piecewise,
     refusal_lines,
     with_registry,
 )
-from apidiscovery_client.cli._manifests import File, UnusableFile, objects, paths, read
+from apidiscovery_client.cli._manifests import File, objects, paths, read
 from apidiscovery_client.cli._objects import WRITERS, Object, document, object_of, short_name
 from apidiscovery_client.cli._output import print_lines, print_text, tell, tell_error
 from apidiscovery_client.rpc.calls import CallRefused

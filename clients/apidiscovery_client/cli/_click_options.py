@@ -1,7 +1,10 @@
-"""Makes click's options and commands of ours, and gives commands what their options describe."""
+"""Makes click's options and commands of ours, and gives commands what their options describe.
+
+It knows no option itself: who uses it imports what its own options need, and nothing else.
+"""
 
 import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -9,12 +12,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
-from apidiscovery_client.cli._connection import CONNECTION, duration_s, flags_of, server_of
-from apidiscovery_client.cli._discovery import SOURCE, Source, source_of
-from apidiscovery_client.cli._options import BadUsage, Option, PlainCommand, Values, boolean
-from apidiscovery_client.cli._resources import LISTING, Listing, listing_of
-from apidiscovery_client.connecting import Flags
-from apidiscovery_client.server import Server
+from apidiscovery_client.cli._options import BadUsage, Option, PlainCommand, Values
+from apidiscovery_client.cli._readers import duration_s
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,8 +73,6 @@ def _type(option: Option) -> click.ParamType[Any] | None:
         return click.Path(exists=True, dir_okay=False, readable=True)
     if option.path == "folder":
         return click.Path(file_okay=False, path_type=Path)
-    if option.reads is boolean:
-        return Reads("boolean", boolean)
     if option.reads is None or option.reads is str:
         return None
     return Reads("text", option.reads)
@@ -95,8 +92,12 @@ def click_command(plain: PlainCommand) -> click.Command:
 
 def taken(options: Sequence[Option], arguments: dict[str, object]) -> Values:
     """Take the values of options out of the arguments of the click command that runs now."""
-    context = click.get_current_context()
     given = {option.key: arguments.pop(option.key) for option in options}
+    return values_of(click.get_current_context(), given)
+
+
+def values_of(context: click.Context, given: Mapping[str, object]) -> Values:
+    """Return values that click has read for a command, which knows where they are from."""
     sources = {key: context.get_parameter_source(key) for key in given}
     of_environment = (key for key in given if sources[key] is ParameterSource.ENVIRONMENT)
     return Values(given, frozenset(of_environment))
@@ -112,38 +113,22 @@ def usage_errors() -> Generator[None]:
 
 
 def with_options(
-    options: Sequence[Option],
-    make: Callable[[Values], T],
-    command: Callable[Concatenate[T, P], None],
-) -> Callable[..., None]:
-    """Add options to a command, which gets what is made of their values."""
+    options: Sequence[Option], make: Callable[[Values], T]
+) -> Callable[[Callable[Concatenate[T, P], None]], Callable[..., None]]:
+    """Add options to a command, which gets first what is made of their values.
 
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with usage_errors():
-            made = make(taken(options, kwargs))
-        command(made, *args, **kwargs)
+    `BadUsage` that `make` raises is told as click tells bad usage.
+    """
 
-    for option in reversed(options):
-        click_option(option)(run)
-    return run
+    def add(command: Callable[Concatenate[T, P], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            with usage_errors():
+                made = make(taken(options, kwargs))
+            command(made, *args, **kwargs)
 
+        for option in reversed(options):
+            click_option(option)(run)
+        return run
 
-def with_flags(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
-    """Add the options of connection to a command, which gets those that name a server."""
-    return with_options(CONNECTION, flags_of, command)
-
-
-def with_server(command: Callable[Concatenate[Server, P], None]) -> Callable[..., None]:
-    """Add the options of connection to a command, which gets the `Server` they describe."""
-    return with_options(CONNECTION, lambda values: server_of(flags_of(values)), command)
-
-
-def with_source(command: Callable[Concatenate[Source, P], None]) -> Callable[..., None]:
-    """Add the options of connection and cache to a command, which gets the `Source`."""
-    return with_options(SOURCE, source_of, command)
-
-
-def with_listing(command: Callable[Concatenate[Listing, P], None]) -> Callable[..., None]:
-    """Add kubectl's options for listing resources to a command, which gets the `Listing`."""
-    return with_options(LISTING, listing_of, command)
+    return add

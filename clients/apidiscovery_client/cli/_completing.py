@@ -1,16 +1,21 @@
 """Completes names of resources from what is kept on disk, without asking anybody."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.cli._click_options import values_of
+from apidiscovery_client.cli._connection import DEFAULT_SERVER, flags_of
+from apidiscovery_client.cli._discovery import Source, kept, snapshot_cache
+from apidiscovery_client.cli._options import BadUsage
+from apidiscovery_client.connecting import read_server
+from apidiscovery_client.kubectl.preferred import preferred_resources
 from apidiscovery_client.model import Snapshot
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-    from apidiscovery_client.connecting import Flags
 
 _MOST = 500  # more than anybody reads; shells ask whether to show as few as 100
 
@@ -35,8 +40,6 @@ def complete_resources(
 
 def _names(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """Yield names with kinds; a name of several groups is that of the last, whose kind is shown."""
-    from apidiscovery_client.kubectl.preferred import preferred_resources  # noqa: PLC0415 - as above
-
     listed = [resource for _, found in preferred_resources(snapshot) for resource in found]
     for resource in reversed(listed):
         if resource.verbs:
@@ -46,25 +49,11 @@ def _names(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _kept_snapshot(ctx: click.Context) -> Snapshot | None:
-    # Whatever goes wrong, a shell that completes has no use for it.
-    from apidiscovery_client._errors import DiscoveryError  # noqa: PLC0415 - as above
-    from apidiscovery_client.cli._connection import (  # noqa: PLC0415 - as above
-        DEFAULT_SERVER,
-    )
-    from apidiscovery_client.cli._discovery import (  # noqa: PLC0415 - as above
-        Source,
-        kept,
-        snapshot_cache,
-    )
-    from apidiscovery_client.cli._options import BadUsage  # noqa: PLC0415 - as above
-    from apidiscovery_client.connecting import Flags, read_server  # noqa: PLC0415 - as above
-
-    names = Flags.__annotations__.keys() & ctx.params.keys()
-    flags = cast("Flags", {name: ctx.params[name] for name in names})
+    flags = flags_of(values_of(ctx, ctx.params))
     try:
         server = read_server(default_url=DEFAULT_SERVER, **flags)
         cache = snapshot_cache(ctx.params.get("cache_dir"), is_off=bool(ctx.params.get("no_cache")))
         held = kept(Source(server, cache))
     except (DiscoveryError, BadUsage, OSError, ValueError):
-        return None
+        return None  # a shell that completes has no use for what went wrong
     return held.snapshot if held else None

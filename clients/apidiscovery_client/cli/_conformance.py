@@ -8,9 +8,11 @@ from typing import cast
 import click
 from click.core import ParameterSource
 
-from apidiscovery_client.cli._click_options import Reads, with_server
-from apidiscovery_client.cli._connection import server_url
+from apidiscovery_client.cli._click_options import Reads, with_options
+from apidiscovery_client.cli._connection import CONNECTION, server_of
+from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._output import has_colour, print_text
+from apidiscovery_client.cli._readers import server_url
 from apidiscovery_client.conformance import CHECKS, Check, Endpoint, Profile, run
 from apidiscovery_client.conformance.reporting import FORMATS, listed
 from apidiscovery_client.conformance.subject import Release
@@ -106,7 +108,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
     help="The form of the report.",
 )
 @_with_url
-@with_server
+@with_options(CONNECTION, server_of)
 def conformance(  # noqa: PLR0913 - each is an option
     server: Server,
     *,
@@ -132,7 +134,7 @@ def conformance(  # noqa: PLR0913 - each is an option
     text = FORMATS[output](report)
     print_text(_coloured(text) if output == "text" and has_colour() else text)
     if not report.passed:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _coloured(text: str) -> str:

@@ -14,12 +14,15 @@ from typing import TypedDict, Unpack, cast
 import click
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._inputs import STDIN
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import flags_of
 from apidiscovery_client.cli._output import discard_stdout, has_colour, print_text
-from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
+from apidiscovery_client.cli._sides import ASKING, SIDE_HELP, asking, flags_for
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.diffing import FORMATS, Names, Report, compare, render
 from apidiscovery_client.diffing.rendering import Format
-from apidiscovery_client.snapshots.sides import STDIN, is_server, open_side, side_name
+from apidiscovery_client.snapshots.sides import is_server, open_side, side_name
 
 _DIFFERENT, _TROUBLE = 1, 2
 _IDENTITY = {
@@ -60,7 +63,7 @@ class _Options(TypedDict):
     show_default=True,
     help="The form of the report.",
 )
-@with_flags
+@with_options(ASKING, flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     report = _report(before, after, flags)
     breaking_only = options["breaking_only"]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from apidiscovery_client.cache import DiskCache
-from apidiscovery_client.cli._connection import CONNECTION, flags_of, server_of
+from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._options import BadUsage, Option, Values
 from apidiscovery_client.cli._progress import told_of
 from apidiscovery_client.connecting import cache_key
@@ -58,7 +58,7 @@ def source_of(values: Values) -> Source:
         InvalidConfiguration: What they or a kubeconfig say cannot be used.
     """
     given = values.given
-    server = server_of(flags_of(values))
+    server = server_of(values)
     cache = snapshot_cache(given["cache_dir"], is_off=bool(given["no_cache"]))
     if given["cached"] and cache is None:
         raise BadUsage("--cached and --no-cache cannot be used together")

@@ -6,10 +6,12 @@ from typing import TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import IncompleteDiscovery
-from apidiscovery_client.cli._click_options import with_server
+from apidiscovery_client.cli._click_options import with_options
 from apidiscovery_client.cli._completing import complete_resources
+from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._discovery import discover
-from apidiscovery_client.cli._openapi_cache import source_of, with_cache
+from apidiscovery_client.cli._exit_codes import FAILED
+from apidiscovery_client.cli._openapi_cache import discovery_source, with_cache
 from apidiscovery_client.cli._output import print_text, tell
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.kubectl.view import failures
@@ -25,8 +27,6 @@ from apidiscovery_client.openapi.resource_names import (
     parse_group_version,
 )
 from apidiscovery_client.server import Server
-
-_FAILED = 1
 
 
 class _Flags(TypedDict):
@@ -55,7 +55,7 @@ class _Flags(TypedDict):
     metavar="plaintext|json",
     help="Output format, by default plaintext.",
 )
-@with_server
+@with_options(CONNECTION, server_of)
 @with_cache
 def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Tell what a type of resources or one of its fields is, from the server's OpenAPI v3.
@@ -66,10 +66,10 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     if flags["max_depth"] and not flags["recursive"]:
         raise click.UsageError("--max-depth requires --recursive")
     try:
-        resource, path = _named(discover(source_of(server)), flags)
+        resource, path = _named(discover(discovery_source(server)), flags)
     except UnknownResource as error:
         tell(str(error))
-        click.get_current_context().exit(_FAILED)
+        click.get_current_context().exit(FAILED)
     document = asyncio.run(_document(server, cache, resource))
     depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
     explained = Explained(document, Question(resource, path, depth))

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
-from apidiscovery_client.cli._click_options import with_server
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import CONNECTION, flags_of, server_of
 from apidiscovery_client.cli._files import make_folder, write_file
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import fetch
 from apidiscovery_client.cli._output import print_lines, tell, write
-from apidiscovery_client.cli._sides import SIDE_HELP, asking, flags_for, with_flags
+from apidiscovery_client.cli._sides import ASKING, SIDE_HELP, asking, flags_for
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.exporting import helm_api_versions, kubeconform_schemas, schema_location
 from apidiscovery_client.kubectl.go_text import json_text
@@ -51,7 +52,7 @@ def export(context: click.Context) -> None:
     show_default=True,
     help="One a line, or as the flags that helm takes.",
 )
-@with_flags
+@with_options(ASKING, flags_of)
 def _helm_api_versions(flags: Flags, *, source: str | None, output: str) -> None:
     flags = flags_for(flags, [] if source is None else [source])
     connect = asking(flags)
@@ -73,7 +74,7 @@ def _failures(snapshot: Snapshot) -> dict[str, str]:
 @export.command("kubeconform")
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option("--strict", is_flag=True, help="Refuse properties that are not in the schemas.")
-@with_server
+@with_options(CONNECTION, server_of)
 @with_cache
 def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, strict: bool) -> None:
     """Write the JSON Schemas of all kinds of the server into FOLDER, for kubeconform.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from apidiscovery_client._version import VERSION
+from apidiscovery_client.cli._click_options import click_command
 from apidiscovery_client.cli._commands import COMPLETE_VARIABLE, OWN, SUMMARIES
+from apidiscovery_client.cli._exit_codes import BAD_USAGE, INTERRUPTED
 from apidiscovery_client.cli._options import PlainCommand
 from apidiscovery_client.cli._output import tell_bad_usage, tell_error
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:  # importing it takes longer than asking a server; most comman
     from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "apidiscovery.commands"
-
-_BAD_USAGE, _INTERRUPTED = 2, 130
 
 
 class _Commands(click.Group):
@@ -61,9 +61,6 @@ def _load(name: str, load: Callable[[], object]) -> click.Command:
             " installed; run: pip install 'apidiscovery[server]'"
         ) from error
     if isinstance(command, PlainCommand):
-        # It brings what asks servers, which help and other commands do without.
-        from apidiscovery_client.cli._click_options import click_command  # noqa: PLC0415
-
         return click_command(command)
     return cast("click.Command", command)
 
@@ -93,11 +90,11 @@ def run(program: str, words: Sequence[str]) -> int:
             words, prog_name=program, complete_var=COMPLETE_VARIABLE, standalone_mode=False
         )
     except click.Abort:
-        return _INTERRUPTED
+        return INTERRUPTED
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else program
         tell_bad_usage(error.format_message(), path)
-        return _BAD_USAGE
+        return BAD_USAGE
     except click.ClickException as error:
         tell_error(error.format_message())
         return error.exit_code

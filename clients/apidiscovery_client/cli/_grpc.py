@@ -16,11 +16,12 @@ from apidiscovery_client.cli._connection import (
     TIMEOUT,
     blamed_on_options,
     flags_of,
-    grpc_address,
     has_terminal,
 )
+from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._options import Option, Values
 from apidiscovery_client.cli._output import tell
+from apidiscovery_client.cli._readers import grpc_address
 from apidiscovery_client.connecting import Flags, read_grpc_server
 from apidiscovery_client.rpc.calls import (
     CallRefused,
@@ -34,8 +35,6 @@ from apidiscovery_client.rpc.registry import RegistryClient
 P = ParamSpec("P")
 T = TypeVar("T")
 ClientT = TypeVar("ClientT", bound=GrpcClient)
-
-FAILED = 1
 
 # The reason of a Kubernetes Status (meta/v1 types.go `StatusReason`) for a status of gRPC.
 _REASONS = {
@@ -127,6 +126,7 @@ def with_client(
     """
 
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
+        @with_options(_OPTIONS, _named_server)
         @functools.wraps(command)
         def run(server: GrpcServer, /, *args: P.args, **kwargs: P.kwargs) -> None:
             with connect(server) as client:
@@ -138,7 +138,7 @@ def with_client(
             if not went_well:
                 click.get_current_context().exit(FAILED)
 
-        return with_options(_OPTIONS, _named_server, run)
+        return run
 
     return add
 

@@ -1,16 +1,4 @@
-"""The `apidiscovery` command: runs a command line, turns each error into a line and an exit code.
-
-| exit code | when |
-|---|---|
-| 0 | done |
-| 1 | failed, also in part; the reader of the output went away |
-| 2 | bad usage, or the subcommand's extra is not installed |
-| 130 | interrupted |
-| 143 | terminated, while it watched |
-
-`diff` has two of its own: 1 for a difference, and 2 also when one of its sides cannot be had, or
-the report not be written.
-"""
+"""The `apidiscovery` command: runs a command line, tells of errors and returns the exit code."""
 
 import gc
 import os
@@ -22,10 +10,10 @@ from typing import cast
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.cli import _plain
 from apidiscovery_client.cli._commands import COMPLETE_VARIABLE, OWN, PROGRAM
+from apidiscovery_client.cli._exit_codes import BAD_USAGE, FAILED, INTERRUPTED
 from apidiscovery_client.cli._options import BadUsage, PlainCommand
 from apidiscovery_client.cli._output import discard_stdout, tell_bad_usage, tell_error
 
-_FAILED, _BAD_USAGE, _INTERRUPTED = 1, 2, 130
 _OBJECTS_BEFORE_COLLECTION = 50_000
 
 
@@ -50,14 +38,14 @@ def _ended(program: str, words: Sequence[str]) -> int:
     try:
         return _run(program, words)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     except DiscoveryError as error:
         tell_error(error)
     except OSError as error:
         discard_stdout()
         if not isinstance(error, BrokenPipeError):
             tell_error(error)
-    return _FAILED
+    return FAILED
 
 
 def _run(program: str, words: Sequence[str]) -> int:
@@ -69,7 +57,7 @@ def _run(program: str, words: Sequence[str]) -> int:
                 command.run(values)
             except BadUsage as error:
                 tell_bad_usage(str(error), f"{program} {command.name}")
-                return _BAD_USAGE
+                return BAD_USAGE
             return 0
     from apidiscovery_client.cli import _group  # noqa: PLC0415 - click takes long to import
 

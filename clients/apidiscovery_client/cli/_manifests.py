@@ -6,7 +6,6 @@ flag cannot do without.
 
 import io
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,20 +14,16 @@ from typing import NamedTuple, cast
 
 import yaml
 
-from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._inputs import STDIN, UnusableFile, read_input
 from apidiscovery_client.cli._kinds import GROUPS, KINDS, Kind
 
 EXTENSIONS = (".json", ".yaml", ".yml")  # cli-runtime pkg/resource/builder.go `FileExtensions`
-STDIN = "STDIN"  # as kubectl names it in errors
+_STDIN_PATH = "STDIN"  # as kubectl and our server name it, where they tell a place in it
 _MAX_DEPTH = 64  # libyaml builds by recursion
 _MAX_BYTES = 16 << 20  # twice what our server takes in one request
 
 _SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
 _LIST = GROUPS.api_kind.encode()
-
-
-class UnusableFile(DiscoveryError):
-    """A file cannot be read, or not understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,7 @@ def paths(given: Iterable[str], *, recursive: bool) -> Iterator[Path | UnusableF
     """Yield the files that are meant: those of a directory sorted; `-` is stdin."""
     for text in given:
         path = Path(text)
-        if text == "-" or path.is_file():
+        if text == STDIN or path.is_file():
             yield path
         elif path.is_dir():
             yield from _below(path, recursive=recursive)
@@ -85,32 +80,18 @@ def read(path: Path, name: str | None) -> File:
     The name of a discovery list in it is `name`, or what its `metadata` says, as `apidiscovery get`
     writes it, or that of the file without its extension.
     """
-    is_stdin = str(path) == "-"
-    shown = STDIN if is_stdin else str(path)
+    is_stdin = str(path) == STDIN
+    shown = _STDIN_PATH if is_stdin else str(path)
     try:
-        content = _stdin() if is_stdin else _beginning(path)
+        content = read_input(str(path), _MAX_BYTES)
     except OSError as error:
-        raise UnusableFile(f"{shown} cannot be read: {error.strerror or error}") from None
-    if len(content) > _MAX_BYTES:
-        raise UnusableFile(f"{shown}: larger than {_MAX_BYTES} bytes")
+        raise UnusableFile(f"{path} cannot be read: {error.strerror or error}") from None
     if _LIST not in content:
         return File(shown, content)
     own_name = _own_name(content)
     if name and own_name and name != own_name:
         raise UnusableFile(f'the list in {shown} has the name "{own_name}", not "{name}"')
     return File(shown, content, name or own_name or ("" if is_stdin else path.stem))
-
-
-def _stdin() -> bytes:
-    """Return what is on stdin, one byte more than a file may have if there is more."""
-    if cast("object", sys.stdin) is None:
-        raise UnusableFile(f"{STDIN} cannot be read: it is closed")
-    return sys.stdin.buffer.read(_MAX_BYTES + 1)
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MAX_BYTES + 1)
 
 
 def _own_name(content: bytes) -> str:

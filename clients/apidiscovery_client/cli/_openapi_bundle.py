@@ -5,10 +5,12 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client.cli._click_options import with_server
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import CONNECTION, server_of
+from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._files import write_file
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, WRITERS, fetch
+from apidiscovery_client.cli._openapi_common import WRITERS, fetch
 from apidiscovery_client.cli._output import print_text, tell
 from apidiscovery_client.openapi.bundle import Part, bundle
 from apidiscovery_client.openapi.cache import DocumentCache
@@ -54,7 +56,7 @@ def _file(_context: click.Context, _parameter: click.Parameter, path: Path | Non
     metavar="rename|error",
     help="Whether what differs under one name gets another name, or nothing is written.",
 )
-@with_server
+@with_options(CONNECTION, server_of)
 @with_cache
 def bundle_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Merge the documents of group-versions, by default all, into one OpenAPI v3 file.

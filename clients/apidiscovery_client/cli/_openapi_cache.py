@@ -37,7 +37,7 @@ def with_cache(
     return run
 
 
-def source_of(server: Server) -> Source:
+def discovery_source(server: Server) -> Source:
     """Return a server with the cache for what it serves that the options of the command say."""
     params = click.get_current_context().params
     return Source(server, snapshot_cache(params["cache_dir"], is_off=params["no_cache"]))

@@ -15,9 +15,6 @@ from apidiscovery_client.openapi.errors import NotExplained
 from apidiscovery_client.openapi.resource_names import key_of, parse_group_version
 from apidiscovery_client.server import Server
 
-FAILED = 1
-
-
 Step = Callable[[], object]
 
 

@@ -5,7 +5,8 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client.cli._click_options import with_server
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch
 from apidiscovery_client.cli._output import print_bytes, print_text
@@ -31,7 +32,7 @@ class _Flags(TypedDict):
     metavar="json|yaml|protobuf",
     help="Output format, by default json; of the index a table.",
 )
-@with_server
+@with_options(CONNECTION, server_of)
 @with_cache
 def get_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Print the documents of group-versions such as v1 or apps/v1, or without any the index.

@@ -6,11 +6,13 @@ from typing import TypedDict, Unpack
 
 import click
 
-from apidiscovery_client.cli._click_options import with_server
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._discovery import discover
+from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._files import make_folder, write_file
-from apidiscovery_client.cli._openapi_cache import source_of, with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, fetch
+from apidiscovery_client.cli._openapi_cache import discovery_source, with_cache
+from apidiscovery_client.cli._openapi_common import fetch
 from apidiscovery_client.cli._output import print_text, tell
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.model import GroupVersionResource
@@ -48,7 +50,7 @@ class _Flags(TypedDict):
 )
 @click.option("--api-version", default="", help="Group and version, such as apps/v1.")
 @click.option("--strict", is_flag=True, help="Refuse properties that are not in the schema.")
-@with_server
+@with_options(CONNECTION, server_of)
 @with_cache
 def schema_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Make the JSON Schema (draft 7) of a KIND, or of all kinds, for editors and kubeconform.
@@ -87,7 +89,7 @@ def _keys(kind: Kind) -> tuple[str, ...]:
 
 
 def _one(server: Server, cache: DocumentCache | None, flags: _Flags) -> dict[Kind, Object]:
-    resource = _resource(ResourceNames(discover(source_of(server))), flags)
+    resource = _resource(ResourceNames(discover(discovery_source(server))), flags)
 
     async def run() -> Object:
         async with OpenApiClient(server, cache) as client:

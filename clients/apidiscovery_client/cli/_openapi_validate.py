@@ -1,16 +1,19 @@
 """`apidiscovery openapi validate`."""
 
-import sys
 from collections.abc import Iterator
-from typing import NamedTuple, TypedDict, Unpack, cast
+from typing import NamedTuple, TypedDict, Unpack
 
 import click
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client.cli._click_options import with_server
+from apidiscovery_client._inputs import input_name, read_input
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._connection import CONNECTION, server_of
+from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._openapi_cache import with_cache
-from apidiscovery_client.cli._openapi_common import FAILED, fetch
+from apidiscovery_client.cli._openapi_common import fetch
 from apidiscovery_client.cli._output import print_lines, tell
+from apidiscovery_client.http.reply import MAX_BODY_BYTES
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import INDEX_PATH
 from apidiscovery_client.openapi.errors import UnsoundDocument
@@ -32,7 +35,7 @@ class _Flags(TypedDict):
     type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True),
     metavar="[FILE...]",
 )
-@with_server
+@with_options(CONNECTION, server_of)
 @with_cache
 def validate_command(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Tell whether files are sound OpenAPI 3.0, without any the documents that a server serves.
@@ -63,11 +66,8 @@ def _served(server: Server, cache: DocumentCache | None) -> Iterator[_Document]:
 
 def _read(files: tuple[str, ...]) -> Iterator[_Document]:
     for name in files:
-        shown = "standard input" if name == "-" else name
-        if name == "-" and cast("object", sys.stdin) is None:
-            raise UnsoundDocument(f"{shown} cannot be read: it is closed")
-        with click.open_file(name, "rb") as file:
-            yield _Document(shown, file.read(), may_be_yaml=True)
+        # As large as what servers serve may be.
+        yield _Document(input_name(name), read_input(name, MAX_BODY_BYTES), may_be_yaml=True)
 
 
 def _tell_problems(name: str, data: bytes, may_be_yaml: bool) -> bool:  # noqa: FBT001 - a field

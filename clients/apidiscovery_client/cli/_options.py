@@ -81,12 +81,3 @@ class PlainCommand(NamedTuple):
     help: str
     options: Sequence[Option]
     run: Callable[[Values], None]
-
-
-def boolean(text: str) -> bool:
-    """Return what a text means to Go's strconv.ParseBool, which kubectl reads flags by."""
-    if text in {"1", "t", "T", "TRUE", "true", "True"}:
-        return True
-    if text in {"0", "f", "F", "FALSE", "false", "False"}:
-        return False
-    raise ValueError(f"{text!r} is not a valid boolean")

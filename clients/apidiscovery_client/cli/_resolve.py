@@ -6,17 +6,16 @@ from typing import TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client.cli._click_options import click_option, with_source
+from apidiscovery_client.cli._click_options import click_option, with_options
 from apidiscovery_client.cli._completing import complete_resources
-from apidiscovery_client.cli._discovery import Source, discover
+from apidiscovery_client.cli._discovery import SOURCE, Source, discover, source_of
+from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._output import has_colour, print_text, tell
 from apidiscovery_client.cli._resources import NO_HEADERS, OUTPUT
 from apidiscovery_client.kubectl.listing import print_resources
 from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
-
-_FAILED = 1
 
 
 class _Flags(TypedDict):
@@ -39,7 +38,7 @@ class _Flags(TypedDict):
 )
 @click_option(OUTPUT)
 @click_option(NO_HEADERS)
-@with_source
+@with_options(SOURCE, source_of)
 def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
     """Tell which resource each TEXT means to kubectl.
 
@@ -55,7 +54,7 @@ def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
     else:
         went_well = _resolve(resolver, flags)
     if not went_well:
-        click.get_current_context().exit(_FAILED)
+        click.get_current_context().exit(FAILED)
 
 
 def _resolve(resolver: Resolver, flags: _Flags) -> bool:

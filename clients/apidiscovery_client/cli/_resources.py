@@ -3,8 +3,9 @@
 from typing import NamedTuple, TypedDict, cast
 
 from apidiscovery_client.cli._discovery import SOURCE, discover, source_of
-from apidiscovery_client.cli._options import Option, PlainCommand, Values, boolean
+from apidiscovery_client.cli._options import Option, PlainCommand, Values
 from apidiscovery_client.cli._output import write
+from apidiscovery_client.cli._readers import boolean
 from apidiscovery_client.kubectl.listing import (
     OUTPUTS,
     SORT_KEYS,
@@ -29,6 +30,7 @@ LISTING = (
     Option(
         ("--namespaced",),
         "Limit to namespaced resources, or with =false to the others.",
+        metavar="BOOLEAN",
         reads=boolean,
         bare=True,
     ),

@@ -1,33 +1,23 @@
 """The options for subcommands whose arguments name servers, files and releases."""
 
-from collections.abc import Callable, Sequence
-from typing import Concatenate, ParamSpec
+from collections.abc import Sequence
 
 import click
 from click.core import ParameterSource
 
-from apidiscovery_client.cli._click_options import with_options
-from apidiscovery_client.cli._connection import ACCESS, KUBECONFIG, flags_of
+from apidiscovery_client.cli._connection import ACCESS, KUBECONFIG
 from apidiscovery_client.connecting import Flags, open_sync_transport
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.sides import CONTEXT, Connect
 from apidiscovery_client.sync_client import SyncDiscoveryClient
 
-P = ParamSpec("P")
-
+# How to ask; which servers, arguments say.
+ASKING = (KUBECONFIG[0], *ACCESS)
 SIDE_HELP = (
     "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
     " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
     " such as kubernetes:1.30"
 )
-
-
-def with_flags(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
-    """Add the options of how to ask to a command, which gets them as flags.
-
-    Those that name a server are left out, for arguments do that.
-    """
-    return with_options((KUBECONFIG[0], *ACCESS), flags_of, command)
 
 
 def asking(flags: Flags) -> Connect:

@@ -5,14 +5,14 @@ from pathlib import Path
 import click
 
 from apidiscovery_client._errors import IncompleteDiscovery
-from apidiscovery_client.cli._click_options import with_listing, with_source
-from apidiscovery_client.cli._discovery import Source, discover
+from apidiscovery_client._inputs import input_name, read_input
+from apidiscovery_client.cli._click_options import with_options
+from apidiscovery_client.cli._discovery import SOURCE, Source, discover, source_of
 from apidiscovery_client.cli._files import write_file
 from apidiscovery_client.cli._output import print_bytes
-from apidiscovery_client.cli._resources import Listing
+from apidiscovery_client.cli._resources import LISTING, Listing, listing_of
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
-from apidiscovery_client.snapshots.sides import standard_input
 
 
 @click.group("snapshot", invoke_without_command=True)
@@ -25,7 +25,7 @@ def snapshot(context: click.Context) -> None:
 
 @snapshot.command("save")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
-@with_source
+@with_options(SOURCE, source_of)
 def save(source: Source, file: str) -> None:
     """Write what a server serves to FILE, or to stdout for `-`.
 
@@ -43,16 +43,11 @@ def save(source: Source, file: str) -> None:
 
 @snapshot.command("show")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@with_listing
+@with_options(LISTING, listing_of)
 def show(listing: Listing, file: str) -> None:
     """Print the API resources in FILE, or in what comes on stdin for `-`.
 
     FILE is one that `apidiscovery snapshot save` has written, or an answer of /apis or /api in
     JSON. The options are those of api-resources.
     """
-    if file == "-":
-        listing.print(load(standard_input(), "stdin"))
-        return
-    with open(file, "rb") as opened:  # noqa: PTH123 - it may be a pipe, which is read in part
-        content = opened.read(MAX_BYTES + 1)
-    listing.print(load(content, file))
+    listing.print(load(read_input(file, MAX_BYTES), input_name(file)))

@@ -16,10 +16,10 @@ from click.core import ParameterSource
 
 from apidiscovery_client.changes import Change, changes
 from apidiscovery_client.cli._change_json import change_object
-from apidiscovery_client.cli._click_options import DURATION, Reads, usage_errors, with_flags
-from apidiscovery_client.cli._connection import grpc_address, server_of
-from apidiscovery_client.cli._discovery import Source, discover, kept, snapshot_cache
+from apidiscovery_client.cli._click_options import DURATION, Reads, usage_errors, with_options
+from apidiscovery_client.cli._connection import CONNECTION, flags_of, server_named
 from apidiscovery_client.cli._output import print_lines, print_text, tell
+from apidiscovery_client.cli._readers import grpc_address
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.held import Transport
 from apidiscovery_client.sync_client import SyncDiscoveryClient
@@ -81,7 +81,7 @@ class _Flags(TypedDict):
     type=click.Path(file_okay=False),
     help="Folder of what was served before, for --once, as of api-resources.",
 )
-@with_flags
+@with_options(CONNECTION, flags_of)
 def watch(flags: Flags, cache_dir: str | None, **own: Unpack[_Flags]) -> None:
     """Print what changes in what a server serves, until you stop it.
 
@@ -110,8 +110,15 @@ def _refuse_with_once(own: _Flags) -> None:
 
 
 def _print_since_last(flags: Flags, folder: str | None, printed: Callable[[Change], None]) -> None:
+    from apidiscovery_client.cli._discovery import (  # noqa: PLC0415 - it imports HTTP
+        Source,
+        discover,
+        kept,
+        snapshot_cache,
+    )
+
     with usage_errors():
-        server = server_of(flags)
+        server = server_named(flags)
     source = Source(server, snapshot_cache(Path(folder) if folder else None, is_off=False))
     before = kept(source)
     now = discover(source)
@@ -129,11 +136,10 @@ def _print_each(news: Iterable[Change], printed: Callable[[Change], None]) -> No
 
 def _transport(flags: Flags, address: str | None) -> Transport:
     if address is None:
-        # Imported here, and not with the other way.
-        from apidiscovery_client.cli._discovery import WITH_RESOURCES  # noqa: PLC0415
+        from apidiscovery_client.cli._discovery import WITH_RESOURCES  # noqa: PLC0415 - as above
         from apidiscovery_client.transports.sync_http import SyncHttpTransport  # noqa: PLC0415
 
-        return SyncHttpTransport(server_of(flags), WITH_RESOURCES._replace(needs_core=False))
+        return SyncHttpTransport(server_named(flags), WITH_RESOURCES._replace(needs_core=False))
     return _grpc_transport(flags, address)
 
 

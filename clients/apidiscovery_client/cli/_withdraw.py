@@ -6,13 +6,14 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import registry_pb2
 
+from apidiscovery_client._inputs import UnusableFile
 from apidiscovery_client.cli._grpc import (
     piecewise,
     refusal_lines,
     with_registry,
 )
 from apidiscovery_client.cli._kinds import named, of_number
-from apidiscovery_client.cli._manifests import Named, UnusableFile, objects, paths, read
+from apidiscovery_client.cli._manifests import Named, objects, paths, read
 from apidiscovery_client.cli._output import print_lines, tell, tell_error
 from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.rpc.registry import RegistryClient

@@ -1,16 +1,14 @@
 """Opens whatever can be compared: files, servers, contexts of a kubeconfig, releases."""
 
-import sys
-from typing import Protocol, cast
+from typing import Protocol
 
 from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._inputs import input_name, read_input
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import MAX_BYTES, load
 from apidiscovery_client.snapshots.releases import PREFIX, release
 
 CONTEXT = "context:"
-STDIN = "-"
-STDIN_NAME = "standard input"
 SCHEMES = ("http", "https", "grpc", "grpcs")
 
 _WANTED = (
@@ -40,15 +38,13 @@ def open_side(text: str, connect: Connect) -> Snapshot:
         InvalidConfiguration: There is no such thing, or it cannot be read.
         DiscoveryError: The server does not answer.
     """
-    if text == STDIN:
-        return load(standard_input(), STDIN_NAME)
     if text.startswith(PREFIX):
         return release(text.removeprefix(PREFIX))
     if text.startswith(CONTEXT):
         return connect(None, _context(text))
     scheme, separator, _ = text.partition("://")
     if not separator:
-        return load(_content(text), text)
+        return load(_content(text), side_name(text))
     if scheme.lower() not in SCHEMES:
         raise InvalidConfiguration(f"{text}: {scheme!r} is no scheme of a server; {_WANTED}")
     return connect(text, None)
@@ -60,22 +56,7 @@ def side_name(text: str) -> str:
     What a server was called when its snapshot was saved may be what the other side is called.
     There are no secrets in it: URLs with credentials are not opened.
     """
-    return STDIN_NAME if text == STDIN else text
-
-
-def standard_input() -> bytes:
-    """Return what is on standard input, one byte more than a file may have if there is more.
-
-    Raises:
-        InvalidConfiguration: It is closed, or cannot be read.
-    """
-    if cast("object", sys.stdin) is None:
-        raise InvalidConfiguration(f"{STDIN_NAME} is closed; {_WANTED}")
-    try:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InvalidConfiguration(f"{STDIN_NAME} cannot be read: {reason}; {_WANTED}") from None
+    return input_name(text)
 
 
 def is_server(text: str) -> bool:
@@ -92,8 +73,7 @@ def _context(text: str) -> str:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - for Path, the empty name is a folder
-            return file.read(MAX_BYTES + 1)
+        return read_input(path, MAX_BYTES)
     except FileNotFoundError:
         raise InvalidConfiguration(f"{path!r}: there is no such file; {_WANTED}") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name

@@ -84,6 +84,26 @@ def test_the_server_of_a_kubeconfig_is_meant(tmp_path: Path) -> None:
         assert in_bash(tmp_path, *words) == ["widgets", "widgets.example.com"]
 
 
+def test_a_server_of_the_environment_is_not_that_of_a_kubeconfig(tmp_path: Path) -> None:
+    """As in the command itself, where the command line names something of a kubeconfig."""
+    gadgets = group("example.com", v1=[resource("gadgets", "Gadget")])
+    with FakeApiServer([WIDGETS]) as server, FakeApiServer([gadgets]) as other:
+        file = tmp_path / "config"
+        file.write_text(json.dumps(server.kubeconfig()))
+        for named in (("--kubeconfig", str(file)), ("-s", other.url)):
+            assert finished(tmp_path, "api-resources", *named).exit_code == 0
+        words = f"apidiscovery resolve --kubeconfig {file} "
+        wish = {
+            "APIDISCOVERY_SERVER": other.url,
+            "_APIDISCOVERY_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": "4",
+        }
+        found = finished(tmp_path, env=wish).stdout
+    assert "widgets.example.com" in found
+    assert "gadgets" not in found
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -6,7 +6,8 @@ import click
 import pytest
 from apidiscovery_client.cli import _plain
 from apidiscovery_client.cli._click_options import click_command
-from apidiscovery_client.cli._options import Option, PlainCommand, Values, boolean
+from apidiscovery_client.cli._options import Option, PlainCommand, Values
+from apidiscovery_client.cli._readers import boolean
 from apidiscovery_client.cli._resources import API_RESOURCES
 from apidiscovery_client.cli._versions import API_VERSIONS
 from hypothesis import given, settings

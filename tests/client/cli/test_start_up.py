@@ -56,6 +56,28 @@ def test_a_listing_with_a_warm_cache_imports_nothing_slow(command: str) -> None:
     assert not [name for name in modules if name.startswith("apidiscovery_client.resolving")]
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["get", "--help"],
+        ["apply", "--help"],
+        ["withdraw", "--help"],
+        ["storage-versions", "wait", "--help"],
+    ],
+)
+def test_what_asks_over_grpc_imports_nothing_that_asks_over_http(args: list[str]) -> None:
+    modules = imported(*args)
+    assert "grpc" in modules
+    for name in ("cache", "http", "sync_client", "transports"):
+        assert f"apidiscovery_client.{name}" not in modules
+
+
+def test_a_watch_imports_no_way_to_ask_before_it_knows_which() -> None:
+    modules = imported("watch", "--help")
+    for name in ("apidiscovery_client.http", "apidiscovery_client.transports", "grpc"):
+        assert name not in modules
+
+
 @pytest.mark.parametrize("args", [[], ["--version"], ["api-resources", "--help"]])
 def test_what_asks_nobody_imports_no_package_metadata_that_it_need_not(args: list[str]) -> None:
     modules = imported(*args)

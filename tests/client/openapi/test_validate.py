@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from apidiscovery_client.http.reply import MAX_BODY_BYTES
 from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
 from command_line import Outcome
 from explained_cluster import openapi_routes, real_documents
@@ -269,6 +270,26 @@ def test_what_a_server_serves_is_not_read_as_yaml(ask: Ask) -> None:
         done = ask(server, "openapi", "validate")
     assert done.exit_code == 1
     assert done.stdout.startswith("/openapi/v3/api/v1: $: it is not JSON: ")
+
+
+def test_a_file_that_is_too_large_is_not_read_to_its_end(ask: Ask, tmp_path: Path) -> None:
+    large = tmp_path / "large.yaml"
+    with large.open("wb") as file:
+        file.truncate(MAX_BODY_BYTES + 10)
+    said = f"it has {MAX_BODY_BYTES + 10} bytes, more than {MAX_BODY_BYTES}"
+    with FakeApiServer({}) as server:
+        done = ask(server, "openapi", "validate", str(large))
+    assert done == Outcome(2, "", f"error: {large}: {said}\n")
+
+
+def test_standard_input_that_does_not_end_is_not_read_to_its_end(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = f"it has at least {MAX_BODY_BYTES + 1} bytes, more than {MAX_BODY_BYTES}"
+    with Path("/dev/zero").open() as endless, FakeApiServer({}) as server:
+        monkeypatch.setattr("sys.stdin", endless)
+        done = ask(server, "openapi", "validate", "-")
+    assert done == Outcome(2, "", f"error: standard input: {said}\n")
 
 
 def test_what_could_not_be_checked_is_exit_code_2(ask: Ask, tmp_path: Path) -> None:
