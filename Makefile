@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help
 help: ## List the targets
@@ -11,8 +12,8 @@ help: ## List the targets
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "apidiscovery needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PIP) --require-hashes --requirement requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
 .PHONY: setup
@@ -47,8 +48,14 @@ lint: setup ## ruff, import contracts, buf lint, format and breaking changes
 	$(BIN)/python tools/breaking.py
 
 .PHONY: types
-types: setup ## mypy and pyright, both strict
+types: mypy pyright ## mypy and pyright, both strict
+
+.PHONY: mypy
+mypy: setup
 	$(BIN)/mypy
+
+.PHONY: pyright
+pyright: setup
 	$(BIN)/pyright
 
 .PHONY: check

@@ -1,4 +1,4 @@
-"""From Apply of one definition among thousands, in another process, to a client that sees it."""
+"""From Apply of one definition among thousands to clients in other processes that see it."""
 
 import gzip
 import statistics
@@ -53,13 +53,11 @@ def _rows(served: Served, title: str, changes: int) -> Iterator[Row]:
         numbers = range(began, began + changes)
         began = numbers.stop
         found = times(served, coding, [(number, make(number)) for number in numbers])
-        if coding == "identity":
-            yield visible_row("apply", f"{title}: {what}, answered", found["answered"])
-            row = f"{title}: {what}, seen by a question asked then"
-            yield visible_row("apply", row, found["asked"])
-        name = "JSON" if coding == "identity" else "gzip"
-        row = f"{title}: {what}, all of it over HTTP, {name}"
-        yield visible_row("apply", row, found["body"], budget=True)
+        row, name = f"{title}: {what}", "JSON" if coding == "identity" else "gzip"
+        yield visible_row("apply", f"{row}, answered", found["answered"])
+        yield visible_row("apply", f"{row}, visible over HTTP, {name}", found["asked"], budget=True)
+        yield visible_row("apply", f"{row}, its new ETag there, {name}", found["head"])
+        yield visible_row("apply", f"{row}, all of the document there, {name}", found["body"])
 
 
 def times(

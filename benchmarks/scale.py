@@ -86,8 +86,8 @@ def _visible_row(served: Served, size: int) -> Row:
     revisions = range(size + 1, size + 1 + _CHANGES)
     count = size or PER_GROUP
     found = times(served, "identity", [(number, change(number, count)) for number in revisions])
-    name = f"{_title(size) if size else 'one group'}: a changed one, all of it over HTTP, JSON"
-    return visible_row("scale", name, found["body"], point=Point(VISIBLE, size))
+    name = f"{_title(size) if size else 'one group'}: a changed one, visible over HTTP, JSON"
+    return visible_row("scale", name, found["asked"], point=Point(VISIBLE, size))
 
 
 def _reading(manifests: Path) -> tuple[str, ...]:

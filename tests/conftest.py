@@ -1,16 +1,29 @@
 """Servers that several tests share."""
 
-from collections.abc import Iterator, Mapping
+import gc
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from garbage import set_aside
 from hypothesis import settings
 from server import Serve, Server, serving
 
 # How long an example takes says nothing where several tests run at once; pytest limits each test.
 settings.register_profile("apidiscovery", deadline=None)
 settings.load_profile("apidiscovery")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the thousands of tests, of which none is garbage, out of collections of garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        set_aside()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

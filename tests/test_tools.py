@@ -19,19 +19,26 @@ def run(tool: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - ours
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """Return a project with the tools, one proto and what is generated from it."""
-    (tmp_path / "tools").mkdir()
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project with the tools, one proto and what is generated from it, to be copied."""
+    folder = tmp_path_factory.mktemp("generated")
+    (folder / "tools").mkdir()
     for name in ("generate.py", "breaking.py"):
-        shutil.copy(REPO / "tools" / name, tmp_path / "tools" / name)
-    shutil.copy(REPO / "buf.yaml", tmp_path / "buf.yaml")
+        shutil.copy(REPO / "tools" / name, folder / "tools" / name)
+    shutil.copy(REPO / "buf.yaml", folder / "buf.yaml")
     source = Path("protos/apidiscovery/runtime/v1/runtime.proto")
-    (tmp_path / source).parent.mkdir(parents=True)
-    shutil.copy(REPO / source, tmp_path / source)
-    result = run(tmp_path / "tools/generate.py")
+    (folder / source).parent.mkdir(parents=True)
+    shutil.copy(REPO / source, folder / source)
+    result = run(folder / "tools/generate.py")
     assert result.returncode == 0, result.stderr
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def small(generated: Path, tmp_path: Path) -> Path:
+    """Return that project, to be changed."""
+    return shutil.copytree(generated, tmp_path / "small")
 
 
 def test_check_is_content_with_what_generate_wrote(small: Path) -> None:

@@ -172,6 +172,16 @@ def test_a_service_is_named_as_in_a_cluster(name: str) -> None:
         configured_services({name: URL})
 
 
+def test_without_a_certificate_for_services_the_system_trust_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(_: Tls) -> None:
+        pytest.fail("it takes long")
+
+    monkeypatch.setattr(Tls, "context", read)
+    assert service_settings(settings_with()).certificate is None
+
+
 def test_the_certificate_for_services_is_read(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair, other = authority.client("front-proxy", []), authority.client("other", [])

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -414,3 +415,11 @@ def test_wrong_options_are_told(
     }
     with pytest.raises(InvalidConfiguration, match=message):
         EtcdOptions(**values).check()
+
+
+def test_checking_options_does_not_read_the_system_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> None:
+        pytest.fail("it takes long")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", read)
+    EtcdOptions().check()

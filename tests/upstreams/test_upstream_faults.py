@@ -8,7 +8,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from apidiscovery_service.sources.upstreams.failure import Reason
 from apidiscovery_service.sources.upstreams.spec import Kind, Limits, UpstreamSpec
 from apidiscovery_service.storage.memory import MemoryStore
 from certificates import Authority, KeyPair
+from garbage import set_aside
 from misbehaving_server import (
     AGG,
     DOWN,
@@ -161,12 +162,19 @@ async def test_duplicate_groups_are_noted_and_the_first_counts(ask: Ask) -> None
 # Size, and who is kept waiting.
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _garbage_of_these_tests() -> Iterator[None]:
+    """Collect what became garbage after `loop_lag` had it kept out."""
+    yield
+    set_aside()
+
+
 @asynccontextmanager
 async def loop_lag() -> AsyncGenerator[list[float]]:
     """Measure how late the event loop is; the worst comes first in the end.
 
-    What all the tests before have left is kept out of collections of garbage meanwhile: going
-    through it takes as long as there is of it.
+    What there is by now is kept out of collections of garbage until all tests of this file have
+    run: going through it takes as long as there is of it.
     """
     lags = [0.0]
 
@@ -182,7 +190,6 @@ async def loop_lag() -> AsyncGenerator[list[float]]:
         yield lags
     finally:
         task.cancel()
-        gc.unfreeze()
     lags.sort(reverse=True)
 
 

@@ -158,8 +158,9 @@ def service_settings(settings: Settings) -> ServiceSettings:
         certificate=Material("--proxy-client-cert-file", file=certificate) if certificate else None,
         key=Material("--proxy-client-key-file", file=key) if key else None,
     )
-    with translated():
-        tls.context()
+    if certificate or key:  # the system's trust is read only where it is needed
+        with translated():
+            tls.context()
     return ServiceSettings(
         urls={name: server_url(url, f"services.{name}") for name, url in settings.services.items()},
         certificate=tls.certificate,
