@@ -71,7 +71,7 @@ v2beta1 and unaggregated, plain, gzip and zstd, and the document over gRPC.
 
 **Growth.** One SQLite store is filled through Apply to one size after the other. At each size:
 start from the store and from a folder with a JSON file for each definition (a YAML file at 3,000),
-memory, and 20 changes as above; with the empty server they are changes of the only group. The
+memory, and 60 changes as above; with the empty server they are changes of the only group. The
 exponent is that of the curve `constant + rate * size^exponent` that fits best, by least squares of
 the relative errors: 1 is linear, 2 would be four times the cost for twice the size.
 

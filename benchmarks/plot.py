@@ -19,6 +19,8 @@ def draw(rows: Sequence[Row], file: Path) -> None:
     bars, curves = figure.subplots(1, 2)
     _bars(bars, [row for row in rows if row.ratio is not None])
     _curves(curves, [row for row in rows if row.series and "whole body" not in row.name])
+    if curves.lines:
+        figure.legend(fontsize=7, loc="outside lower center", ncols=3)
     figure.savefig(file, dpi=110, metadata={"Software": None} if file.suffix == ".png" else None)
 
 
@@ -43,5 +45,3 @@ def _curves(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_xlabel(f"milliseconds after the change; budget {BUDGET_MS:.0f}")
     axes.set_ylabel("share of changes")
     axes.set_title("One changed group, seen")
-    if rows:
-        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)

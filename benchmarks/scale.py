@@ -22,7 +22,7 @@ EXPONENT = 1.2
 # What curves are called.
 START, MEMORY, VISIBLE = "start to ready", "memory", "applied to visible"
 
-_CHANGES = 20
+_CHANGES = 60
 # YAML is read many times as slowly as JSON; one size tells.
 _YAML_SIZE = BUDGET_SIZE
 
