@@ -105,7 +105,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=int, default=1, help="length of one run (%(default)s)")
     parser.add_argument(
-        "--changes", type=int, default=60, help="changes of each kind (%(default)s)"
+        "--changes", type=int, default=120, help="changes of each kind (%(default)s)"
     )
     parser.add_argument(
         "--sizes",

@@ -35,20 +35,19 @@ def is_large(value: object) -> bool:
 
 def _weight(value: object) -> int:
     """Return how much there is to write; not much more than `_AT_ONCE` where it is more."""
-    weight = 1
-    level = [value]
-    while level:
-        inner: list[object] = []
-        for one in level:
-            kind = type(one)
-            if kind is str:
-                weight += len(cast("str", one)) // _CHARACTERS
-            elif kind is dict or kind is list:
-                weight += len(cast("Collection[object]", one))
-                if weight > _AT_ONCE:
-                    return weight
-                inner += _inside(one)
-        level = inner
+    weight = 0
+    pending: list[Collection[object]] = [(value,)]
+    for values in pending:  # which grows meanwhile: only what holds values is put off
+        weight += len(values)
+        if weight > _AT_ONCE:
+            break
+        for one in values:
+            if isinstance(one, str):
+                weight += len(one) // _CHARACTERS
+            elif isinstance(one, dict):
+                pending.append(cast("dict[object, object]", one).values())
+            elif isinstance(one, list):
+                pending.append(cast("list[object]", one))
     return weight
 
 
