@@ -14,7 +14,7 @@ _LINE = "#555555"
 _PANELS: tuple[tuple[str, str, str, float | None], ...] = (
     (START, "Start to ready", "seconds", START_S),
     (MEMORY, "Resident memory", "MB", MEMORY_MB),
-    (READ, "One changed, applied to all of the document read", "milliseconds, median", None),
+    (READ, "One changed, applied to read in full", "milliseconds, median", None),
 )
 
 
