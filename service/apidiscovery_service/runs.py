@@ -20,8 +20,8 @@ from apidiscovery_service.model import Group
 # Priority (negated), rank, name: ascending order is document order.
 GroupKey: TypeAlias = tuple[int, int, str]
 
-# How much JSON is in a run on average: as far as deflate looks back (RFC 1951, section 2), so that
-# runs compress nearly as well together as apart, and a change hashes and compresses little anew.
+# How much JSON is in a run on average: little enough that a change hashes and compresses little
+# anew, and as much as deflate looks back (RFC 1951, section 2), since runs are compressed apart.
 _RUN_BYTES = 32 * 1024
 
 _KEY = attrgetter("key")

@@ -44,7 +44,7 @@ def encode(document: Document, representation: Representation) -> bytes:
 def encode_gzip(document: Document, representation: Representation) -> bytes:
     """Return `encode` of JSON that is not pretty, gzipped run by run: only new runs are new work.
 
-    The result is some per cent larger than if it were compressed whole.
+    The result is up to a quarter larger than if it were compressed whole.
     """
     head, *middle, tail = json_parts(document, representation)
     blocks = [deflate.block(head)]

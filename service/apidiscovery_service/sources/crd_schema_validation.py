@@ -30,7 +30,8 @@ def check(version: Fields, *, status: bool) -> None:
     """Note in the findings of a version what is wrong with its schema.
 
     A schema may be as deep and as large as `openapi.crd_limits` says; what is wrong with one that
-    is more is only that. Nothing is looked at any more once enough is found.
+    is more is only that. Nothing is looked at any more once enough is found, nor is a schema in
+    which nothing was wrong the last time.
 
     Args:
         version: Of which the schema is.
