@@ -4,7 +4,7 @@ import json
 import re
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 AGGREGATED = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -33,6 +33,11 @@ class RawResponse:
     def values(self, name: str) -> list[str]:
         """Return the value of each line with this name."""
         return [value for other, value in self.headers if other == name]
+
+    def undated(self) -> "RawResponse":
+        """Return all of it but the time, which differs between two answers that are the same."""
+        headers = tuple(line for line in self.headers if line[0] != "date")
+        return replace(self, headers=headers)
 
     @property
     def content_type(self) -> list[str]:
