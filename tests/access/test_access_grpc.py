@@ -19,7 +19,6 @@ from apidiscovery.service.v1 import (
     registry_pb2,
 )
 from apidiscovery_service.access import Caller, Grant, Role
-from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peer
 from apidiscovery_service.access.tokens import Tokens
@@ -179,9 +178,9 @@ async def test_foreign_and_expired_certificates_are_refused(
             assert await outcome(health, channel, ()) is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_the_plain_port_answers_nobody_but_the_front(served: Secured) -> None:
-    target = f"127.0.0.1:{served.grpc_backend}"
-    async with grpc.aio.insecure_channel(target) as channel:
+async def test_the_server_behind_answers_nobody_but_the_front(served: Secured) -> None:
+    """Not even this user, who alone can reach its socket."""
+    async with grpc.aio.insecure_channel(f"unix:{served.grpc_front.server_path}") as channel:
         for call, _ in METHODS.values():
             if call is not health_watch:  # it is read, not awaited
                 assert await outcome(call, channel, given("ada")) is NOBODY
@@ -307,9 +306,9 @@ async def test_publishing_is_for_publishers_and_the_unknown_for_admins(served: S
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]]
         handlers = {method: grpc.unary_unary_rpc_method_handler(answer)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    served.grpc_front.server_path.unlink()  # in place of the server that is there
+    server.add_insecure_port(f"unix:{served.grpc_front.server_path}")
     await server.start()
-    served.grpc_front._backend = ("127.0.0.1", port)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     try:
         async with served.channel() as channel:
             for path, codes in expected.items():
@@ -328,23 +327,6 @@ async def test_which_groups_a_publisher_may_change(served: Secured) -> None:
     assert denied == "user 'paul' may not change these API groups: '', 'apps'"
     assert calls.may_change(ada, ["apps", ""]) is None
     assert calls.may_change(Caller("rita", ("readers",)), []) == "user 'rita' is no publisher"
-
-
-async def test_the_port_counts_from_the_front_s_address_alone(served: Secured) -> None:
-    """Anybody on the machine may bind the number of a front's port on another loopback address."""
-
-    class Context:
-        def __init__(self, peer: str) -> None:
-            self.peer = lambda: peer
-            self.invocation_metadata = lambda: given("ada")
-
-    served.access.peers.add(5, Peer("192.0.2.1", Caller("rita")))
-    calls = CallAccess(served.access)
-    own = Context("ipv4:127.0.0.1:5")
-    assert calls.identify(own).user == "rita"  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-    for peer in ("ipv4:127.0.0.2:5", "ipv6:[::1]:5", "unix:5", "5"):
-        with pytest.raises(Unauthenticated, match="does not come through TLS"):
-            calls.identify(Context(peer))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 async def test_nothing_is_read_of_a_call_before_its_caller_is_let_in(served: Secured) -> None:
@@ -376,12 +358,12 @@ async def test_a_call_without_a_message_of_its_type(served: Secured, messages: l
 async def test_handlers_learn_who_calls(served: Secured) -> None:
     class Context:
         def peer(self) -> str:
-            return "ipv4:127.0.0.1:5"
+            return f"unix:/run/{name}"
 
         def invocation_metadata(self) -> Metadata:
             return given("rita")
 
-    served.access.peers.add(5, Peer("192.0.2.1"))
+    name = served.access.peers.add(Peer("192.0.2.1"))
     caller = CallAccess(served.access).identify(Context())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     assert caller == Caller("rita", ("readers", "system:authenticated"))
 

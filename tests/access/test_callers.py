@@ -4,20 +4,29 @@ import time
 
 import pytest
 from apidiscovery_service.access import ANONYMOUS, Caller, Grant, Role
-from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
+from apidiscovery_service.access.authenticator import (
+    Access,
+    Admission,
+    NoCredentials,
+    Unauthenticated,
+)
 from apidiscovery_service.access.certificates import certificate_caller, valid_until
-from apidiscovery_service.access.peers import Peer, Peers
+from apidiscovery_service.access.peers import Peer, Peers, connection_name
 from apidiscovery_service.access.tokens import parse_tokens
 
-PORT = 40000
 ALL = (Grant(Role.READER, groups=frozenset({"system:authenticated"})),)
 TOKENS = parse_tokens(b"abc,ann,1,east\n", "t.csv")
 
 
-def access(peer: Peer | None = None, *grants: Grant) -> Access:
-    made = Access(grants or ALL, TOKENS)
-    made.peers.add(PORT, peer or Peer("192.0.2.1"))
-    return made
+class Served:
+    """An access, and the name of a connection to it."""
+
+    def __init__(self, peer: Peer | None = None, *grants: Grant) -> None:
+        self.access = Access(grants or ALL, TOKENS)
+        self.connection = self.access.peers.add(peer or Peer("192.0.2.1"))
+
+    def admit(self, authorization: bytes | None) -> Admission:
+        return self.access.admit(self.connection, authorization)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +34,7 @@ def access(peer: Peer | None = None, *grants: Grant) -> Access:
     [b"Bearer abc", b"bearer abc", b"BEARER abc", b"  Bearer abc  ", b"Bearer abc more"],
 )
 def test_a_token_says_who_calls(header: bytes) -> None:
-    admission = access().admit(PORT, header)
+    admission = Served().admit(header)
     assert admission.caller == Caller("ann", ("east", "system:authenticated"))
     assert (admission.role, admission.limit_key) == (Role.READER, "user ann")
 
@@ -34,7 +43,7 @@ def test_a_token_says_who_calls(header: bytes) -> None:
 def test_a_token_that_is_nobodys_is_refused_even_where_nobody_would_do(header: bytes) -> None:
     anonymous = Grant(Role.READER, users=frozenset({ANONYMOUS.user}))
     with pytest.raises(Unauthenticated, match="the bearer token is not known") as caught:
-        access(None, anonymous).admit(PORT, header)
+        Served(None, anonymous).admit(header)
     assert not isinstance(caught.value, NoCredentials)
     assert caught.value.limit_key == "address 192.0.2.1"
 
@@ -42,74 +51,88 @@ def test_a_token_that_is_nobodys_is_refused_even_where_nobody_would_do(header: b
 @pytest.mark.parametrize("header", [None, b"", b"Bearer", b"Bearer ", b"Bearer  abc", b"Basic abc"])
 def test_what_is_no_token_is_nobody(header: bytes | None) -> None:
     with pytest.raises(NoCredentials):
-        access().admit(PORT, header)
+        Served().admit(header)
     anonymous = Grant(Role.READER, groups=frozenset({"system:unauthenticated"}))
-    admission = access(None, anonymous).admit(PORT, header)
+    admission = Served(None, anonymous).admit(header)
     assert admission.caller == ANONYMOUS
     assert admission.limit_key == "address 192.0.2.1"
 
 
 def test_nobody_is_not_among_the_known() -> None:
     anonymous = Grant(Role.READER, users=frozenset({ANONYMOUS.user}))
-    caller = access(None, anonymous, *ALL).admit(PORT, None).caller
+    caller = Served(None, anonymous, *ALL).admit(None).caller
     assert "system:authenticated" not in caller.groups
 
 
 def test_a_certificate_goes_before_a_token() -> None:
     peer = Peer("192.0.2.1", Caller("bob", ("west",)), time.time() + 60)
     for header in (None, b"Bearer abc", b"Bearer wrong"):
-        assert access(peer).admit(PORT, header).caller.user == "bob"
+        assert Served(peer).admit(header).caller.user == "bob"
 
 
 def test_what_a_client_makes_up_is_not_kept_without_end() -> None:
     peer = Peer("192.0.2.1", Caller("bob"))
-    served = access(peer)
+    served = Served(peer)
     for number in range(1000):
-        served.admit(PORT, b"Bearer %d" % number)
+        served.admit(b"Bearer %d" % number)
     assert len(peer.admitted) < 5
 
 
 def test_an_expired_certificate_counts_no_more() -> None:
     clock = [100.0]
     served = Access(ALL, TOKENS, now=lambda: clock[0])
-    served.peers.add(PORT, Peer("192.0.2.1", Caller("bob"), 200.0))
-    assert served.admit(PORT, None).caller.user == "bob"
+    name = served.peers.add(Peer("192.0.2.1", Caller("bob"), 200.0))
+    assert served.admit(name, None).caller.user == "bob"
     clock[0] = 201.0
     with pytest.raises(Unauthenticated, match="the client certificate has expired"):
-        served.admit(PORT, None)
+        served.admit(name, None)
 
 
 def test_a_connection_that_is_not_the_fronts_is_nobodys() -> None:
     with pytest.raises(Unauthenticated, match="does not come through TLS") as caught:
-        access().admit(PORT + 1, b"Bearer abc")
+        Served().access.admit("0" * 32, b"Bearer abc")
     assert caught.value.limit_key is None
 
 
 def test_other_tokens_count_at_once_and_are_announced() -> None:
-    served, heard = access(), list[int]()
-    undo = served.subscribe(lambda: heard.append(1))
-    assert served.admit(PORT, b"Bearer abc") is served.admit(PORT, b"Bearer abc")
-    served.use_tokens(parse_tokens(b"new,ann,1\n", "t.csv"))
+    served, heard = Served(), list[int]()
+    undo = served.access.subscribe(lambda: heard.append(1))
+    assert served.admit(b"Bearer abc") is served.admit(b"Bearer abc")
+    served.access.use_tokens(parse_tokens(b"new,ann,1\n", "t.csv"))
     with pytest.raises(Unauthenticated):
-        served.admit(PORT, b"Bearer abc")
-    assert served.admit(PORT, b"Bearer new").caller.user == "ann"
+        served.admit(b"Bearer abc")
+    assert served.admit(b"Bearer new").caller.user == "ann"
     assert heard == [1]
     undo()
-    served.use_tokens(TOKENS)
+    served.access.use_tokens(TOKENS)
     assert heard == [1]
 
 
-def test_a_port_rests_before_it_is_anothers() -> None:
-    clock = [0.0]
-    peers = Peers(lambda: clock[0])
-    assert peers.add(1, Peer("a"))
-    assert not peers.add(1, Peer("b"))
-    peers.remove(1)
-    assert peers.get(1) is None
-    assert not peers.add(1, Peer("b"))
-    clock[0] = 11.0
-    assert peers.add(1, Peer("b"))
-    assert len(peers) == 1
+def test_no_two_connections_have_the_same_name() -> None:
+    """Not even when the first one has ended: its requests may be read late."""
+    peers = Peers()
+    first = peers.add(Peer("a"))
+    peers.remove(first)
+    names = {peers.add(Peer("b")) for _ in range(1000)}
+    assert len(names | {first}) == 1001
+    assert peers.get(first) is None
+    assert len(peers) == 1000
+
+
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [
+        ("/run/a/0af3", "0af3"),
+        ("unix:/run/a%20b/0af3", "0af3"),
+        ("127.0.0.1", ""),
+        ("ipv4:127.0.0.1:5", ""),
+        ("ipv6:%5B::1%5D:5", ""),
+        ("unix:", ""),
+        ("", ""),
+    ],
+)
+def test_connections_have_a_name_by_their_path_alone(end: str, name: str) -> None:
+    assert connection_name(end) == name
 
 
 def subject(*pairs: tuple[str, str]) -> dict[str, object]:

@@ -45,9 +45,11 @@ async def both(folder: Path) -> AsyncGenerator[Both]:
     async with secured(folder, grants=GRANTS) as front:
         interceptor = AdmissionInterceptor(front.access, front.metrics)
         access = CallAccess(front.access)
-        async with serving(access=access, interceptors=[interceptor]) as served:
-            backend = ("127.0.0.1", served.port)
-            front.grpc_front._backend = backend  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        path = front.grpc_front.server_path
+        path.unlink()  # in place of the server that is there
+        async with serving(
+            access=access, interceptors=[interceptor], address=f"unix:{path}"
+        ) as served:
             yield Both(front, served)
 
 

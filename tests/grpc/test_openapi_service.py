@@ -482,8 +482,8 @@ class Anybody(Access):
         super().__init__()
         self._role = role
 
-    def admit(self, port: int, authorization: bytes | None) -> Admission:
-        del port, authorization
+    def admit(self, connection: str, authorization: bytes | None) -> Admission:
+        del connection, authorization
         return Admission(LOCAL, self._role, "", math.inf, None)
 
 

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Generator
+import tempfile
+from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -43,21 +45,31 @@ def access() -> Access:
 
 
 @pytest.fixture
-async def guarded(access: Access) -> AsyncIterator[ObjectServer]:
-    async with object_server(access) as server:
+def folder() -> Iterator[Path]:
+    """Return a folder whose paths are short enough for Unix sockets."""
+    with tempfile.TemporaryDirectory() as path:
+        yield Path(path)
+
+
+@pytest.fixture
+async def guarded(access: Access, folder: Path) -> AsyncIterator[ObjectServer]:
+    async with object_server(access, path=folder / "http") as server:
         yield server
 
 
 @contextlib.contextmanager
 def connected(served: ObjectServer, access: Access) -> Generator[socket.socket]:
-    """Connect as the TLS front does."""
-    with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
-        port = connection.getsockname()[1]
-        access.peers.add(port, Peer("192.0.2.1"))
+    """Connect as the front does."""
+    assert served.path
+    name = access.peers.add(Peer("192.0.2.1"))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.bind(str(served.path.with_name(name)))
+        connection.connect(str(served.path))
         try:
             yield connection
         finally:
-            access.peers.remove(port)
+            access.peers.remove(name)
 
 
 def head(method: str, target: str, user: str, *more: str) -> bytes:

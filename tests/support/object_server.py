@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPResponse
+from pathlib import Path
 from typing import Any, cast
 
 from apidiscovery_service.access.authenticator import Access
@@ -108,9 +109,10 @@ class WatchConnection:
 
 @dataclass
 class ObjectServer:
-    """A server on a free port, and what is behind it."""
+    """A server on a free port or a Unix socket, and what is behind it."""
 
     port: int
+    path: Path | None
     objects: Collection
     leases: Collection
     store: MemoryStore
@@ -174,13 +176,14 @@ async def _documents() -> Documents:
 
 @asynccontextmanager
 async def object_server(
-    access: Access | None = None, *, history: int = 1024
+    access: Access | None = None, *, history: int = 1024, path: Path | None = None
 ) -> AsyncGenerator[ObjectServer]:
     """Serve StorageVersions and leases.
 
     Args:
         access: Who decides who may; None to let everybody.
         history: How many events are kept for watchers.
+        path: The Unix socket on which to listen; None for a free port.
     """
     store = MemoryStore()
     objects = Collection(store, STORAGE_VERSION, OBJECTS, history)
@@ -191,13 +194,13 @@ async def object_server(
     registry.publish(storage_version_api())
     answers = ObjectAnswers(objects, leases)
     site = Site(checks, metrics, openapi=OpenAPIAnswers(await _documents()), objects=answers)
-    http = HttpServer(Gateway(CurrentEncoding(registry), site, access=access), "127.0.0.1", 0)
+    http = HttpServer(Gateway(CurrentEncoding(registry), site, access=access), path or "127.0.0.1")
     site.server_address = f"127.0.0.1:{http.port}"
     tasks = [
         asyncio.create_task(work) for work in (http.serve(), objects.follow(), leases.follow())
     ]
     try:
-        yield ObjectServer(http.port, objects, leases, store, answers, metrics, http)
+        yield ObjectServer(http.port, path, objects, leases, store, answers, metrics, http)
     finally:
         answers.stop()
         await http.stop(1.0)

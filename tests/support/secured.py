@@ -16,6 +16,13 @@ from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.feature_gates import FeatureGates
+from apidiscovery_service.front import (
+    Certificates,
+    Front,
+    FrontMetrics,
+    TokenFile,
+    follow,
+)
 from apidiscovery_service.grpc_api import AdmissionInterceptor, DiscoveryService, GrpcServer
 from apidiscovery_service.grpc_api.openapi import OpenAPIService
 from apidiscovery_service.health import Checks
@@ -25,13 +32,6 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from apidiscovery_service.tls_front import (
-    Certificates,
-    FrontMetrics,
-    TlsFront,
-    TokenFile,
-    follow,
-)
 from certificates import Authority, KeyPair
 from openapi_recipes import FakeRecipes
 
@@ -68,10 +68,8 @@ class Secured:
     metrics: Metrics
     certificates: Certificates
     tokens: TokenFile
-    http_front: TlsFront
-    grpc_front: TlsFront
-    http_backend: int
-    grpc_backend: int
+    http_front: Front
+    grpc_front: Front
 
     def tls(self, client: KeyPair | None = None) -> ssl.SSLContext:
         """Return what a client needs that trusts the server."""
@@ -146,16 +144,8 @@ async def secured(
     checks.add_warnings(tokens.warnings)
     documents = Documents(FakeRecipes({"apps": {DOCUMENT_KEY: DOCUMENT}}))
     site = Site(checks, metrics, openapi=OpenAPIAnswers(documents))
-    http = HttpServer(Gateway(encoding, site, access=access), "127.0.0.1", 0)
-    rpc = GrpcServer(
-        DiscoveryService(registry, encoding, FeatureGates(), metrics),
-        [AdmissionInterceptor(access, metrics)],
-        [OpenAPIService(documents, metrics)],
-    )
-    grpc_port = await rpc.start("127.0.0.1:0")
-    await rpc.set_ready()
     fronts = [
-        TlsFront(
+        Front(
             name,
             host,
             0,
@@ -166,15 +156,23 @@ async def secured(
         )
         for name in ("http", "grpc")
     ]
+    http = HttpServer(Gateway(encoding, site, access=access), fronts[0].server_path)
+    rpc = GrpcServer(
+        DiscoveryService(registry, encoding, FeatureGates(), metrics),
+        [AdmissionInterceptor(access, metrics)],
+        [OpenAPIService(documents, metrics)],
+    )
+    await rpc.start(f"unix:{fronts[1].server_path}")
+    await rpc.set_ready()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(http.serve())
-        tasks.create_task(fronts[0].serve(http.port))
-        tasks.create_task(fronts[1].serve(grpc_port))
+        tasks.create_task(fronts[0].serve())
+        tasks.create_task(fronts[1].serve())
         following = tasks.create_task(follow(certificates, tokens))
         try:
             yield Secured(
                 *(folder, authority, pair, token_file, access, registry, metrics),
-                *(certificates, tokens, fronts[0], fronts[1], http.port, grpc_port),
+                *(certificates, tokens, fronts[0], fronts[1]),
             )
         finally:
             following.cancel()

@@ -91,13 +91,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(
+async def serving(  # noqa: PLR0913 - all by name
     *contributions: Contribution,
     store: DisturbedStore | None = None,
     enabled: bool = True,
     ready: bool = True,
     access: Access | None = None,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    address: str = "127.0.0.1:0",
 ) -> AsyncGenerator[Served]:
     """Serve what is reported, next to a discovery of these contributions."""
     store = store or DisturbedStore(MemoryStore())
@@ -117,7 +118,7 @@ async def serving(
     )
     await served.state.load()
     following = asyncio.create_task(served.state.follow())
-    served.port = await served.server.start("127.0.0.1:0")
+    served.port = await served.server.start(address)
     try:
         yield served
     finally:

@@ -64,7 +64,7 @@ class Access:
     Args:
         grants: Who has which role.
         tokens: Whose bearer token is whose.
-        peers: The connections of the TLS front.
+        peers: The connections of the front.
         limits: How much one caller may take.
         now: Unix time in seconds.
     """
@@ -102,11 +102,11 @@ class Access:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def admit(self, port: int, authorization: bytes | None) -> Admission:
+    def admit(self, connection: str, authorization: bytes | None) -> Admission:
         """Say who calls; the usual request costs two look-ups.
 
         Args:
-            port: The port from which the connection comes to a server behind the front.
+            connection: The name of the connection from the front (`access.peers`).
             authorization: The first Authorization header field or metadata.
 
         Raises:
@@ -114,7 +114,7 @@ class Access:
             Unauthenticated: The connection is not the front's, or the credentials are wrong or
                 have expired.
         """
-        peer = self.peers.get(port)
+        peer = self.peers.get(connection)
         if peer is None:
             raise Unauthenticated("the connection does not come through TLS")
         known = peer.admitted.get(authorization)

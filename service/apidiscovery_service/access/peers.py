@@ -1,25 +1,19 @@
-"""Whose connection it is that a server behind the TLS front sees.
+"""Whose connection it is that a server behind the front sees.
 
-The front ends TLS and goes on to the server from a loopback port of its own, one for each
-connection. It notes the port here before it connects, and takes it out before it lets go of it, so
-that a connection to the server that is not in this table is not the front's. Ports are those of
-`FRONT_HOST`: from any other loopback address everybody on the machine may use the same number.
+Each connection from the front to the server has a name of its own: the last part of the path that
+its Unix socket is bound to. The front notes the name here before it connects and removes it when
+the connection ends, so a connection whose name is not in this table is not the front's. Names are
+random and never used again: a request that is read late has no identity, never another one's.
 """
 
 import math
-import time
-from collections import deque
-from collections.abc import Callable
+import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from apidiscovery_service.access import Caller
 
-# From where the front connects.
-FRONT_HOST = "127.0.0.1"
-
-# What a server has begun to read when its connection goes may still ask who called; by then the
-# port must not be somebody else's.
-_REST_S = 10.0
+_NAME_BYTES = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -40,30 +34,34 @@ class Peer:
 
 
 class Peers:
-    """The connections of the front, by local port."""
+    """The connections of the front, by name."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._by_port: dict[int, Peer] = {}
-        self._resting: deque[tuple[float, int]] = deque()
-        self._rests: set[int] = set()
-        self.get = self._by_port.get  # of every request
+    def __init__(self) -> None:
+        self._by_name: dict[str, Peer] = {}
+        self.get = self._by_name.get  # of every request
 
-    def add(self, port: int, peer: Peer) -> bool:
-        """Note whose connection begins at a port; False if it was another's until just now."""
-        now = self._clock()
-        while self._resting and self._resting[0][0] <= now:
-            self._rests.discard(self._resting.popleft()[1])
-        if port in self._rests or port in self._by_port:
-            return False
-        self._by_port[port] = peer
-        return True
+    def add(self, peer: Peer) -> str:
+        """Note whose connection begins; return the name of the connection."""
+        name = secrets.token_hex(_NAME_BYTES)
+        self._by_name[name] = peer
+        return name
 
-    def remove(self, port: int) -> None:
-        """Forget a port, before it can be bound again."""
-        if self._by_port.pop(port, None) is not None:
-            self._rests.add(port)
-            self._resting.append((self._clock() + _REST_S, port))
+    def remove(self, name: str) -> None:
+        """Forget a connection."""
+        self._by_name.pop(name, None)
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self._by_name.values())
 
     def __len__(self) -> int:
-        return len(self._by_port)
+        return len(self._by_name)
+
+
+def connection_name(path: str) -> str:
+    """Return the name of a connection, given the path that its other end is bound to.
+
+    A server writes the path in its own way (grpc begins it with `unix:` and escapes the folder);
+    the name is hexadecimal digits everywhere. Empty, which is no name, for an end without a path.
+    """
+    _, slash, name = path.rpartition("/")
+    return name if slash else ""

@@ -1,35 +1,44 @@
-"""What listens: HTTP and gRPC, each with TLS in front where that is wanted."""
+"""What listens: HTTP and gRPC, each behind a front where the front has something to do."""
 
 import asyncio
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.app.settings import Address
+from apidiscovery_service.front import Certificates, Front, FrontMetrics
 from apidiscovery_service.grpc_api import GrpcServer
 from apidiscovery_service.http_gateway import HttpServer
 from apidiscovery_service.http_gateway.asgi import Application
-from apidiscovery_service.tls_front import Certificates, FrontMetrics, TlsFront
-
-_BACKEND = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """What TLS is served with.
+class Fronts:
+    """What fronts are made with.
 
     Attributes:
+        certificates: What TLS is served with; None for plain text.
         peers: Where the fronts note whose connections they carry.
     """
 
-    certificates: Certificates
+    certificates: Certificates | None
     peers: Peers
     limits: Limits
     metrics: FrontMetrics
 
-    def front(self, name: str, address: Address) -> TlsFront:
-        """Listen with TLS; raise OSError when the address cannot be listened on."""
-        return TlsFront(
+    def front(self, name: str, address: Address) -> Front | None:
+        """Listen, where a front is needed: for TLS, and for what other machines can reach.
+
+        Plain text on a loopback address needs none. All its clients have one address, so limits
+        for each address would part nobody, and carrying bytes would halve the rate of answers.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        if self.certificates is None and address.is_loopback:
+            return None
+        return Front(
             name,
             address.host,
             address.port,
@@ -43,15 +52,17 @@ class Tls:
 class HttpListener:
     """HTTP on an address, until it is stopped."""
 
-    def __init__(self, address: Address, application: Application, tls: Tls | None) -> None:
+    def __init__(self, address: Address, application: Application, fronts: Fronts) -> None:
         """Listen.
 
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._front = tls.front("http", address) if tls else None
-        host, port = (_BACKEND, 0) if tls else (address.host, address.port)
-        self._server = HttpServer(application, host, port)
+        self._front = fronts.front("http", address)
+        if self._front:
+            self._server = HttpServer(application, self._front.server_path)
+        else:
+            self._server = HttpServer(application, address.host, address.port)
         own_port = self._front.port if self._front else self._server.port
         self.address = Address(address.host, own_port)
 
@@ -60,7 +71,7 @@ class HttpListener:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._server.serve())
             if self._front:
-                tasks.create_task(self._front.serve(self._server.port))
+                tasks.create_task(self._front.serve())
 
     async def stop(self, grace_s: float) -> None:
         """Take no more connections and let requests end for a while."""
@@ -70,13 +81,13 @@ class HttpListener:
 class GrpcListener:
     """gRPC on an address, until it is stopped."""
 
-    def __init__(self, address: Address, server: GrpcServer, tls: Tls | None) -> None:
-        """Listen, with TLS; without it `start` does.
+    def __init__(self, address: Address, server: GrpcServer, fronts: Fronts) -> None:
+        """Listen, where there is a front; without one `start` does.
 
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._front = tls.front("grpc", address) if tls else None
+        self._front = fronts.front("grpc", address)
         self._server = server
         self._serving: asyncio.Task[None] | None = None
         self.address = address
@@ -90,8 +101,8 @@ class GrpcListener:
         if self._front is None:
             port = await self._server.start(str(self.address))
         else:
-            backend = await self._server.start(f"{_BACKEND}:0")
-            self._serving = asyncio.create_task(self._front.serve(backend))
+            await self._server.start(f"unix:{quote(str(self._front.server_path))}")
+            self._serving = asyncio.create_task(self._front.serve())
             port = self._front.port
         self.address = Address(self.address.host, port)
 
@@ -106,6 +117,6 @@ class GrpcListener:
             await self._serving
 
 
-async def _stopped(front: TlsFront | None, grace_s: float) -> None:
+async def _stopped(front: Front | None, grace_s: float) -> None:
     if front is not None:
         await front.stop(grace_s)

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -79,6 +80,7 @@ def run(settings: Settings) -> None:
         OSError: An address cannot be listened on, or the ready file cannot be written.
     """
     _tune_allocator()
+    _allow_files()
     sys.setswitchinterval(_SWITCH_S)
     try:
         uvloop.run(_serve(settings))
@@ -100,6 +102,13 @@ def _tune_allocator() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
         mallopt(_M_ARENA_MAX, 2)
+
+
+def _allow_files() -> None:
+    """Have as many descriptors as the system allows: a connection through the front takes three."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
@@ -327,7 +336,7 @@ class _Process:
             objects=self._objects,
         )
         gateway = Gateway(self._encoding, site, lambda: self._ready, self._security.access)
-        listener = HttpListener(address, gateway, self._security.tls)
+        listener = HttpListener(address, gateway, self._security.fronts)
         # Port 0 has become a number only now.
         site.server_address = str(listener.address)
         return listener
@@ -371,7 +380,7 @@ class _Process:
             (registry, openapi, storage_versions),
             (storage_versions.end_streams,),
         )
-        return GrpcListener(address, server, self._security.tls)
+        return GrpcListener(address, server, self._security.fronts)
 
     def _statuses(self) -> list[SourceStatus]:
         broken = [

@@ -1,4 +1,4 @@
-"""What stands before both servers: TLS, who calls, and what they may do."""
+"""What stands before both servers: limits, TLS, who calls, and what they may do."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,19 +7,19 @@ from grpc.aio import ServerInterceptor
 
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.access.peers import Peers
-from apidiscovery_service.app.listeners import Tls
+from apidiscovery_service.app.listeners import Fronts
 from apidiscovery_service.app.settings import Security
+from apidiscovery_service.front import Certificates, FrontMetrics, TokenFile, follow
 from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.tls_front import Certificates, FrontMetrics, TokenFile, follow
 
 
 class SecureServing:
-    """What the settings of security make; nothing of it where there are none.
+    """What the settings of security make.
 
     Attributes:
         access: Who may ask for what; None lets everybody ask for everything.
-        tls: What TLS is served with; None for plain text.
+        fronts: What listeners are put behind.
     """
 
     def __init__(self, security: Security, metrics: Metrics) -> None:
@@ -34,7 +34,6 @@ class SecureServing:
         self._tokens: TokenFile | None = None
         self._certificates: Certificates | None = None
         self.access: Access | None = None
-        self.tls: Tls | None = None
         if security.token_auth_file:
             self._tokens = TokenFile(security.token_auth_file, metrics=counts)
         if security.identifies:
@@ -49,7 +48,7 @@ class SecureServing:
                 security.client_ca_file,
                 counts,
             )
-            self.tls = Tls(self._certificates, peers, security.limits, counts)
+        self.fronts = Fronts(self._certificates, peers, security.limits, counts)
 
     @property
     def call_access(self) -> CallAccess | None:

@@ -34,7 +34,7 @@ from apidiscovery_service.access.authenticator import (
     NoCredentials,
     Unauthenticated,
 )
-from apidiscovery_service.access.peers import FRONT_HOST
+from apidiscovery_service.access.peers import connection_name
 from apidiscovery_service.metrics import Metrics
 
 _DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
@@ -58,8 +58,6 @@ _NEEDED = {
     f"/{_STORAGE_VERSIONS}/Depart": Role.PUBLISHER,
     f"/{_STORAGE_VERSIONS}/Report": Role.PUBLISHER,
 }
-
-_FRONT = f"ipv4:{FRONT_HOST}"
 
 # Nobody tells of the end of a certificate's validity.
 _LOOK_AGAIN_S = 10.0
@@ -93,7 +91,7 @@ class CallAccess:
             NoCredentials: There are none.
             Unauthenticated: They do not count.
         """
-        return self._access.admit(_port(context.peer()), _authorization(context))
+        return self._access.admit(connection_name(context.peer()), _authorization(context))
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
         """Say why a caller may not change registrations of these API groups; None if it may."""
@@ -304,16 +302,6 @@ async def _cancelled(working: asyncio.Task[None]) -> None:
 
 def _denied(admission: Admission, needed: Role) -> str:
     return f"user {admission.caller.user!r} has not the role {needed.name.lower()!r}"
-
-
-def _port(peer: str) -> int:
-    """Return the port from which the front connects; 0, which is no port, for anybody else.
-
-    Args:
-        peer: As grpc writes it, such as `ipv4:127.0.0.1:54321`.
-    """
-    host, _, port = peer.rpartition(":")
-    return int(port) if host == _FRONT and port.isascii() and port.isdigit() else 0
 
 
 def _authorization(context: _Context) -> bytes | None:

@@ -85,7 +85,7 @@ class GrpcServer:
         )
 
     async def start(self, address: str) -> int:
-        """Listen on `host:port`, port 0 for any free one; return the port.
+        """Listen on `host:port`, port 0 for any free one, or on `unix:PATH`; return the port.
 
         Raises:
             OSError: The address cannot be listened on.

@@ -77,12 +77,12 @@ class Doorkeeper:
         self._access = access
 
     def role(
-        self, port: int, authorization: bytes | None, method: str, path: str, query: bytes
+        self, connection: str, authorization: bytes | None, method: str, path: str, query: bytes
     ) -> Role:
         """Return the role in which a caller gets an answer.
 
         Args:
-            port: From which the connection comes.
+            connection: Its name (`access.peers`).
             authorization: The first Authorization field.
             method: As sent.
             path: Percent-decoded.
@@ -92,7 +92,7 @@ class Doorkeeper:
             Refused: There is no answer for this caller, or not now.
         """
         try:
-            admission = self._access.admit(port, authorization)
+            admission = self._access.admit(connection, authorization)
         except Unauthenticated as error:
             self._throttle(error.limit_key)
             is_public = needed_role(path, query) is Role.NONE

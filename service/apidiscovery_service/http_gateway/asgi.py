@@ -15,7 +15,7 @@ import structlog
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.access.peers import FRONT_HOST
+from apidiscovery_service.access.peers import connection_name
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.http_gateway.admission import Doorkeeper, Refused
@@ -112,7 +112,7 @@ class Gateway:
             # Answers about objects are never kept, so that what is kept costs nothing more.
             target = object_route(key[1]) if self._objects is not None else None
             if self._objects is not None and target is not None:
-                bearer = Bearer(_port(scope), _authorization(scope["headers"]))
+                bearer = Bearer(_connection(scope), _authorization(scope["headers"]))
                 exchange = Exchange(_request(key), target, bearer, receive, send, started)
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
@@ -131,7 +131,7 @@ class Gateway:
         method, path, query, *_ = key
         try:
             role = doorkeeper.role(
-                _port(scope), _authorization(scope["headers"]), method, path, query
+                _connection(scope), _authorization(scope["headers"]), method, path, query
             )
         except Refused as refused:
             request = _request(key)
@@ -256,10 +256,10 @@ def _key(scope: Scope) -> _Key:
     )
 
 
-def _port(scope: Scope) -> int:
-    """Return the port from which the front connects; 0, which is no port, for anybody else."""
-    host, port = scope.get("client") or ("", 0)
-    return int(port) if host == FRONT_HOST else 0  # Granian gives text
+def _connection(scope: Scope) -> str:
+    """Return the name of the connection, if it comes from the front."""
+    client, _ = scope.get("client") or ("", 0)
+    return connection_name(client)
 
 
 def _authorization(headers: Headers) -> bytes | None:

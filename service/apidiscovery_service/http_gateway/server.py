@@ -49,11 +49,8 @@ class _OwnSocketServer(Server):
     """Granian on a socket that listens already; it closes the descriptor when it stops."""
 
     def __init__(self, application: Application, listening: socket.socket) -> None:
-        host, port = listening.getsockname()[:2]
         super().__init__(
             application,
-            address=host,
-            port=port,
             interface=Interfaces.ASGINL,
             http=HTTPModes.auto,
             websockets=False,
@@ -71,15 +68,15 @@ class _OwnSocketServer(Server):
             log_level=LogLevels.error,
             log_dictconfig=_LOGGING,
         )
+        self._is_unix = listening.family == socket.AF_UNIX
         self._descriptor = listening.detach()
 
     def _init_shared_socket(self) -> None:
         # Granian's stubs know neither this constructor nor that the attributes are ever set.
         holder = cast("Callable[[int, bool, int], Any]", SocketHolder)
-        not_unix = False
         vars(self).update(
             _ssp=None,
-            _shd=holder(self._descriptor, not_unix, self.backlog),
+            _shd=holder(self._descriptor, self._is_unix, self.backlog),
             _sfd=self._descriptor,
         )
 
@@ -87,27 +84,27 @@ class _OwnSocketServer(Server):
 class HttpServer:
     """Serves an ASGI application until stopped."""
 
-    def __init__(self, application: Application, host: str, port: int) -> None:
+    def __init__(self, application: Application, host: str | Path, port: int = 0) -> None:
         """Listen.
 
         Args:
             application: What answers: a gateway, or any application that it is mounted in.
-            host: A name or a literal IPv4 or IPv6 address.
+            host: A name, a literal IPv4 or IPv6 address, or the path of a Unix socket to make.
             port: 0 for any free one.
 
         Raises:
             OSError: The address cannot be listened on.
         """
-        listening = _listen(host, port)
-        self._address: tuple[str, int] = listening.getsockname()[:2]
+        listening = _listen_unix(host) if isinstance(host, Path) else _listen(host, port)
+        self._own_end = _own_end(listening)
         self._server = _OwnSocketServer(application, listening)
         self._serving: asyncio.Task[None] | None = None
         self._stopped = False
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
-        return self._address[1]
+        """The port that is listened on; 0 for a Unix socket."""
+        return self._own_end if isinstance(self._own_end, int) else 0
 
     async def serve(self) -> None:
         """Serve until `stop`; connections made before wait in the kernel's queue."""
@@ -126,7 +123,7 @@ class HttpServer:
         self._server.stop()  # type: ignore[no-untyped-call]
         done, _ = await asyncio.wait([self._serving], timeout=grace_s)
         if not done:
-            _cut_connections(self.port)
+            _cut_connections(self._own_end)
             await asyncio.wait([self._serving], timeout=_CUT_S)
 
 
@@ -150,15 +147,32 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _cut_connections(port: int) -> None:
-    """Shut down this process's accepted connections on a port; Granian does not hand them out."""
+def _listen_unix(path: Path) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.settimeout(0)
+    listening.bind(str(path))
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def _own_end(connection: socket.socket) -> int | str:
+    """Return the port or the path of a socket."""
+    name: tuple[str, int] | str = connection.getsockname()
+    return name if isinstance(name, str) else name[1]
+
+
+def _cut_connections(own_end: int | str) -> None:
+    """Shut down this process's accepted connections on a port or a path.
+
+    Granian does not hand them out.
+    """
     if not _DESCRIPTORS.is_dir():  # no Linux: the process ends in a moment and cuts them itself
         return
     for descriptor in list(_DESCRIPTORS.iterdir()):
         try:
             with socket.socket(fileno=os.dup(int(descriptor.name))) as connection:
-                inet = connection.family in (socket.AF_INET, socket.AF_INET6)
-                if inet and connection.getsockname()[1] == port:
+                known = connection.family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
+                if known and _own_end(connection) == own_end:
                     connection.getpeername()  # raises for the listening socket
                     connection.shutdown(socket.SHUT_RDWR)
         except OSError:

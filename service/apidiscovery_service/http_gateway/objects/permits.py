@@ -28,11 +28,11 @@ class Bearer:
     """What a request brings to say who calls.
 
     Attributes:
-        port: From which the connection comes.
+        connection: Its name (`access.peers`).
         authorization: The first Authorization field.
     """
 
-    port: int
+    connection: str
     authorization: bytes | None
 
 
@@ -54,7 +54,7 @@ class Permits:
         """
         if self._access is None:
             return None
-        return self._access.admit(bearer.port, bearer.authorization)
+        return self._access.admit(bearer.connection, bearer.authorization)
 
     def check_write(self, admission: Admission | None, method: str, target: ObjectRoute) -> None:
         """Check that a caller may write, if that is what the request does.

@@ -1,31 +1,39 @@
-"""Listens, ends TLS, and carries bytes to a plain server on a loopback port.
+"""Listens, ends TLS where that is wanted, and carries bytes to a server on a Unix socket.
 
 Neither server behind it can hand out a client's certificate: Granian keeps it to itself, and
 grpc asks for one only if every client must have one. So each connection goes on to the server
-from a port that is noted with its peer first (`access.peers`). Nothing is read of what is carried.
+under a name that is noted with its peer first (`access.peers`). The sockets are in a folder that
+only this user may enter. Nothing is read of what is carried, but for how it begins.
 """
 
 import asyncio
 import contextlib
 import errno
+import os
+import shutil
 import socket
 import ssl
+import tempfile
+import weakref
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import structlog
 
 from apidiscovery_service.access.certificates import certificate_caller, valid_until
 from apidiscovery_service.access.limits import Buckets, Counts, Limits, network
-from apidiscovery_service.access.peers import FRONT_HOST, Peer, Peers
-from apidiscovery_service.tls_front.certificates import Certificates
-from apidiscovery_service.tls_front.metrics import FrontMetrics
-from apidiscovery_service.tls_front.relay import Relay
+from apidiscovery_service.access.peers import Peer, Peers
+from apidiscovery_service.front.certificates import Certificates
+from apidiscovery_service.front.metrics import FrontMetrics
+from apidiscovery_service.front.relay import Relay
 
 _BACKLOG = 1024
 
-# A port that was in use until just now rests; the kernel gives another one.
-_PORT_TRIES = 64
+# The path of a Unix socket is short: `sun_path` of unix(7), 104 bytes with its end on macOS.
+_MAX_PATH_BYTES = 103
+_NAME_BYTES = 33  # with the slash before it
+_SERVER = "server"
 
 # After this long without file descriptors there may be some again.
 _OUT_OF_FILES_S = 0.1
@@ -43,14 +51,14 @@ _LOOKS = 4
 _log = structlog.get_logger(__name__)
 
 
-class TlsFront:
-    """One listening address in front of one plain server.
+class Front:
+    """One listening address in front of one server.
 
     Args:
         name: For logs and metrics: `http` or `grpc`.
         host: A name or a literal IPv4 or IPv6 address.
         port: 0 for any free one.
-        certificates: What handshakes need.
+        certificates: What handshakes need; None for plain text.
         peers: Where each connection is noted; the server asks it.
         limits: How much clients may take.
         metrics: Where connections are counted.
@@ -62,7 +70,7 @@ class TlsFront:
         host: str,
         port: int,
         *,
-        certificates: Certificates,
+        certificates: Certificates | None,
         peers: Peers,
         limits: Limits | None = None,
         metrics: FrontMetrics | None = None,
@@ -70,7 +78,7 @@ class TlsFront:
         """Listen.
 
         Raises:
-            OSError: The address cannot be listened on.
+            OSError: The address cannot be listened on, or the folder of the sockets not be made.
         """
         self._name = name
         self._certificates = certificates
@@ -81,22 +89,30 @@ class TlsFront:
         self._openings: set[asyncio.Task[None]] = set()
         self._connections: Counts[str] = Counts(self._limits.address_connections)
         self._rate: Buckets[str] = Buckets(self._limits.connections_per_second, 2.0)
-        self._backend = (FRONT_HOST, 0)
         self._empty = asyncio.Event()
         self._stopped = False
-        self._listening = _listen(name, host, port)
+        self._folder = _private_folder()
+        self._remove_folder = weakref.finalize(
+            self, shutil.rmtree, self._folder, ignore_errors=True
+        )
+        self._listening = _listen(name, host, port, tls=certificates is not None)
         self._port = int(self._listening.getsockname()[1])
         self._serving: asyncio.Task[None] | None = None
-        certificates.on_distrust(self._ask_again)
+        if certificates:
+            certificates.on_distrust(self._ask_again)
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
         return self._port
 
-    async def serve(self, backend_port: int) -> None:
-        """Serve until `stop`, by a server on this loopback port."""
-        self._backend = (FRONT_HOST, backend_port)
+    @property
+    def server_path(self) -> Path:
+        """The Unix socket on which the server behind has to listen."""
+        return self._folder / _SERVER
+
+    async def serve(self) -> None:
+        """Serve until `stop`; the server behind listens already."""
         if self._stopped:
             return
         self._serving = asyncio.create_task(self._serve())
@@ -122,6 +138,7 @@ class TlsFront:
         for relay in tuple(self._relays):
             self._cut(relay, "drain")
         await self._end(_CUT_S)
+        self._remove_folder()
 
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -163,27 +180,36 @@ class TlsFront:
 
     def _opened(self, connection: socket.socket, relay: Relay, opening: asyncio.Task[None]) -> None:
         self._openings.discard(opening)
-        if relay.client is None:  # TLS never began, so no transport tells of the end
+        if relay.client is None:  # it never began, so no transport tells of the end
             connection.close()
             self._ended(relay)
 
     async def _open(self, connection: socket.socket, relay: Relay, address: str) -> None:
-        """Shake hands and go on to the server; what fails ends here."""
+        """Let the client begin and go on to the server; what fails ends here."""
         try:
-            peer = await self._shake_hands(connection, relay, address)
-            await self._connect(relay, peer)
+            peer = await self._begin(connection, relay, address)
+            async with asyncio.timeout(self._limits.handshake_s or None):
+                has_begun = await relay.has_begun()
+            if has_begun:
+                await self._connect(relay, peer)
         except (ssl.SSLError, ConnectionError, TimeoutError) as error:
             # That a client goes away before is its own affair; why it was refused is not.
-            log = _log.info if isinstance(error, ssl.SSLError) else _log.debug
-            log("no TLS", front=self._name, client=address, reason=_reason(error))
+            tls = isinstance(error, ssl.SSLError)
+            log, event = (_log.info, "no TLS") if tls else (_log.debug, "no request")
+            log(event, front=self._name, client=address, reason=_reason(error))
             self._cut(relay, "handshake")
         except OSError as error:
             _log.warning("connection lost", front=self._name, client=address, error=str(error))
             self._cut(relay, "backend")
 
-    async def _shake_hands(self, connection: socket.socket, relay: Relay, address: str) -> Peer:
+    async def _begin(self, connection: socket.socket, relay: Relay, address: str) -> Peer:
+        """Shake hands, where that is wanted; return who the client is."""
+        loop = asyncio.get_running_loop()
+        if self._certificates is None:
+            await loop.connect_accepted_socket(lambda: relay.client_side, connection)
+            return Peer(address)
         trust = self._certificates.value
-        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+        transport, _ = await loop.connect_accepted_socket(
             lambda: relay.client_side,
             connection,
             ssl=trust.context,
@@ -196,37 +222,35 @@ class TlsFront:
             return Peer(address)
         if trust.authorities - self._certificates.value.authorities:
             raise ConnectionAbortedError("an authority went during the handshake")
-        return Peer(address, certificate_caller(certificate), valid_until(certificate))
+        peer = Peer(address, certificate_caller(certificate), valid_until(certificate))
+        relay.certified = peer.caller is not None
+        return peer
 
     async def _connect(self, relay: Relay, peer: Peer) -> None:
-        loop = asyncio.get_running_loop()
-        connection, port = self._bound(peer)
-        relay.on_release(lambda: self._peers.remove(port))
-        relay.certified = peer.caller is not None
+        name = self._peers.add(peer)
+        relay.on_release(lambda: self._peers.remove(name))
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            await loop.sock_connect(connection, self._backend)
-            await loop.create_connection(lambda: relay.server_side, sock=connection)
+            connection.setblocking(False)  # noqa: FBT003 - its only argument
+            self._connect_as(connection, self._folder / name)
+            await asyncio.get_running_loop().create_unix_connection(
+                lambda: relay.server_side, sock=connection
+            )
         except BaseException:
             relay.release()
             connection.close()
             raise
 
-    def _bound(self, peer: Peer) -> tuple[socket.socket, int]:
-        """Return a socket bound to a loopback port that is noted as this peer's."""
-        taken: list[socket.socket] = []
+    def _connect_as(self, connection: socket.socket, path: Path) -> None:
+        """Connect to the server from a path; it stays the connection's name when it is unlinked.
+
+        A Unix socket connects at once, or not at all when the server's queue is full.
+        """
+        connection.bind(str(path))
         try:
-            for _ in range(_PORT_TRIES):
-                connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-                taken.append(connection)
-                connection.setblocking(False)  # noqa: FBT003 - its only argument
-                connection.bind((FRONT_HOST, 0))
-                port = int(connection.getsockname()[1])
-                if self._peers.add(port, peer):
-                    return taken.pop(), port
+            connection.connect(str(self.server_path))
         finally:
-            for connection in taken:
-                connection.close()
-        raise OSError(errno.EADDRINUSE, "no loopback port has rested")
+            path.unlink()
 
     def _ended(self, relay: Relay) -> None:
         if relay in self._relays:
@@ -269,7 +293,28 @@ def _reason(error: Exception) -> str:
     return str(named or type(error).__name__)
 
 
-def _listen(name: str, host: str, port: int) -> socket.socket:
+def _private_folder() -> Path:
+    """Make a folder with the mode 0700 that paths of sockets can be in."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="apidiscovery-"))
+    except OSError as error:
+        raise OSError(f"no folder for sockets can be made: {error}; set TMPDIR") from error
+    most = _MAX_PATH_BYTES - _NAME_BYTES
+    path = os.fsencode(folder)
+    if len(path) > most or not _is_utf8(path):
+        folder.rmdir()
+        raise OSError(
+            f"no sockets can be in {folder!s:.200}: want a path of at most {most} bytes of UTF-8; "
+            "set TMPDIR to a shorter one"
+        )
+    return folder
+
+
+def _is_utf8(text: bytes) -> bool:
+    return text == text.decode(errors="replace").encode()
+
+
+def _listen(name: str, host: str, port: int, *, tls: bool) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -283,6 +328,7 @@ def _listen(name: str, host: str, port: int) -> socket.socket:
         )
     except OSError as error:
         reason = error.strerror or error
-        raise OSError(f"cannot listen on {host}:{port} for {name} over TLS: {reason}") from error
+        what = f"{name} over TLS" if tls else name
+        raise OSError(f"cannot listen on {host}:{port} for {what}: {reason}") from error
     listening.setblocking(False)  # noqa: FBT003 - its only argument
     return listening

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from apidiscovery_service.access.tokens import Tokens, parse_tokens
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.tls_front.metrics import FrontMetrics
-from apidiscovery_service.tls_front.reload import Reload
+from apidiscovery_service.front.metrics import FrontMetrics
+from apidiscovery_service.front.reload import Reload
 
 
 class TokenFile(Reload[Tokens]):

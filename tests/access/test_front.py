@@ -6,8 +6,9 @@ import hashlib
 import ipaddress
 import shutil
 import ssl
+import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import structlog
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.tls_front import Certificates, FrontMetrics, TlsFront, follow
+from apidiscovery_service.front import Certificates, Front, FrontMetrics, follow
 from certificates import Authority, KeyPair
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -32,7 +33,7 @@ class Fronted:
     pair: KeyPair
     certificates: Certificates
     peers: Peers
-    front: TlsFront
+    front: Front
     metrics: FrontMetrics
     host: str
 
@@ -60,7 +61,7 @@ async def fronted(
     *,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
-    backend_port: int | None = None,
+    plain: bool = False,
 ) -> AsyncGenerator[Fronted]:
     """Put the front before a server that treats its connections as `handler` does."""
     authority = Authority(folder / "ca")
@@ -70,18 +71,17 @@ async def fronted(
         shutil.copy(source, target)
     metrics, peers = FrontMetrics(), Peers()
     certificates = Certificates(*pair, authority.ca_file, metrics)
-    front = TlsFront(
+    front = Front(
         "test",
         host,
         0,
-        certificates=certificates,
+        certificates=None if plain else certificates,
         peers=peers,
         limits=limits or Limits(),
         metrics=metrics,
     )
-    backend = await asyncio.start_server(handler, "127.0.0.1", 0)
-    port = backend_port or int(backend.sockets[0].getsockname()[1])
-    serving = asyncio.create_task(front.serve(port))
+    backend = await asyncio.start_unix_server(handler, front.server_path)
+    serving = asyncio.create_task(front.serve())
     following = asyncio.create_task(follow(certificates))
     try:
         yield Fronted(authority, pair, certificates, peers, front, metrics, host)
@@ -142,6 +142,7 @@ async def test_what_a_server_says_before_it_closes_arrives(tmp_path: Path) -> No
 
     async with fronted(tmp_path, speak) as served:
         reader, writer = await served.connect()
+        writer.write(b"x")
         async with asyncio.timeout(10):
             assert len(await reader.read()) == MANY
         await close(writer)
@@ -151,7 +152,7 @@ async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"x")
+        writer.write(await reader.read(1))
         with contextlib.suppress(ConnectionError):
             await reader.read()
         ended.set()
@@ -159,6 +160,7 @@ async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
 
     async with fronted(tmp_path, wait) as served:
         reader, writer = await served.connect()
+        writer.write(b"x")
         assert await reader.readexactly(1) == b"x"
         writer.transport.abort()
         async with asyncio.timeout(3):
@@ -191,6 +193,7 @@ async def test_what_nobody_reads_is_not_taken(tmp_path: Path, reads: str) -> Non
         _, writer = await asyncio.open_connection(
             served.host, served.front.port, ssl=served.context(), limit=1024
         )
+        writer.write(b"x")
         if reads == "server":
             await pour(writer)
         await stop.wait()
@@ -231,7 +234,7 @@ async def test_ipv6(tmp_path: Path) -> None:
         reader, writer = await served.connect()
         writer.write(b"ping")
         assert await reader.readexactly(4) == b"ping"
-        (peer,) = [p for p in map(served.peers.get, range(1024, 65536)) if p]
+        (peer,) = served.peers
         assert ipaddress.ip_address(peer.address).is_loopback
         await close(writer)
 
@@ -298,12 +301,97 @@ async def test_too_many_connections_are_refused(
 
 
 async def test_without_a_server_behind_a_connection_ends(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo, backend_port=1) as served:
+    async with fronted(tmp_path, echo) as served:
+        served.front.server_path.unlink()
         reader, writer = await served.connect()
+        writer.write(b"x")
         assert await closed(reader)
         await served.until_open(0)
         assert len(served.peers) == 0
         await close(writer)
+
+
+async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None:
+    """Bytes, also those behind the end of what a client says, limits and peers."""
+    async with fronted(tmp_path, echo, plain=True, limits=Limits(address_connections=2)) as served:
+        streams = [await asyncio.open_connection(served.host, served.front.port) for _ in range(3)]
+        refused, _ = streams[2]
+        assert await closed(refused)
+        assert served.metrics.cut == {("test", "address"): 1}
+        reader, writer = streams[0]
+        writer.write(b"x" * MANY)
+        writer.write_eof()
+        async with asyncio.timeout(10):
+            assert len(await reader.read()) == MANY
+        writer = streams[1][1]
+        writer.write(b"x")
+        assert await streams[1][0].readexactly(1) == b"x"
+        (peer,) = served.peers
+        assert (peer.address, peer.caller) == (served.host, None)
+        for _, writer in streams:
+            await close(writer)
+
+
+@pytest.mark.parametrize("said", [b"", b"PRI", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"])
+async def test_a_client_that_does_not_begin_is_cut(tmp_path: Path, said: bytes) -> None:
+    """Before it has taken a place at the server behind, which waits for it without end."""
+    async with fronted(tmp_path, echo, plain=True, limits=Limits(handshake_s=0.2)) as served:
+        reader, writer = await asyncio.open_connection(served.host, served.front.port)
+        writer.write(said)
+        assert await closed(reader)
+        assert len(served.peers) == 0
+        assert served.metrics.cut == {("test", "handshake"): 1}
+        await close(writer)
+
+
+async def test_a_client_that_leaves_before_it_begins_is_not_counted_as_cut(tmp_path: Path) -> None:
+    """Load balancers look at ports like that."""
+    async with fronted(tmp_path, echo, plain=True) as served:
+        _, writer = await asyncio.open_connection(served.host, served.front.port)
+        await served.until_open(1)
+        await close(writer)
+        await served.until_open(0)
+        assert served.metrics.cut == {}
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder for temporary files, with a name that is escaped in URLs."""
+    folder = Path(tempfile.mkdtemp(prefix="a b%c'é"))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    folder.rmdir()
+
+
+async def test_sockets_are_in_a_folder_of_this_user_alone(tmp_path: Path, odd: Path) -> None:
+    """It goes with the front."""
+    async with fronted(tmp_path, echo) as served:
+        folder = served.front.server_path.parent
+        assert folder.parent == odd
+        assert folder.stat().st_mode & 0o777 == 0o700
+        reader, writer = await served.connect()
+        writer.write(b"x")
+        assert await reader.readexactly(1) == b"x"
+        await close(writer)
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("missing", "no folder for sockets can be made: .*missing.*; set TMPDIR"),
+        ("a" * 100, "want a path of at most 70 bytes of UTF-8; set TMPDIR"),
+        ("\udcff", "want a path of at most 70 bytes of UTF-8; set TMPDIR"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, folder: str, message: str
+) -> None:
+    with tempfile.TemporaryDirectory() as short:
+        for name in ("a" * 100, "\udcff"):
+            (Path(short) / name).mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(Path(short) / folder))
+        with pytest.raises(OSError, match=message):
+            Front("http", "127.0.0.1", 0, certificates=None, peers=Peers())
 
 
 async def test_stopping_lets_connections_end_and_then_cuts_them(tmp_path: Path) -> None:
@@ -447,6 +535,4 @@ async def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo) as served:
         port = served.front.port
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port} for http over TLS"):
-            TlsFront(
-                "http", "127.0.0.1", port, certificates=served.certificates, peers=served.peers
-            )
+            Front("http", "127.0.0.1", port, certificates=served.certificates, peers=served.peers)

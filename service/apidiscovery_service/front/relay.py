@@ -1,21 +1,21 @@
 """The two halves of a connection that is carried on, and the bytes between them.
 
+A connection is carried on once its client has begun, by bytes that tell HTTP/1.1 from HTTP/2:
+Granian waits for these without end, the front does not.
 Each half stops reading while the other cannot write, so that what waits in between is bounded by
 the buffers of the two transports. When one half ends, what it has sent goes out before the other
 is closed.
 """
 
 import asyncio
-import socket
-import struct
 from collections.abc import Callable
 from typing import cast
 
 # How much may wait to be written before the other half stops reading.
 _HIGH_WATER_BYTES = 256 * 1024
 
-# Closing without TIME_WAIT, which would keep the loopback port for a minute.
-_AT_ONCE = struct.pack("ii", 1, 0)
+# How a client begins HTTP/2 (RFC 9113, section 3.4); less of it tells no version.
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class Relay:
@@ -27,11 +27,13 @@ class Relay:
         client: The transport to the client, None before its handshake.
         server: The transport to the server, None before it is connected.
         key: By which the connection is counted.
+        early: What came before there was a server; no more than the transport had read already.
         certified: Whether a certificate speaks for the client.
         quiet: How many looks ago something was carried.
     """
 
     __slots__ = (
+        "_begun",
         "_ended",
         "_release",
         "certified",
@@ -52,17 +54,22 @@ class Relay:
         self.key = key
         self.certified = False
         self.quiet = 0
-        # What came before there was a server; no more than the transport had read already.
-        self.early: list[bytes] = []
+        self.early = b""
+        self._begun = asyncio.Event()
         self._ended = ended
         self._release: Callable[[], None] | None = None
 
+    async def has_begun(self) -> bool:
+        """Wait for the client's first bytes; False if it has gone instead."""
+        await self._begun.wait()
+        return self.client is not None and not self.client.is_closing()
+
     def on_release(self, release: Callable[[], None]) -> None:
-        """Call this once, before the port that leads to the server may be another's."""
+        """Call this once, when either side has ended."""
         self._release = release
 
     def release(self) -> None:
-        """Give up the port that leads to the server."""
+        """Have it known that the connection is over."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -77,9 +84,19 @@ class Relay:
     def client_lost(self) -> None:
         """End the other half: there is nobody to answer any more."""
         self.release()
+        self._begun.set()
         if self.server is not None:
             self.server.abort()
         self._ended(self)
+
+    def take_early(self, data: bytes) -> None:
+        """Keep what the client says before there is a server; take no more once it has begun."""
+        self.early += data
+        if self.client is not None and (
+            not _PREFACE.startswith(self.early) or len(self.early) == len(_PREFACE)
+        ):
+            self.client.pause_reading()
+            self._begun.set()
 
     def server_lost(self) -> None:
         """Send out what the server has said, then end."""
@@ -97,21 +114,23 @@ class _ClientSide(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         client = cast("asyncio.Transport", transport)
         client.set_write_buffer_limits(_HIGH_WATER_BYTES)
-        client.pause_reading()
         self._relay.client = client
 
     def data_received(self, data: bytes) -> None:
         relay = self._relay
         relay.quiet = 0
         if relay.server is None:
-            relay.early.append(data)
+            relay.take_early(data)
         else:
             relay.server.write(data)
 
-    def eof_received(self) -> None:
-        server = self._relay.server
-        if server is not None and not server.is_closing():
-            server.write_eof()
+    def eof_received(self) -> bool:
+        """Pass it on; keep what can be half open, for the answer."""
+        client, server = self._relay.client, self._relay.server
+        if client is None or server is None or server.is_closing():
+            return False
+        server.write_eof()
+        return client.get_extra_info("ssl_object") is None
 
     def pause_writing(self) -> None:
         if self._relay.server is not None:
@@ -137,14 +156,10 @@ class _ServerSide(asyncio.Protocol):
         if relay.client is None or relay.client.is_closing():
             server.abort()
             return
-        connection = cast("socket.socket", server.get_extra_info("socket"))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         server.set_write_buffer_limits(_HIGH_WATER_BYTES)
         relay.server = server
-        if relay.early:
-            server.writelines(relay.early)
-            relay.early.clear()
+        server.write(relay.early)
+        relay.early = b""
         relay.client.resume_reading()
 
     def data_received(self, data: bytes) -> None:

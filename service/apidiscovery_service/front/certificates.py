@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.tls_front.metrics import FrontMetrics
-from apidiscovery_service.tls_front.reload import Reload
+from apidiscovery_service.front.metrics import FrontMetrics
+from apidiscovery_service.front.reload import Reload
 
 _MISMATCH = "KEY_VALUES_MISMATCH"
 

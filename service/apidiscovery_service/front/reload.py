@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import structlog
 
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.tls_front.metrics import FrontMetrics
+from apidiscovery_service.front.metrics import FrontMetrics
 
 LOOK_EVERY_S = 0.5
 

@@ -42,14 +42,18 @@ class FrontMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield everything as samples."""
         is_open = GaugeMetricFamily(
-            "apidiscovery_tls_connections", "TLS connections open", labels=["front"]
+            "apidiscovery_front_connections",
+            "Connections open",
+            labels=["front"],
         )
         accepted = CounterMetricFamily(
-            "apidiscovery_tls_accepted_connections", "TLS connections accepted", labels=["front"]
+            "apidiscovery_front_accepted_connections",
+            "Connections accepted",
+            labels=["front"],
         )
         cut = CounterMetricFamily(
-            "apidiscovery_tls_cut_connections",
-            "TLS connections refused or cut",
+            "apidiscovery_front_cut_connections",
+            "Connections refused or cut",
             labels=["front", "reason"],
         )
         reloads = CounterMetricFamily(
