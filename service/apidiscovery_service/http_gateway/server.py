@@ -19,6 +19,7 @@ from granian.log import LogLevels
 from granian.server.embed import Server
 
 from apidiscovery_service.http_gateway.asgi import Application
+from apidiscovery_service.http_gateway.entrance import Entrance
 
 _BACKLOG = 1024
 _MAX_CONNECTIONS = 4096
@@ -97,7 +98,7 @@ class HttpServer:
         """
         listening = _listen_unix(host) if isinstance(host, Path) else _listen(host, port)
         self._own_end = _own_end(listening)
-        self._server = _OwnSocketServer(application, listening)
+        self._server = _OwnSocketServer(Entrance(application), listening)
         self._serving: asyncio.Task[None] | None = None
         self._stopped = False
 
