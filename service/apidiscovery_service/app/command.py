@@ -10,6 +10,7 @@ import click
 from apidiscovery_service.app.config_file import STRUCTURED, Entry, located, read_config
 from apidiscovery_service.app.flags import (
     ADDRESS,
+    DURATION,
     FILE,
     GATES,
     STORE,
@@ -115,6 +116,13 @@ def _end(_number: int, _frame: object) -> NoReturn:
     "--ready-file",
     type=FILE,
     help="JSON file with the addresses, written when the server answers.",
+)
+@click.option(
+    "--shutdown-delay",
+    type=DURATION,
+    default="0s",
+    help="How long to go on answering after SIGTERM, with /readyz failing, so that load balancers "
+    "notice; a second signal ends it.",
 )
 @click.option(
     "--insecure-bind",

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypedDict, TypeVar, cast
 import click
 
 from apidiscovery_service.access.grants import parse_grants
-from apidiscovery_service.app.settings import Address, Catalog, Security, Settings
+from apidiscovery_service.app.settings import Address, Catalog, Security, Settings, duration_s
 from apidiscovery_service.app.upstream_settings import (
     UPSTREAM_NAME,
     configured_services,
@@ -43,6 +43,7 @@ class Flags(TypedDict):
     etcd_password_file: Path | None
     feature_gates: FeatureGates
     ready_file: Path | None
+    shutdown_delay: float
     insecure_bind: bool
     tls_cert_file: Path | None
     tls_private_key_file: Path | None
@@ -88,6 +89,7 @@ ADDRESS = Parsed("HOST:PORT|off", _address_or_off)
 GATES = Parsed("NAME=BOOL,...", FeatureGates.parse)
 UPSTREAM = Parsed("NAME=URL", _upstream)
 STORE = Parsed("memory|sqlite:PATH|etcd://...", StoreUrl.parse)
+DURATION = Parsed("DURATION", duration_s)
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -125,6 +127,7 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
         security=_security(flags, structured),
         ready_file=flags["ready_file"],
         insecure_bind=flags["insecure_bind"],
+        shutdown_delay_s=flags["shutdown_delay"],
     )
 
 

@@ -73,6 +73,10 @@ class HttpListener:
             if self._front:
                 tasks.create_task(self._front.serve())
 
+    async def announce_end(self) -> None:
+        """Have clients go to another server, and answer them until they do."""
+        self._server.announce_end()
+
     async def stop(self, grace_s: float) -> None:
         """Take no more connections and let requests end for a while."""
         await asyncio.gather(self._server.stop(grace_s), _stopped(self._front, grace_s))
@@ -109,6 +113,10 @@ class GrpcListener:
     async def set_ready(self) -> None:
         """Say by the health service that calls are answered."""
         await self._server.set_ready()
+
+    async def announce_end(self) -> None:
+        """Have clients go to another server, and answer them until they do."""
+        await self._server.announce_end()
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls and let those under way end for a while."""

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -163,6 +163,7 @@ class _Process:
         self._settings = settings
         self._ready = False
         self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._metrics = metrics
         self._security = security
         self._registry = Registry()
@@ -238,7 +239,7 @@ class _Process:
         """Listen, read the sources, say so, and serve until told to stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self._stop)
         http, grpc = self._http(), self._grpc()
         failure: Exception | None = None
         async with asyncio.TaskGroup() as tasks:
@@ -275,10 +276,27 @@ class _Process:
             with _announced(self._settings.ready_file, addresses):
                 _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
                 await self._stopping.wait()
-            _log.info("stopping", drain_s=DRAIN_S)
+            _log.info("stopping", delay_s=self._settings.shutdown_delay_s, drain_s=DRAIN_S)
+            await self._delay_end([each for each in (http, grpc) if each])
         finally:
             for task in following:
                 task.cancel()
+
+    def _stop(self) -> None:
+        """Begin to stop; told a second time, wait no longer for load balancers."""
+        if self._stopping.is_set():
+            self._hurried.set()
+        self._stopping.set()
+
+    async def _delay_end(self, listeners: Sequence[HttpListener | GrpcListener]) -> None:
+        """Go on answering without being ready, so that new requests go elsewhere."""
+        if not self._settings.shutdown_delay_s:
+            return
+        for listener in listeners:
+            await listener.announce_end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.shutdown_delay_s):
+                await self._hurried.wait()
 
     def _followers(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """Return what keeps the sources up to date, each until it is cancelled."""

@@ -2,6 +2,7 @@
 
 import ipaddress
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,23 @@ from apidiscovery_service.storage.urls import StoreUrl, default_store_url
 Catalog: TypeAlias = Literal["kubernetes", "none"]
 
 _MAX_PORT = 65535
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S = 24 * 3600.0
+
+
+def duration_s(text: str) -> float:
+    """Return the seconds of a duration such as `30s`, from 0 to 24 h.
+
+    Raises:
+        InvalidConfiguration: It is none.
+    """
+    match = _DURATION.fullmatch(text)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else math.inf
+    if seconds > _LONGEST_S:
+        raise InvalidConfiguration(f"want a duration such as 30s, up to 24h, got {text[:100]!r}")
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,8 @@ class Settings:
         etcd: How an etcd is reached.
         gates: Features on and off.
         ready_file: Written once the server answers, removed when it ends; None for none.
+        shutdown_delay_s: For how long requests are answered, without being ready, once the server
+            is told to stop.
     """
 
     http: Address | None
@@ -150,6 +170,7 @@ class Settings:
     security: Security = field(default_factory=Security)
     ready_file: Path | None = None
     insecure_bind: bool = False
+    shutdown_delay_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.http is None and self.grpc is None:

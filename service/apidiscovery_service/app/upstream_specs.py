@@ -1,13 +1,13 @@
 """From the settings of upstreams to what the sources take; reads the files that they name."""
 
-import re
+import contextlib
 from collections.abc import Mapping
 
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.tls import Tls
 
-from apidiscovery_service.app.settings import Settings
+from apidiscovery_service.app.settings import Settings, duration_s
 from apidiscovery_service.app.upstream_settings import UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.feature_gates import OPENAPI_V3
@@ -42,10 +42,6 @@ _SPEC_KEYS = (
     "poll-interval",
     "timeout",
 )
-
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_S = 24 * 3600.0
 
 
 def upstream_specs(settings: Settings) -> list[UpstreamSpec]:
@@ -130,11 +126,10 @@ def _paths(fields: Fields, key: str) -> tuple[str, ...]:
 def _duration_s(fields: Fields, key: str, default: float) -> float:
     if key not in fields:
         return default
-    match = _DURATION.fullmatch(fields.text(key))
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not 0 < seconds <= _LONGEST_S:
-        raise fields.wrong(key, f"want a duration such as 30s, up to 24h, got {fields.raw(key)!r}")
-    return seconds
+    with contextlib.suppress(InvalidConfiguration):
+        if seconds := duration_s(fields.text(key)):
+            return seconds
+    raise fields.wrong(key, f"want a duration such as 30s, up to 24h, got {fields.raw(key)!r}")
 
 
 def _count(fields: Fields, key: str, default: int) -> int:

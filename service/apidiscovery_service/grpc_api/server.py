@@ -102,9 +102,13 @@ class GrpcServer:
         """Say by the health service that calls are answered."""
         await self._set(health_pb2.HealthCheckResponse.SERVING)
 
+    async def announce_end(self) -> None:
+        """Say by the health service that the end is near; calls are answered still."""
+        await self._set(health_pb2.HealthCheckResponse.NOT_SERVING)
+
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, end the watches, and give the rest of the calls `grace_s` to end."""
-        await self._set(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self.announce_end()
         # Before the connections are told to go away, which some clients take for the end at once.
         loop = asyncio.get_running_loop()
         end = loop.time() + grace_s

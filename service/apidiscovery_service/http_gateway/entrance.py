@@ -1,4 +1,4 @@
-"""Stands before an application: refuses what HTTP forbids.
+"""Stands before an application: refuses what HTTP forbids, and says that connections end.
 
 What is refused is what Granian lets an application see. It shows a missing Host field as an empty
 one, and does not show at all that lines end with a bare LF.
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 import structlog
 
 from apidiscovery_service.http_gateway.asgi import Application, Receive, Scope, Send
+from apidiscovery_service.http_gateway.kept import Message
 
 # Source: golang.org/x/net/http/httpguts ValidHostHeader.
 _HOST = re.compile(rb"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~]*")
@@ -20,10 +21,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Entrance:
-    """An application with the checks before it."""
+    """An application with the checks before it.
+
+    Attributes:
+        ending: Whether each HTTP/1.1 connection ends with its next answer.
+    """
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self.ending = False
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Answer one ASGI connection."""
@@ -33,6 +39,8 @@ class Entrance:
             if wrong:
                 _log.warning("bad request", method=scope["method"], status=400, reason=wrong)
                 return _refuse(send, wrong)
+            if self.ending:
+                send = _ending(send)
         return self._application(scope, receive, send)
 
 
@@ -59,3 +67,14 @@ async def _refuse(send: Send, wrong: str) -> None:
     ]
     await send({"type": "http.response.start", "status": 400, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _ending(send: Send) -> Send:
+    """Return a `send` after whose answer the connection ends."""
+
+    async def send_last(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], _CLOSE]}
+        await send(message)
+
+    return send_last

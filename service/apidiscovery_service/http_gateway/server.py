@@ -98,7 +98,8 @@ class HttpServer:
         """
         listening = _listen_unix(host) if isinstance(host, Path) else _listen(host, port)
         self._own_end = _own_end(listening)
-        self._server = _OwnSocketServer(Entrance(application), listening)
+        self._entrance = Entrance(application)
+        self._server = _OwnSocketServer(self._entrance, listening)
         self._serving: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -112,6 +113,13 @@ class HttpServer:
         if not self._stopped:
             self._serving = asyncio.create_task(self._server.serve())
             await self._serving
+
+    def announce_end(self) -> None:
+        """From now on have each HTTP/1.1 connection end with its next answer, which says so.
+
+        HTTP/2 connections are told to go away by `stop`, without loss of a request.
+        """
+        self._entrance.ending = True
 
     async def stop(self, grace_s: float) -> None:
         """Take no more connections, let requests end for up to `grace_s`, then cut what is left.
