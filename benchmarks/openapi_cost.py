@@ -66,14 +66,15 @@ def _build_row(package: Path) -> Row:
     for one in objects:
         spec = one["spec"]
         names = spec["names"]
-        definition = Definition(
-            orjson.dumps(one),
-            names["plural"],
-            names.get("singular") or names["kind"].lower(),
-            names["kind"],
-            names.get("listKind") or f"{names['kind']}List",
-        )
-        for version in spec["versions"]:
+        for index, version in enumerate(spec["versions"]):
+            definition = Definition(
+                orjson.dumps(version),
+                index,
+                spec["scope"],
+                names["plural"],
+                names["kind"],
+                names.get("listKind") or f"{names['kind']}List",
+            )
             if version["served"]:
                 versions.setdefault((spec["group"], version["name"]), []).append(definition)
     makes = [partial(crd_document, *key, found) for key, found in versions.items()]

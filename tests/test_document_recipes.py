@@ -3,14 +3,16 @@
 import asyncio
 import hashlib
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 import zstandard
+from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.model import Contribution, Offer, Precedence
+from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.generated import MARK
@@ -25,6 +27,8 @@ from crd_manifests import CRONTABS, crd, edited, simple
 from groups import offer, resource
 from openapi_checks import dangling, errors, without_empty_defaults
 from openapi_recipes import LoopLag
+
+_ANOTHER = {"openAPIV3Schema": {"type": "object", "description": "Another."}}
 
 GOLDEN_INDEX = Path(__file__).parent / "golden" / "crds" / "openapi" / "openapi.v3.index.json"
 
@@ -94,7 +98,7 @@ async def test_without_anything_there_is_version_alone(served: Served) -> None:
 
 async def test_index_of_real_definitions_is_kubernetes(served: Served) -> None:
     served.declare("manifests:a", *manifests())
-    index = await served.documents.index()
+    index = await served.documents.whole_index()
     paths = orjson.loads(GOLDEN_INDEX.read_bytes())["paths"]
     golden = {
         key: paths[key]["serverRelativeURL"].rpartition("=")[2]
@@ -286,7 +290,7 @@ def _many(count: int) -> Iterable[dict[str, Any]]:
 
 
 async def _index_of(served: Served, count: int) -> int:
-    index = await served.documents.index()
+    index = await served.documents.whole_index()
     assert len(index.entries) == count + 1
     return len(index.body)
 
@@ -315,4 +319,51 @@ async def test_of_thousands_of_documents_hashes_are_kept(served: Served) -> None
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (after - before - 2 * text) / count < 1000
+    assert (after - before - 2 * text) / count < 1600
+
+
+async def test_many_versions_cost_as_much_as_many_definitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither what is read nor what is looked at grows with the square of their number."""
+    number = 300
+    first = CRONTABS["spec"]["versions"][0]
+    versions = [{**first, "name": f"v{n}", "storage": n == 1} for n in range(1, number + 1)]
+    document = edited(CRONTABS, "spec.versions", versions)
+    served = Served()
+    served.declare("manifests:a.yaml", document)
+    read, looked_at = 0, 0
+    loads, of_group = stepwise_json.loads, served.recipes.of_group
+
+    def counted_loads(text: bytes) -> JSONValue:
+        nonlocal read
+        read += len(text)
+        return loads(text)
+
+    def counted_of_group(group: str) -> Mapping[str, Recipe]:
+        nonlocal looked_at
+        looked_at += 1
+        return of_group(group)
+
+    monkeypatch.setattr(stepwise_json, "loads", counted_loads)
+    monkeypatch.setattr(served.recipes, "of_group", counted_of_group)
+    index = await served.documents.index()
+    assert len(index.entries) == number + 1
+    assert number < read < 2 * len(orjson.dumps(document))
+    await served.documents.merged_v2()
+    assert looked_at < 5
+
+
+async def test_a_version_is_made_again_for_what_it_says_alone() -> None:
+    first = CRONTABS["spec"]["versions"][0]
+    versions = [first, {**first, "name": "v2", "storage": False}]
+    document = edited(CRONTABS, "spec.versions", versions)
+    served = Served()
+    served.declare("manifests:a.yaml", document)
+    before = await served.documents.index()
+    served.made.clear()
+    served.declare("manifests:a.yaml", edited(document, "spec.versions[1].schema", _ANOTHER))
+    after = await served.documents.index()
+    assert served.made.count("document") == 1
+    (key,) = [key for key in after.entries if after.entries[key] != before.entries[key]]
+    assert key == "apis/stable.example.com/v2"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
+import orjson
 import pytest
 from apidiscovery_service.openapi import documents as documents_module
 from apidiscovery_service.openapi import making
@@ -162,7 +163,7 @@ async def test_what_does_not_come_keeps_nobody_waiting_for_others(
     keys = [f"apis/g{number}.example/v1" for number in range(30)]
     recipes = recipes_of(*keys)
     monkeypatch.setattr(making, "_TURN_S", 0.001)
-    monkeypatch.setattr(documents_module, "_STALLED_S", 0.05)
+    monkeypatch.setattr(documents_module, "_PATIENCE_S", 0.05)
     documents = documents_of(recipes)
     before = await documents.index()
     for number, key in enumerate(keys):
@@ -175,14 +176,73 @@ async def test_what_does_not_come_keeps_nobody_waiting_for_others(
         third = await documents.index()
     assert first.entries.keys() == second.entries.keys() == set(keys)
     assert {key for key in keys if third.entries[key] == before.entries[key]} == recipes.hanging
-    made = recipes.makes.copy()
     recipes.released.set()
     for _ in range(1000):
         await asyncio.sleep(0)
         if set((await documents.index()).entries.values()) == {sha512(b"{}")}:
             break
     assert set((await documents.index()).entries.values()) == {sha512(b"{}")}
-    assert recipes.makes == made
+    assert set(recipes.makes.values()) == {2}
+
+
+async def test_the_first_index_lists_without_a_hash_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow, quick = "apis/a.example/v1", "apis/b.example/v1"
+    recipes = recipes_of(slow, quick)
+    recipes.hanging.add(slow)
+    monkeypatch.setattr(documents_module, "_PATIENCE_S", 0.05)
+    documents = documents_of(recipes)
+    async with asyncio.timeout(20):
+        index = await documents.index()
+        monkeypatch.setattr(documents_module, "_PATIENCE_S", 1000.0)
+        assert await documents.index() is index  # it waits for the same but once
+        recipes.texts["b.example"][quick] = b"{}"
+        documents.changed(["b.example"])
+        assert (await documents.index()).entries == {slow: "", quick: sha512(b"{}")}
+        asked = asyncio.create_task(documents.body(slow))
+        recipes.released.set()
+        body = await asked
+        assert body is not None
+        assert (await documents.index()).entries[slow] == body.hash
+    urls = orjson.loads(index.body)["paths"]
+    assert urls[slow] == {"serverRelativeURL": f"/openapi/v3/{slow}"}
+    assert urls[quick] == {"serverRelativeURL": f"/openapi/v3/{quick}?hash={index.entries[quick]}"}
+    assert recipes.makes == {slow: 1, quick: 2}
+
+
+async def test_a_document_that_is_asked_for_waits_for_few_of_an_index() -> None:
+    keys = [f"apis/g{number}.example/v1" for number in range(100)]
+    recipes = recipes_of(*keys)
+    recipes.gate = asyncio.Event()
+    documents = documents_of(recipes)
+    index = asyncio.create_task(documents.index())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    last = next(key for key in keys if not recipes.makes[key])
+    asked = asyncio.create_task(documents.body(last))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    recipes.gate.set()
+    await asked
+    assert recipes.makes.total() < 10
+    await index
+
+
+async def test_the_merged_document_waits_for_what_an_index_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow, quick = "apis/a.example/v1", "apis/b.example/v1"
+    recipes = recipes_of(slow, quick)
+    recipes.hanging.add(slow)
+    monkeypatch.setattr(documents_module, "_PATIENCE_S", 0.05)
+    documents = documents_of(recipes)
+    merging = asyncio.create_task(documents.merged_v2())
+    assert "" in (await documents.index()).entries.values()
+    recipes.released.set()
+    merged = await merging
+    assert await documents.merged_v2() == merged
+    assert recipes.makes == {slow: 2, quick: 2}  # for their hashes, and to be merged
 
 
 async def test_a_new_try_changes_nothing_until_it_comes_to_something(

@@ -46,19 +46,28 @@ def manifests() -> tuple[dict[str, Any], ...]:
     return tuple(one for one in found if one)
 
 
-def definition(document: dict[str, Any]) -> Definition:
-    """Return a definition with the names that it wants."""
-    names = document["spec"]["names"]
-    kind = names["kind"]
+def definition(document: dict[str, Any], version: str = "v1") -> Definition:
+    """Return a version of a definition, with the names that it wants."""
+    spec = document["spec"]
+    names = spec["names"]
+    index, found = next(
+        (index, one) for index, one in enumerate(spec["versions"]) if one["name"] == version
+    )
     return Definition(
-        document=orjson.dumps(document),
+        version=orjson.dumps(found),
+        index=index,
+        scope=spec["scope"],
         plural=names["plural"],
-        singular=names.get("singular", kind.lower()),
-        kind=kind,
-        list_kind=names.get("listKind", f"{kind}List"),
+        kind=names["kind"],
+        list_kind=names.get("listKind", f"{names['kind']}List"),
     )
 
 
-def definitions(group: str) -> list[Definition]:
-    """Return the real definitions of a group."""
-    return [definition(one) for one in manifests() if one["spec"]["group"] == group]
+def definitions(group: str, version: str) -> list[Definition]:
+    """Return the real definitions of a group that serve a version."""
+    return [
+        definition(one, version)
+        for one in manifests()
+        if one["spec"]["group"] == group
+        and any(v["name"] == version and v["served"] for v in one["spec"]["versions"])
+    ]

@@ -15,7 +15,7 @@ from apidiscovery_service.openapi.documents import Documents, Encoders, Limits
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.openapi.v2.merged import Merged
+from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 
 
 @dataclass
@@ -132,12 +132,16 @@ class CountingEncoders:
         return encode
 
     def _merged(
-        self, documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue]
+        self, documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue], max_bytes: int
     ) -> Merged:
         self.calls["merged"] += 1
         self.merging.set()
         assert self.go_on.wait(10)
-        parts = [key.encode() + b"=" + text for key, text in documents]
+        parts: list[bytes] = []
+        for key, text in documents:
+            parts.append(key.encode() + b"=" + text)
+            if sum(map(len, parts)) > max_bytes:
+                raise TooLarge(f"it would have more than {max_bytes} bytes")
         text = str(info["title"]).encode() + b"|" + b"|".join(parts)
         return Merged(pack(text), ["a note of merging"])
 

@@ -220,17 +220,19 @@ def _compared(
     """Return what differs.
 
     Args:
-        current: The hash of each document that matters; None where there is none.
+        current: The hash of each document that matters, empty where it is not known yet; None where
+            there is no document.
         known: The hashes that the caller has.
         index_etag: Of the index that `current` is from.
     """
     keys = sorted(current)
     there = [key for key in keys if current[key] is not None]
-    wanted = [key for key in there if known.get(key) != current[key]]
+    unchanged = [key for key in there if current[key] and known.get(key) == current[key]]
+    wanted = sorted(set(there).difference(unchanged))
     outline = openapi_pb2.BundleOutline(
         index_etag=index_etag,
         documents=len(wanted),
-        unchanged=[key for key in there if known.get(key) == current[key]],
+        unchanged=unchanged,
         gone=[key for key in keys if current[key] is None],
     )
     return _Chosen(outline, wanted)

@@ -59,7 +59,8 @@ class Index:
     """The list of documents.
 
     Attributes:
-        entries: Hash by key, in the order of the keys.
+        entries: Hash by key, in the order of the keys. Of a document that takes long to make it is
+            that of the document before meanwhile, and empty if there was none.
         body: As JSON.
         etag: Upper-case hex SHA-512 of `body`.
         notes: What is to be said of documents that are not what one would want, by key.

@@ -19,7 +19,7 @@ from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
-from apidiscovery_service.openapi.merging import Merging, within
+from apidiscovery_service.openapi.merging import Merging
 from apidiscovery_service.openapi.once import Once
 from apidiscovery_service.openapi.protobuf import v2 as protobuf_v2
 from apidiscovery_service.openapi.protobuf import v3 as protobuf_v3
@@ -28,10 +28,8 @@ from apidiscovery_service.openapi.v2 import merged
 from apidiscovery_service.openapi.v2.merged import Merged
 
 _SLICE_S = 0.002
-# So many are made at once or waited for; those that only wait do not hold up the others.
-_WORKERS = 16
-# When no document has become known for so long, the index states those that were.
-_STALLED_S = 5.0
+# So long an index waits for the hashes that it states. What takes longer goes on meanwhile.
+_PATIENCE_S = 5.0
 _NAMED = 3
 
 _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
@@ -44,12 +42,15 @@ class Encoders:
     Attributes:
         v3: From the JSON of a document to its protobuf.
         v2: The same for the document of everything.
-        merged: From keys and documents, and the `info` of the result, to that document.
+        merged: From keys and documents, the `info` of the result, and the bytes that it may have,
+            to that document.
     """
 
     v3: Callable[[bytes], bytes] = protobuf_v3.encode_v3
     v2: Callable[[bytes], bytes] = protobuf_v2.encode_v2
-    merged: Callable[[Iterable[tuple[str, bytes]], Mapping[str, JSONValue]], Merged] = merged.merged
+    merged: Callable[[Iterable[tuple[str, bytes]], Mapping[str, JSONValue], int], Merged] = (
+        merged.merged
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,11 @@ class Limits:
 
     Attributes:
         kept_bytes: Of bodies that are kept.
-        merged_bytes: Of the documents that are merged to the one of everything, all together. With
-            those of 3000 CustomResourceDefinitions of usual size there are nearly so many, and
-            merging them takes about as much memory as half of them.
+        merged_bytes: Of the document of everything, as JSON.
     """
 
     kept_bytes: int = 64 * 2**20
-    merged_bytes: int = 256 * 2**20
+    merged_bytes: int = merged.MAX_BYTES
 
 
 class Documents:
@@ -102,14 +101,15 @@ class Documents:
         self._index_revision: int = -1
         self._runs: Once[Literal["index"], None] = Once()
         self._running = False
-        # What did not come in time for an index, and may come yet.
-        self._left: set[Entry] = set()
+        # What did not come in time for an index, and will come yet.
+        self._late: set[Entry] = set()
+        self._finding: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.Task[None]] = set()
         merge, merged_bytes = self._encoders.merged, limits.merged_bytes
         self._merging = Merging(
-            self.index,
+            self.whole_index,
             self._made,
-            lambda documents: merge(within(merged_bytes, documents), info),
+            lambda documents: merge(documents, info, merged_bytes),
             self._bodies,
             observe,
         )
@@ -126,8 +126,9 @@ class Documents:
     async def index(self) -> Index:
         """Return the list of all documents as they are now.
 
-        The first time takes the making of them all, later what has changed; all who ask meanwhile
-        wait for one run.
+        The first time all of them are made, later what has changed; all who ask meanwhile wait for
+        one run, and for 5 s at most: what is not made by then is listed with the hash that it had
+        before, or with none, and made in the background.
         """
         self._retry()
         if self._index is not None and self._is_current():
@@ -156,7 +157,10 @@ class Documents:
             start = perf_counter()
             revision = self._known.revision
             entries = self._known.entries.values()
-            hashes = {e.key: stated for e in entries if (stated := e.hash or e.former)}
+            unknown = self._known.unknown
+            hashes = {
+                e.key: e.hash or e.former for e in entries if e.hash or e.former or e in unknown
+            }
             notes = {e.key: _remark(e) for e in entries if e.failure or e.note}
             index = await asyncio.to_thread(make_index, hashes, notes)
             if self._index != index:
@@ -176,38 +180,30 @@ class Documents:
                 deadline = perf_counter() + _SLICE_S
 
     async def _find_hashes(self) -> None:
-        """Make what is not known yet, and drop it.
+        """Make what is not known yet, and drop it; what takes long goes on in the background."""
+        self._late.intersection_update(self._known.unknown)
+        todo = [entry for entry in self._known.unknown if entry not in self._late]
+        if not todo:
+            return
+        finding = asyncio.create_task(self._making.find(todo))
+        self._finding.add(finding)
+        finding.add_done_callback(self._finding.discard)
+        if (await asyncio.wait((finding,), timeout=_PATIENCE_S))[0]:
+            finding.result()
+        self._late.update(self._known.unknown.keys() & todo)
 
-        When there is an index already, what keeps it waiting is left to itself.
-        """
-        self._left.intersection_update(self._known.unknown)
-        todo = ((e, r) for e, r in list(self._known.unknown.items()) if e not in self._left)
-        under_way: set[Entry] = set()
-        done = 0
-
-        async def work() -> None:
-            nonlocal done
-            for entry, recipe in todo:
-                if entry in self._known.unknown:
-                    under_way.add(entry)
-                    await self._making.make(entry, recipe)
-                    under_way.discard(entry)
-                    done += 1
-
-        workers = asyncio.gather(*(work() for _ in range(_WORKERS)))
-        while not workers.done():
-            before = done
-            await asyncio.wait((workers,), timeout=_STALLED_S)
-            if self._index is not None and done == before and not workers.done():
-                self._left |= under_way
-                workers.cancel()
-                return
-        await workers
+    async def whole_index(self) -> Index:
+        """Return the index once what is being made for it is known."""
+        index = await self.index()
+        if not self._finding:
+            return index
+        await asyncio.wait(self._finding)
+        return await self.index()
 
     def _retry(self) -> None:
         """Try again what failed and may work by now, while what there is stays as it is."""
-        for entry, recipe in self._known.due(asyncio.get_running_loop().time()):
-            task = asyncio.create_task(self._making.again(entry, recipe))
+        for entry in self._known.due(asyncio.get_running_loop().time()):
+            task = asyncio.create_task(self._making.again(entry))
             self._retries.add(task)
             task.add_done_callback(self._retries.discard)
 
@@ -268,15 +264,12 @@ class Documents:
     async def _made(self, key: str) -> Made | None:
         """Return a document itself, as `body` does."""
         entry = self._entry(key)
-        kept = (
-            self._bodies.kept(entry.hash, Form.JSON, "identity") if entry and entry.hash else None
-        )
-        if entry and kept:
-            return Made(entry.hash, kept[0])
-        found = self._known.recipe(key)
-        if found is None:
+        if entry is None:
             return None
-        made = await self._making.make(*found)
+        kept = self._bodies.kept(entry.hash, Form.JSON, "identity") if entry.hash else None
+        if kept:
+            return Made(entry.hash, kept[0])
+        made = await self._making.make(entry)
         if not made.hash:
             raise DocumentUnavailable(key, made.failure)
         return made
@@ -287,10 +280,10 @@ class Documents:
         """Return the OpenAPI v2 document of everything that is served; packed if it is large.
 
         Raises:
-            DocumentUnavailable: The documents of which it is made are too large.
+            DocumentUnavailable: It is too large.
             InvalidOpenAPI: It cannot be made, or not be written in that form.
         """
-        index = await self.index()
+        index = await self.whole_index()
         kept = self._merging.kept(index, form, coding)
         if kept:
             return kept

@@ -22,7 +22,7 @@ def make_index(hashes: Mapping[str, str], notes: Mapping[str, str]) -> Index:
     """Return the index of documents; it takes some 2 ms for a thousand.
 
     Args:
-        hashes: Of each document by key, in any order.
+        hashes: Of each document by key, in any order; empty for one that is not known yet.
         notes: What is to be said of some of them, by key.
     """
     entries = {key: hashes[key] for key in sorted(hashes)}
@@ -37,10 +37,10 @@ def make_index(hashes: Mapping[str, str], notes: Mapping[str, str]) -> Index:
 
 
 def server_relative_url(key: str, document_hash: str) -> str:
-    """Return where a document is served as long as it has that hash.
+    """Return where a document is served as long as it has that hash; without one, as it is then.
 
     >>> server_relative_url("apis/apps/v1", "A0")
     '/openapi/v3/apis/apps/v1?hash=A0'
     """
     path = key if _PLAIN(key) else quote(key, safe=_PATH_SAFE)
-    return f"/openapi/v3/{path}?hash={document_hash}"
+    return f"/openapi/v3/{path}?hash={document_hash}" if document_hash else f"/openapi/v3/{path}"

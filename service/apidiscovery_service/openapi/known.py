@@ -1,6 +1,6 @@
 """What is known of each document: what it is made from, and the hash of what was made."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
@@ -14,6 +14,7 @@ class Entry:
     """One document as it is now; another takes its place when it is made from something else.
 
     Attributes:
+        recipe: How it is made; kept, for looking at a group takes longer the more versions it has.
         hash: Empty while it is not known, or when there is no document to be had.
         former: The hash that the index states while there is no other; empty for none.
         instead: The fingerprint of the document in its place that has `hash`; None for none.
@@ -24,7 +25,7 @@ class Entry:
     """
 
     key: str
-    fingerprint: Hashable = field(repr=False)
+    recipe: Recipe = field(repr=False)
     hash: str
     note: str
     former: str = ""
@@ -47,7 +48,7 @@ class Known:
 
     Attributes:
         entries: By key.
-        unknown: Those whose hash is to be found out, and how.
+        unknown: Those whose hash is to be found out, in the order in which they came.
         revision: Another number whenever anything about the entries is different.
         noted: How often groups were noted to be different perhaps.
     """
@@ -55,7 +56,7 @@ class Known:
     def __init__(self, recipes: Recipes) -> None:
         self._recipes = recipes
         self.entries: dict[str, Entry] = {}
-        self.unknown: dict[Entry, Recipe] = {}
+        self.unknown: dict[Entry, None] = {}
         self.revision = 0
         self.noted = 0
         self._keys: dict[str | None, tuple[str, ...]] = {}
@@ -86,8 +87,8 @@ class Known:
             self._listed = True
         return list(self._changed)
 
-    def settle(self, group: str | None) -> Mapping[str, Recipe]:
-        """Look at a group; return its recipes by key, without those out of place."""
+    def settle(self, group: str | None) -> None:
+        """Look at a group; recipes out of place are passed over."""
         found = self._recipes.common() if group is None else self._recipes.of_group(group)
         recipes = {key: recipe for key, recipe in found.items() if group_of(key) == group}
         self._changed.discard(group)
@@ -99,14 +100,11 @@ class Known:
             self._keys[group] = tuple(recipes)
         for key, recipe in recipes.items():
             self._note(key, recipe)
-        return recipes
 
     def _note(self, key: str, recipe: Recipe) -> None:
         before = self.entries.get(key)
         if before and _is_same(before, recipe):
-            if before in self.unknown:
-                # It makes the same, and maybe from another place.
-                self.unknown[before] = recipe
+            before.recipe = recipe  # it makes the same, and maybe from another place
             if before.note != recipe.note:
                 before.note = recipe.note
                 self.revision += 1
@@ -115,10 +113,10 @@ class Known:
         if before:
             former = before.hash or before.former
             self._forget(before)
-        entry = Entry(key, recipe.fingerprint, recipe.hash, recipe.note, former)
+        entry = Entry(key, recipe, recipe.hash, recipe.note, former)
         self.entries[key] = entry
         if not entry.hash:
-            self.unknown[entry] = recipe
+            self.unknown[entry] = None
         self.revision += 1
 
     def _forget(self, entry: Entry) -> None:
@@ -131,14 +129,6 @@ class Known:
         if group in self._changed or group not in self._keys:
             self.settle(group)
         return self.entries.get(key)
-
-    def recipe(self, key: str) -> tuple[Entry, Recipe] | None:
-        """Return a document as it is now, and how it is made; None when there is none."""
-        entry = self.entries.get(key)
-        if entry and entry in self.unknown and group_of(key) not in self._changed:
-            return entry, self.unknown[entry]
-        recipe = self.settle(group_of(key)).get(key)
-        return (self.entries[key], recipe) if recipe else None
 
     def learn(
         self,
@@ -176,20 +166,16 @@ class Known:
         if retry_at is not None:
             self._retried.add(entry)
 
-    def due(self, now: float) -> list[tuple[Entry, Recipe]]:
+    def due(self, now: float) -> list[Entry]:
         """Return what failed and may work by now, each once until it is learned again."""
         late = [e for e in self._retried if e.retry_at is not None and e.retry_at <= now]
         self._retried.difference_update(late)
-        return [
-            found
-            for entry in late
-            if (found := self.recipe(entry.key)) is not None and found[0] is entry
-        ]
+        return [entry for entry in late if self.entry(entry.key) is entry]
 
 
 def _is_same(entry: Entry, recipe: Recipe) -> bool:
     """Tell whether what is served for an entry is what a recipe comes to."""
-    if entry.fingerprint != recipe.fingerprint:
+    if entry.recipe.fingerprint != recipe.fingerprint:
         return False
     if not entry.failure or not entry.hash or recipe.fallback is None:
         return True

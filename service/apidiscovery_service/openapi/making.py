@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -26,6 +26,9 @@ _AT_ONCE = 2
 
 # Above so many bytes SHA-512 takes longer than a change of threads.
 _HASHED_AT_ONCE = 2**16
+
+# Of what nobody asked for by name so many are made or waited for.
+_WORKERS = 16
 
 # What takes longer waits for something, and so holds up no others.
 _TURN_S = 1.0
@@ -76,25 +79,41 @@ class Making:
         self._known = known
         self._observe = observe
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._finding_turns = asyncio.Semaphore(_AT_ONCE)
         self._once: Once[tuple[Entry, bool], Made] = Once()
 
-    async def make(self, entry: Entry, recipe: Recipe) -> Made:
+    async def make(self, entry: Entry) -> Made:
         """Return the document of an entry, or the one in its place if it cannot be made.
 
         Raises:
             DocumentUnavailable: Its hash was known before, and it cannot be had now.
         """
         if entry.failure and entry.hash:  # not to be tried again yet
-            return await self._once.run((entry, True), lambda: self._known_to_fail(entry, recipe))
-        return await self._once.run((entry, False), lambda: self._make(entry, recipe))
+            return await self._once.run((entry, True), lambda: self._known_to_fail(entry))
+        return await self._once.run((entry, False), lambda: self._make(entry))
 
-    async def _known_to_fail(self, entry: Entry, recipe: Recipe) -> Made:
-        made, _ = await self._instead(recipe, entry.failure)
+    async def _known_to_fail(self, entry: Entry) -> Made:
+        made, _ = await self._instead(entry.recipe, entry.failure)
         return made
 
-    async def again(self, entry: Entry, recipe: Recipe) -> None:
+    async def again(self, entry: Entry) -> None:
         """Try to make what could not be made; until then what is in its place stays there."""
-        await self._once.run((entry, False), lambda: self._make(entry, recipe))
+        await self._once.run((entry, False), lambda: self._make(entry))
+
+    async def find(self, entries: Iterable[Entry]) -> None:
+        """Make what is not known yet and drop it; a document that is asked for goes before."""
+        todo = iter(entries)
+
+        async def work() -> None:
+            for entry in todo:
+                async with self._finding_turns:
+                    if entry not in self._known.unknown:
+                        continue
+                    making = asyncio.create_task(self.make(entry))
+                    await asyncio.wait((making,), timeout=_TURN_S)
+                await making
+
+        await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
     async def in_turn(self, what: str, work: Callable[[], bytes]) -> bytes:
         """Return what some work in a thread comes to, when it is its turn."""
@@ -123,7 +142,8 @@ class Making:
                 raise
         return await asyncio.wait_for(task, _PATIENCE_S - _TURN_S)
 
-    async def _make(self, entry: Entry, recipe: Recipe) -> Made:
+    async def _make(self, entry: Entry) -> Made:
+        recipe = entry.recipe
         retry_at: float | None = None
         instead: Hashable = None
         try:

@@ -12,28 +12,13 @@ from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer
 from apidiscovery_service.openapi.once import Once
 from apidiscovery_service.openapi.packed import WHOLE_BYTES, Packed
-from apidiscovery_service.openapi.v2.merged import Merged
+from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 
 # What it goes by where others go by their path.
 MERGED_KEY: Final = "/openapi/v2"
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
 Merge: TypeAlias = Callable[[Iterable[tuple[str, bytes]]], Merged]
-
-
-def within(limit: int, documents: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
-    """Yield documents.
-
-    Raises:
-        DocumentUnavailable: They take more than `limit` bytes together.
-    """
-    room = limit
-    for key, document in documents:
-        room -= len(document)
-        if room < 0:
-            reason = f"the documents to merge take more than {limit} bytes together"
-            raise DocumentUnavailable(MERGED_KEY, reason)
-        yield key, document
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +63,7 @@ class Merging:
         self._once: Once[Literal["merge"], _Result] = Once()
         self._running = False
         self._last = _Result("", Packed(b"", "", 0))
-        # The ETag of the index whose documents were too large, and the error.
+        # The ETag of the index whose merged document is too large, and the error.
         self._refused: tuple[str, DocumentUnavailable] | None = None
         self._notes: list[str] = []
 
@@ -90,7 +75,7 @@ class Merging:
         """Return the merged document of an index if it is there already.
 
         Raises:
-            DocumentUnavailable: The documents are too large to be merged.
+            DocumentUnavailable: It is too large.
         """
         if self._refused and self._refused[0] == index.etag:
             raise self._refused[1].with_traceback(None)
@@ -112,7 +97,7 @@ class Merging:
         """Return the merged document of what is listed now; packed if it is large.
 
         Raises:
-            DocumentUnavailable: The documents are too large to be merged.
+            DocumentUnavailable: It is too large.
             InvalidOpenAPI: It cannot be made, or not be written in that form.
         """
         packed = (await self._result()).packed
@@ -145,9 +130,10 @@ class Merging:
             documents = _Listed(index.entries, self._fetch)
             try:
                 merged = await asyncio.to_thread(self._merge_all, documents)
-            except DocumentUnavailable as error:
-                self._refused = (index.etag, error)
-                raise
+            except TooLarge as error:
+                refused = DocumentUnavailable(MERGED_KEY, str(error))
+                self._refused = (index.etag, refused)
+                raise refused from None
             finally:
                 documents.stop()
             etag = index.etag if documents.are_as_listed else ""

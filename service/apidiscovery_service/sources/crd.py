@@ -10,6 +10,7 @@ from apidiscovery_service.sources.crd_model import (
     Names,
     StatedStatus,
     packed,
+    without_versions,
 )
 from apidiscovery_service.sources.discovery_list import Node
 from apidiscovery_service.sources.fields import Fields, Findings, object_json
@@ -79,7 +80,7 @@ def _read(node: Node, *, schemas: bool) -> CustomResourceDefinition:
         scope=spec.text("scope"),
         names=_with_defaults(names),
         versions=tuple(map(_version, versions)),
-        packed=packed(object_json(node.value, node.path)),
+        packed=packed(object_json(without_versions(top.value), node.path)),
         created=metadata.text("creationTimestamp") if metadata else "",
         terminating=metadata is not None and metadata.text("deletionTimestamp") != "",
         finalizers=metadata.texts("finalizers") if metadata else (),
@@ -121,6 +122,7 @@ def _version(fields: Fields) -> CrdVersion:
         storage=fields.flag("storage"),
         status=subresources is not None and "status" in subresources,
         scale=subresources is not None and "scale" in subresources,
+        packed=packed(object_json(fields.value, fields.path)),
     )
 
 

@@ -4,11 +4,16 @@ Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/types.go.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import zstandard
 
+from apidiscovery_service.openapi import json_text
+
 # What it takes is little beside reading the document.
-_LEVEL = 3
+_LEVEL: Final = 3
+# Stands for the versions. It is in no JSON text: control characters are escaped there.
+_GAP: Final = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class CrdVersion:
         storage: Whether objects are stored in it; true of exactly one version.
         status: Whether objects have a `status` subresource in it.
         scale: Whether objects have a `scale` subresource in it.
+        packed: The entry of `spec.versions` as JSON, compressed. The OpenAPI document of the
+            version is made of it, and so of nothing that other versions say.
     """
 
     name: str
@@ -39,6 +46,7 @@ class CrdVersion:
     storage: bool
     status: bool = False
     scale: bool = False
+    packed: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class CustomResourceDefinition:
         created: metadata.creationTimestamp, empty for none.
         terminating: Whether there is a metadata.deletionTimestamp.
         stated: None when the document has no status, or an empty one.
-        packed: What `document` comes from. Equal documents are packed alike.
+        packed: The document without its versions, compressed. Equal documents are packed alike.
     """
 
     name: str
@@ -98,12 +106,21 @@ class CustomResourceDefinition:
     @property
     def document(self) -> bytes:
         """The whole object as JSON; the order of keys and the numbers are the document's."""
-        return zstandard.decompress(self.packed)
+        versions = b",".join(zstandard.decompress(version.packed) for version in self.versions)
+        return zstandard.decompress(self.packed).replace(_GAP, versions)
 
     @property
     def size(self) -> int:
-        """The bytes of `document`."""
-        return zstandard.frame_content_size(self.packed)
+        """The bytes of `document`, but for a few."""
+        parts = (self.packed, *(version.packed for version in self.versions))
+        return sum(map(zstandard.frame_content_size, parts))
+
+
+def without_versions(content: object) -> object:
+    """Return what of an object `CustomResourceDefinition.packed` is made of, to be written."""
+    if not json_text.is_object(content) or not json_text.is_object(spec := content.get("spec")):
+        return content
+    return {**content, "spec": {**spec, "versions": json_text.Fragment(b"[" + _GAP + b"]")}}
 
 
 def packed(document: bytes) -> bytes:

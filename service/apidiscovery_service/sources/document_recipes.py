@@ -44,9 +44,11 @@ class PublishedDocuments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Defined:
-    """A CustomResourceDefinition as far as a document depends on it."""
+    """A version of a CustomResourceDefinition as far as a document depends on it."""
 
     packed: bytes
+    index: int
+    scope: str
     accepted: Names
 
 
@@ -134,9 +136,9 @@ class DocumentRecipes:
         for name in sorted(statuses):
             status, crd = statuses[name], self._declarations.crds[name]
             if status.is_true(ESTABLISHED):
-                defined = _Defined(crd.packed, status.accepted)
-                for version in crd.versions:
+                for index, version in enumerate(crd.versions):
                     if version.served:
+                        defined = _Defined(version.packed, index, crd.scope, status.accepted)
                         found.setdefault(version.name, []).append(defined)
         return {version: tuple(several) for version, several in found.items()}
 
@@ -178,10 +180,11 @@ def _with_generated(recipe: Recipe | None, source: str, group: str, version: Ver
         why = _NOT_PACKAGED if source == catalog.SOURCE else _NOT_PUBLISHED
         return _generated(why, group, version)
 
-    def instead(reason: str) -> Recipe:
-        return _generated(f"{_FAILED}: {reason}", group, version)
+    return replace(recipe, fallback=partial(_instead, group, version))
 
-    return replace(recipe, fallback=instead)
+
+def _instead(group: str, version: Version, reason: str) -> Recipe:
+    return _generated(f"{_FAILED}: {reason}", group, version)
 
 
 def _generated(why: str, group: str, version: Version) -> Recipe:
@@ -203,8 +206,9 @@ def _crd_document(group: str, version: str, defined: Iterable[_Defined]) -> tupl
         [
             Definition(
                 zstandard.decompress(one.packed),
+                one.index,
+                one.scope,
                 one.accepted.plural,
-                one.accepted.singular,
                 one.accepted.kind,
                 one.accepted.list_kind,
             )

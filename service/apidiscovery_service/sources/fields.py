@@ -84,10 +84,12 @@ class Fields:
 
     Attributes:
         path: Of the object.
+        value: The object itself, or what is in its place.
     """
 
     def __init__(self, node: Node, findings: Findings, known: tuple[str, ...] = ()) -> None:
         self.path = node.path
+        self.value = node.value
         self.findings = findings
         self._nodes = self._read(node, known)
 

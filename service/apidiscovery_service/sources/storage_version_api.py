@@ -9,6 +9,8 @@ import asyncio
 from functools import cache
 from importlib.resources import files
 
+import orjson
+
 from apidiscovery_service.model import (
     Contribution,
     GroupVersionKind,
@@ -69,10 +71,12 @@ def storage_version_recipe(key: str) -> Recipe | None:
 
 @cache
 def _document() -> bytes:
+    spec = orjson.loads(_SCHEMA.read_bytes())["spec"]
     definition = Definition(
-        _SCHEMA.read_bytes(),
+        orjson.dumps(spec["versions"][0]),
+        0,
+        spec["scope"],
         "storageversions",
-        "storageversion",
         "StorageVersion",
         "StorageVersionList",
     )

@@ -145,7 +145,9 @@ class OpenAPIIndexEntry(_message.Message):
     version: _builtins.str
     """Empty where the document is not that of a group-version."""
     hash: _builtins.str
-    """SHA-512 of the document as JSON, in upper-case hexadecimal."""
+    """SHA-512 of the document as JSON, in upper-case hexadecimal; that of the document before while
+    the present one is being made for longer than 5 s, and empty while there was none before.
+    """
     server_relative_url: _builtins.str
     """Where HTTP serves it, such as `/openapi/v3/apis/apps/v1?hash=...`."""
     note: _builtins.str

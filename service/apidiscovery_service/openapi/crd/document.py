@@ -22,19 +22,21 @@ _HEAD = b'{"openapi":"3.0.0","info":{"title":"Kubernetes CRD Swagger","version":
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A CustomResourceDefinition and the names under which it is served.
+    """A version of a CustomResourceDefinition and the names under which it is served.
 
     Attributes:
-        document: The whole object as JSON.
+        version: Its entry of `spec.versions` as JSON.
+        index: Which entry it is, for messages.
+        scope: `Namespaced` or `Cluster`.
         plural: Accepted plural name.
-        singular: Accepted singular name.
         kind: Accepted kind.
         list_kind: Accepted kind of lists.
     """
 
-    document: bytes
+    version: bytes
+    index: int
+    scope: str
     plural: str
-    singular: str
     kind: str
     list_kind: str
 
@@ -63,25 +65,18 @@ class _Served:
 def crd_document(group: str, version: str, definitions: Sequence[Definition]) -> bytes:
     """Return a group-version's document as canonical JSON.
 
-    It depends on the definitions, not on their order. Those that do not serve the version are left
-    out.
+    It depends on the definitions, not on their order.
 
     Args:
         group: Such as `stable.example.com`.
         version: Such as `v1`.
-        definitions: All of the group that are established.
+        definitions: All of the group that are established and serve the version, at least one.
 
     Raises:
-        InvalidOpenAPI: None serves the version; two want the same schema name or path; one is
-            nested too deeply or too large; one is not a CustomResourceDefinition.
+        InvalidOpenAPI: Two want the same schema name or path; one is nested too deeply or too
+            large; one is no JSON.
     """
-    served = [
-        one
-        for definition in definitions
-        if (one := _served(group, version, definition)) is not None
-    ]
-    if not served:
-        raise InvalidOpenAPI((), f"no definition serves {group}/{version}")
+    served = [_served(group, version, definition) for definition in definitions]
     served.sort(key=lambda one: (one.name, one.resource.plural))
     limit = _Limit()
     paths = _merged(served, "paths", lambda one: resource_paths.paths(one.resource), limit)
@@ -93,23 +88,8 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
     )
 
 
-def _served(group: str, version: str, definition: Definition) -> _Served | None:
-    """Return a definition in a version, None when it does not serve it."""
-    document = _document(definition)
-    try:
-        return _of_version(group, version, definition, _object(document.get("spec")))
-    finally:
-        stepwise_json.dismantle(document)
-
-
-def _of_version(
-    group: str, version: str, definition: Definition, spec: Mapping[str, Any]
-) -> _Served | None:
-    """Return the same; the schema of the version is not in `spec` any more."""
-    found = _version(spec, version)
-    if found is None:
-        return None
-    index, fields = found
+def _served(group: str, version: str, definition: Definition) -> _Served:
+    fields = _fields(definition)
     subresources = _object(fields.get("subresources"))
     model = _model_name(group, version, definition.kind)
     resource = Resource(
@@ -119,7 +99,7 @@ def _of_version(
         kind=definition.kind,
         model=model,
         list_model=_model_name(group, version, definition.list_kind),
-        namespaced=spec.get("scope") == "Namespaced",
+        namespaced=definition.scope == "Namespaced",
         subresources=tuple(
             name for name in ("status", "scale") if subresources.get(name) is not None
         ),
@@ -128,28 +108,19 @@ def _of_version(
         name=f"{definition.plural}.{group}",
         resource=resource,
         list_kind=definition.list_kind,
-        schema=_object(fields.get("schema")).pop("openAPIV3Schema", None),
-        path=("spec", "versions", index, "schema", "openAPIV3Schema"),
+        schema=_object(fields.get("schema")).get("openAPIV3Schema"),
+        path=("spec", "versions", definition.index, "schema", "openAPIV3Schema"),
         selectable=_selectable(fields),
     )
 
 
-def _document(definition: Definition) -> dict[str, Any]:
+def _fields(definition: Definition) -> dict[str, Any]:
     try:
-        return _object(stepwise_json.loads(definition.document))
+        return _object(stepwise_json.loads(definition.version))
     except ValueError as error:
         raise InvalidOpenAPI((), f"{definition.plural}: is not JSON: {error}") from error
     except InvalidOpenAPI as error:
         raise InvalidOpenAPI(error.path, f"{definition.plural}: {error.message}") from error
-
-
-def _version(spec: Mapping[str, Any], version: str) -> tuple[int, dict[str, Any]] | None:
-    """Return the fields of a version that is served, and where they are."""
-    for index, one in enumerate(_list(spec.get("versions"))):
-        fields = _object(one)
-        if fields.get("name") == version and fields.get("served") is True:
-            return index, fields
-    return None
 
 
 def _object(value: object) -> dict[str, Any]:

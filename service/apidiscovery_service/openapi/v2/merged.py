@@ -17,6 +17,7 @@ import orjson
 import zstandard
 
 from apidiscovery_service import go_json
+from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
@@ -34,6 +35,13 @@ from apidiscovery_service.openapi.v2.places import (
 from apidiscovery_service.openapi.v2.references import UNRESOLVED, components
 
 _MAX_NOTES: Final = 100
+# Of the result. That of 5000 CustomResourceDefinitions of usual size has as much, and making it
+# takes about as much memory.
+MAX_BYTES: Final = 256 * 2**20
+
+
+class TooLarge(DiscoveryError):
+    """The result would be larger than it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,11 @@ class Merged:
     notes: list[str]
 
 
-def merged(documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue]) -> Merged:
+def merged(
+    documents: Iterable[tuple[str, bytes]],
+    info: Mapping[str, JSONValue],
+    max_bytes: int = MAX_BYTES,
+) -> Merged:
     """Return the v2 document of all that v3 documents say.
 
     Of a path that two of them have, the first is kept. One document is held at a time, and what
@@ -60,11 +72,13 @@ def merged(documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue]
     Args:
         documents: Documents as JSON by key, such as `apis/apps/v1`, in the order of their keys.
         info: The `info` of the result.
+        max_bytes: Of the result as JSON.
 
     Raises:
+        TooLarge: The result would have more; no more documents are taken then.
         ValueError: The documents come in another order.
     """
-    merge = _Merge()
+    merge = _Merge(max_bytes)
     last = ""
     for key, text in documents:
         if key < last:
@@ -149,7 +163,8 @@ class _Names:
 class _Merge:
     """What has been merged so far, as compressed JSON text by section and name."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = self._left_bytes = max_bytes
         self._pack = _Pack()
         self._paths: dict[str, _Path] = {}
         self._parts: dict[Entry, _Part] = {}
@@ -232,8 +247,16 @@ class _Merge:
             for section, name in sorted(parts)
         }
 
+    def _charge(self, size: int) -> None:
+        self._left_bytes -= size
+        if self._left_bytes < 0:
+            raise TooLarge(f"it would have more than {self._max_bytes} bytes")
+
     def _add_part(self, entry: Entry, part: _Part) -> None:
-        present = self._parts.setdefault(entry, part)
+        present = self._parts.get(entry)
+        if present is None:
+            self._charge(zstandard.frame_content_size(part.packed))
+            present = self._parts[entry] = part
         if present.kinds != part.kinds:
             kinds = self._kinds.setdefault(entry, dict(present.kinds))
             for name, kind in part.kinds.items():
@@ -243,6 +266,7 @@ class _Merge:
         digest = sha256(text).digest()
         present = self._paths.get(path)
         if present is None:
+            self._charge(len(text))
             self._paths[path] = _Path(self._pack.compress(text), digest, key)
         elif present.digest != digest:
             self.note(

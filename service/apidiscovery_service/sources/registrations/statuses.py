@@ -25,6 +25,7 @@ from apidiscovery_service.sources.crd_model import (
     Names,
     StatedStatus,
     packed,
+    without_versions,
 )
 from apidiscovery_service.sources.crd_names import CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
@@ -320,7 +321,8 @@ def _foretold_plan(
         return planned
     conditions = as_list(as_object(content["status"])["conditions"])
     times = [str(as_object(condition)["lastTransitionTime"]) for condition in conditions]
-    read = replace(crd, stated=_stated(status, times), packed=packed(document))
+    outline = packed(object_json(without_versions(content), ()))
+    read = replace(crd, stated=_stated(status, times), packed=outline)
     return replace(planned, record=record, value=value, declared=Declared(crds=(read,)))
 
 

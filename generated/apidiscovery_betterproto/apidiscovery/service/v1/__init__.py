@@ -488,7 +488,10 @@ class OpenApiIndexEntry(betterproto.Message):
     """Empty where the document is not that of a group-version."""
 
     hash: str = betterproto.string_field(4)
-    """SHA-512 of the document as JSON, in upper-case hexadecimal."""
+    """
+    SHA-512 of the document as JSON, in upper-case hexadecimal; that of the document before while
+     the present one is being made for longer than 5 s, and empty while there was none before.
+    """
 
     server_relative_url: str = betterproto.string_field(5)
     """Where HTTP serves it, such as `/openapi/v3/apis/apps/v1?hash=...`."""
