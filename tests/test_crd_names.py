@@ -361,3 +361,34 @@ def test_what_is_established_stays_so_whatever_comes(
     after = statuses({**kept, **changed}.values())
     for name, status in first.items():
         assert after[name].is_true("Established") or not status.is_true("Established")
+
+
+@pytest.mark.parametrize(
+    ("approval", "status", "reason", "message"),
+    [
+        (
+            "https://github.com/kubernetes/kubernetes/pull/1",
+            "True",
+            "ApprovedAnnotation",
+            "approved in https://github.com/kubernetes/kubernetes/pull/1",
+        ),
+        ("http://h?x", "True", "ApprovedAnnotation", "approved in http://h?x"),
+        (
+            'unapproved, "testing"',
+            "False",
+            "UnapprovedAnnotation",
+            r'not approved: "unapproved, \"testing\""',
+        ),
+    ],
+)
+@pytest.mark.parametrize("group", ["x.k8s.io", "x.kubernetes.io"])
+def test_who_approved_of_a_group_of_the_community_is_said(
+    group: str, approval: str, status: str, reason: str, message: str
+) -> None:
+    """What kube-apiserver 1.36.2 says, recorded from it."""
+    document = simple("cats", group)
+    document["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
+    (decided,) = resolved(document).values()
+    conformant, *others = told(decided)
+    assert conformant == ("KubernetesAPIApprovalPolicyConformant", status, reason, message)
+    assert [condition for condition, *_ in others] == ["NamesAccepted", "Established"]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 import pytest
 from command_line import Outcome
 from programs import apidiscovery, kubectl
-from raw_http import AGG, get
+from raw_http import AGG, get, request
 from server import Server, eventually, serving
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "crds"
@@ -127,6 +127,73 @@ def test_crds_that_are_applied_are_served_as_kubernetes_serves_them(
     gone = call("withdraw", "-f", "crds.yaml")
     assert (gone.exit_code, gone.stderr) == (0, "")
     eventually(lambda: "cert-manager.io" not in groups(server), VISIBLE_S, "the group is gone")
+
+
+def test_a_definition_of_the_community_has_the_fields_that_kubernetes_fills_in(
+    call: Call, tmp_path: Path
+) -> None:
+    """As kube-apiserver 1.36.2 answers the same manifest."""
+    plain = CRD.replace("machine.example.com", "machine.k8s.io").replace("SCOPE", "Cluster")
+    annotation = "annotations: {api-approved.kubernetes.io: https://example.com/pull/1}"
+    text = plain.replace("gears.machine.k8s.io}", f"gears.machine.k8s.io, {annotation}}}")
+    write(tmp_path, "approved.yaml", text)
+    assert call("apply", "-f", "approved.yaml").exit_code == 0
+    shown = json.loads(call("get", "crds", "gears.machine.k8s.io", "-o", "json").stdout)
+    assert shown["spec"]["conversion"] == {"strategy": "None"}
+    names = {"kind": "Gear", "listKind": "GearList", "plural": "gears", "singular": "gear"}
+    assert shown["spec"]["names"] == names | {"shortNames": ["gr"]}
+    approved = shown["status"]["conditions"][0]
+    assert approved.pop("lastTransitionTime")
+    assert approved == {
+        "type": "KubernetesAPIApprovalPolicyConformant",
+        "status": "True",
+        "reason": "ApprovedAnnotation",
+        "message": "approved in https://example.com/pull/1",
+    }
+    assert call("apply", "-f", "approved.yaml").stdout.endswith(" unchanged\n")
+
+
+def test_a_definition_whose_names_are_taken_is_named_wherever_one_looks(
+    server: Server, call: Call, tmp_path: Path
+) -> None:
+    text = CRD.replace("machine.example.com", "taken.example.com").replace("SCOPE", "Cluster")
+    write(tmp_path, "first.yaml", text)
+    write(tmp_path, "second.yaml", text.replace("gears", "wheels"))
+    assert call("apply", "-f", "first.yaml").stderr == ""
+    applied = call("apply", "-f", "second.yaml")
+    name, why = "wheels.taken.example.com", 'ListKindConflict: "GearList" is already in use'
+    assert applied.exit_code == 0
+    assert applied.stderr == (
+        f"warning: customresourcedefinition.apiextensions.k8s.io/{name} is served nowhere: {why}\n"
+    )
+    line = f"CustomResourceDefinition {name} is served nowhere: {why}"
+    assert line in get(server.http_port, "/readyz?verbose").body.decode()
+    assert line in server.log().replace("\\", "")
+    call("withdraw", "-f", "first.yaml")
+    eventually(
+        lambda: name not in get(server.http_port, "/readyz?verbose").body.decode(),
+        VISIBLE_S,
+        "its names are free",
+    )
+    assert f"CustomResourceDefinition {name} has its names" in server.log()
+
+
+def test_the_resources_of_definitions_are_answered_without_go_restful(
+    server: Server, call: Call, tmp_path: Path
+) -> None:
+    """Kubernetes answers these with a handler of their own, which takes more."""
+    text = CRD.replace("machine.example.com", "open.example.com").replace("SCOPE", "Cluster")
+    write(tmp_path, "open.yaml", text)
+    assert call("apply", "-f", "open.yaml").exit_code == 0
+    path = "/apis/open.example.com/v1"
+    for accept in ("application/*", "*", "application/xml, application/*"):
+        answer = get(server.http_port, path, accept)
+        assert (answer.status, answer.values("content-type")) == (200, ["application/json"])
+    assert get(server.http_port, path, "text/*").status == 406
+    assert request(server.http_port, path, [], method="POST").status == 200
+    write(tmp_path, "listed.yaml", group_list("listed.example.com"))
+    assert call("apply", "-f", "listed.yaml").exit_code == 0
+    assert get(server.http_port, "/apis/listed.example.com/v1", "application/*").status == 406
 
 
 def test_an_api_service_and_a_discovery_list_are_served_with_where_they_come_from(

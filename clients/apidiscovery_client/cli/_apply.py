@@ -1,7 +1,7 @@
 """`apidiscovery apply`."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 import click
 from apidiscovery.service.v1 import registry_pb2
@@ -207,6 +207,7 @@ class _Applying:
 
     def _print(self, applied: registry_pb2.AppliedDocument) -> None:
         self.count += 1
+        _tell_taken_names(applied.registration)
         output = self._flags["output"]
         if output in WRITERS:
             self._objects.append(object_of(applied.registration))
@@ -222,6 +223,20 @@ class _Applying:
         if self._objects:
             write = WRITERS[self._flags["output"] or ""]
             print_text(write(document(self._objects, always_list=False)))
+
+
+def _tell_taken_names(registration: registry_pb2.Registration) -> None:
+    """Tell of a CustomResourceDefinition that wants names which another has."""
+    if registration.kind != registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION:
+        return
+    status = cast("dict[str, Any]", object_of(registration).get("status") or {})
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    names = conditions.get("NamesAccepted", {})
+    if names.get("status") == "False":
+        established = conditions.get("Established", {}).get("status") == "True"
+        where = "under the names that it had" if established else "nowhere"
+        said = f"{names.get('reason')}: {names.get('message')}"
+        tell(f"warning: {short_name(registration)} is served {where}: {said}")
 
 
 def _lease(

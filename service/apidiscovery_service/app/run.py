@@ -168,7 +168,7 @@ class _Process:
         self._security = security
         self._registry = Registry()
         self._encoding = CurrentEncoding(self._registry)
-        declarations = Declarations(self._registry)
+        self._declarations = declarations = Declarations(self._registry)
         self._manifests = Manifests(settings.manifests, declarations, self._metrics)
         self._registrations = Registrations(store, declarations)
         self._claims = Claims(store, own_holder())
@@ -224,6 +224,7 @@ class _Process:
         )
         parts = (
             self._manifests,
+            self._declarations,
             self._registrations,
             self._upstreams,
             self._documents,
@@ -352,6 +353,7 @@ class _Process:
             version=software_version(),
             openapi=OpenAPIAnswers(self._documents),
             objects=self._objects,
+            is_defined=self._declarations.defines,
         )
         gateway = Gateway(self._encoding, site, lambda: self._ready, self._security.access)
         listener = HttpListener(address, gateway, self._security.fronts)

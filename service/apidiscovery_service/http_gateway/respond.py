@@ -2,6 +2,7 @@
 
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from apidiscovery_service import compression, go_json
@@ -81,6 +82,7 @@ class Site:
         objects: What is answered about StorageVersions and leases; None for nothing.
         extension: Whether this is an extension API server, of which kube-aggregator asks what it
             serves: it has no core group, nothing is at `/api`, and `/apis` tells its address.
+        is_defined: Given a group and a version, whether CustomResourceDefinitions make it up.
     """
 
     checks: Checks
@@ -91,6 +93,7 @@ class Site:
     openapi: OpenAPIAnswers | None = None
     objects: ObjectAnswers | None = None
     extension: bool = False
+    is_defined: Callable[[str, str], bool] = lambda _group, _version: False
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
@@ -135,6 +138,15 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
             return _missing(request, target, encoded)
 
 
+def _is_defined(target: Target | None, site: Site) -> bool:
+    """Tell whether a document is answered by the handler of CustomResourceDefinitions.
+
+    No go-restful stands before it: k8s.io/apiextensions-apiserver
+    pkg/apiserver/customresource_discovery.go:versionDiscoveryHandler.
+    """
+    return isinstance(target, APIResourceList) and site.is_defined(target.group, target.version)
+
+
 def refusal(request: Request, refused: Refused) -> Response:
     """Answer a caller who gets no answer, as kube-apiserver does."""
     if refused.code == 429:  # noqa: PLR2004 - Too Many Requests
@@ -158,7 +170,7 @@ async def _document(
         # Its own form has no word for that. Source: k8s.io/kube-aggregator
         # pkg/apiserver/handler_proxy.go:ServeHTTP.
         return _text(503, "service unavailable\n", target.endpoint)
-    if target.restful:
+    if target.restful and not _is_defined(target.plain, site):
         refused = restful_refusal(request, _MEDIA_TYPES)
         if refused is not None:
             return replace(negotiated_status(request, refused), endpoint=target.endpoint)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from apidiscovery_service.sources import crd_validation
+from apidiscovery_service.sources import crd_approval, crd_validation
 from apidiscovery_service.sources.crd_model import (
     Condition,
     CrdVersion,
@@ -72,6 +72,7 @@ def _read(node: Node, *, schemas: bool) -> CustomResourceDefinition:
     spec = top.required_object(
         "spec", "group", "names", "scope", "versions", "conversion", "preserveUnknownFields"
     )
+    annotations = metadata.object("annotations") if metadata else None
     names = _names(spec.required_object("names", *_NAMES))
     versions = spec.objects("versions", *_VERSION)
     read = CustomResourceDefinition(
@@ -81,6 +82,7 @@ def _read(node: Node, *, schemas: bool) -> CustomResourceDefinition:
         names=_with_defaults(names),
         versions=tuple(map(_version, versions)),
         packed=packed(object_json(without_versions(top.value), node.path)),
+        approval=annotations.text(crd_approval.ANNOTATION) if annotations else "",
         created=metadata.text("creationTimestamp") if metadata else "",
         terminating=metadata is not None and metadata.text("deletionTimestamp") != "",
         finalizers=metadata.texts("finalizers") if metadata else (),

@@ -86,6 +86,7 @@ class CustomResourceDefinition:
         scope: `Cluster` or `Namespaced`.
         names: As asked for, with singular and listKind filled in.
         versions: In the order of the document.
+        approval: The annotation api-approved.kubernetes.io, empty for none.
         created: metadata.creationTimestamp, empty for none.
         terminating: Whether there is a metadata.deletionTimestamp.
         stated: None when the document has no status, or an empty one.
@@ -98,6 +99,7 @@ class CustomResourceDefinition:
     names: Names
     versions: tuple[CrdVersion, ...]
     packed: bytes = field(repr=False)
+    approval: str = ""
     created: str = ""
     terminating: bool = False
     finalizers: tuple[str, ...] = ()

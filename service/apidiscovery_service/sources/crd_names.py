@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.sources import crd_approval
 from apidiscovery_service.sources.crd_model import Condition, CustomResourceDefinition, Names
 
 ESTABLISHED = "Established"
@@ -34,6 +35,15 @@ class CrdStatus:
     accepted: Names
     conditions: tuple[Condition, ...]
     stored_versions: tuple[str, ...]
+
+    @property
+    def names_taken(self) -> str:
+        """What it wants and another has, in words; empty when it has all its names."""
+        for condition in self.conditions:
+            if condition.type == NAMES_ACCEPTED and condition.status == "False":
+                where = "under the names that it had" if self.is_true(ESTABLISHED) else "nowhere"
+                return f"is served {where}: {condition.reason}: {condition.message}"
+        return ""
 
     def is_true(self, condition: str) -> bool:
         """Tell whether there is a condition and it is true."""
@@ -232,7 +242,8 @@ def _conditions(
         accepted = Condition(NAMES_ACCEPTED, "False", f"{field}Conflict", message, since)
         denied = ("NotAccepted", "not all names are accepted")
         established = Condition(ESTABLISHED, "False", *denied, since)
-    return (accepted, _stated_established(crd) or established)
+    approval = crd_approval.condition(crd.group, crd.approval, since)
+    return (*approval, accepted, _stated_established(crd) or established)
 
 
 def status_value(status: CrdStatus) -> dict[str, JSONValue]:

@@ -4,12 +4,11 @@ Source of the rules, their order and words: k8s.io/apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go:ValidateCustomResourceDefinition.
 """
 
-import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from apidiscovery_service.model import Scope
-from apidiscovery_service.sources import crd_schema_validation
+from apidiscovery_service.sources import crd_approval, crd_schema_validation
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition, Names
 from apidiscovery_service.sources.discovery_list import Path
 from apidiscovery_service.sources.fields import (
@@ -19,10 +18,6 @@ from apidiscovery_service.sources.fields import (
     port_errors,
     subdomain_errors,
 )
-
-_PROTECTED_GROUP = re.compile(r"(?:.*\.)?(?:k8s|kubernetes)\.io")
-_APPROVAL = "api-approved.kubernetes.io"
-_SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 _COLUMN = ("name", "type", "format", "description", "priority", "jsonPath")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -354,22 +349,13 @@ def _check_approval(group: str, metadata: Fields | None, top: Fields) -> None:
 
     Source: pkg/apihelpers/helpers.go:IsProtectedCommunityGroup, GetAPIApprovalState.
     """
-    if not _PROTECTED_GROUP.fullmatch(group):
+    if not crd_approval.is_protected(group):
         return
     annotations = metadata.object("annotations") if metadata else None
-    approval = annotations.text(_APPROVAL) if annotations else ""
-    path = top.at("metadata", "annotations", _APPROVAL)
-    must = f'protected groups must have approval annotation "{_APPROVAL}"'
+    approval = annotations.text(crd_approval.ANNOTATION) if annotations else ""
+    path = top.at("metadata", "annotations", crd_approval.ANNOTATION)
     if not approval:
-        top.findings.required(path, f"{must}, {_SEE}")
-    elif not approval.startswith("unapproved") and not _is_url(approval):
+        top.findings.required(path, f"{crd_approval.MUST}, {crd_approval.SEE}")
+    elif not crd_approval.is_valid(approval):
         wanted = 'with either a URL or a reason starting with "unapproved"'
-        top.findings.invalid(path, approval, f"{must} {wanted}, {_SEE}")
-
-
-def _is_url(text: str) -> bool:
-    try:
-        url = urlsplit(text)
-    except ValueError:
-        return False
-    return bool(url.scheme and url.netloc)
+        top.findings.invalid(path, approval, f"{crd_approval.MUST} {wanted}, {crd_approval.SEE}")

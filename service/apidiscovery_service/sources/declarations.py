@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Generic, TypeAlias, TypeVar
 
+import structlog
+
 from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
 from apidiscovery_service.openapi.known import group_of
@@ -20,6 +22,8 @@ from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.crd_discovery import group_offers
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.crd_names import CrdStatus
+
+_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -169,7 +173,7 @@ class Declarations:
         for group, present in members.items():
             settled = self._settled({name: self._crds.in_force[name] for name in present})
             offers[group] = settled.offers
-            self._statuses.pop(group, None)
+            _log_names(self._statuses.pop(group, {}), settled.statuses)
             if present:
                 self._statuses[group] = settled.statuses
         return offers
@@ -206,6 +210,21 @@ class Declarations:
     def statuses(self, group: str) -> Mapping[str, CrdStatus]:
         """Return the status of each CustomResourceDefinition in force of a group, by name."""
         return MappingProxyType(self._statuses.get(group, {}))
+
+    def defines(self, group: str, version: str) -> bool:
+        """Tell whether a group-version is served as CustomResourceDefinitions make it up."""
+        return self._registry.winners(group).get(version) == crd_source(group)
+
+    def warnings(self) -> list[str]:
+        """Return a line for each CustomResourceDefinition of which names are taken, sorted."""
+        statuses = {
+            name: one for several in self._statuses.values() for name, one in several.items()
+        }
+        return [
+            f"CustomResourceDefinition {name} {taken}"
+            for name in sorted(statuses)
+            if (taken := statuses[name].names_taken)
+        ]
 
     @property
     def api_services(self) -> Mapping[str, ApiService]:
@@ -314,6 +333,16 @@ class _Names(Generic[T]):
 def _tell(listeners: Iterable[GroupsListener], groups: set[str]) -> None:
     for listener in tuple(listeners) if groups else ():
         listener(frozenset(groups))
+
+
+def _log_names(before: Mapping[str, CrdStatus], after: Mapping[str, CrdStatus]) -> None:
+    """Log whose names are taken, once, and whose are no longer."""
+    for name, status in after.items():
+        was = before[name].names_taken if name in before else ""
+        if status.names_taken and status.names_taken != was:
+            _log.warning(f"CustomResourceDefinition {name} {status.names_taken}")
+        elif was and not status.names_taken:
+            _log.info(f"CustomResourceDefinition {name} has its names")
 
 
 def _crd_offers(

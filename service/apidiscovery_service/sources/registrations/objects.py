@@ -98,6 +98,28 @@ def _is_established(manifest: Object) -> bool:
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
+def with_defaults(kind: Kind, manifest: Object) -> Object:
+    """Return a manifest with what its kind's fields are when they are left out.
+
+    Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go.
+    """
+    spec = as_object(manifest.get("spec"))
+    if kind is not Kind.CRD:
+        return manifest
+    names = as_object(spec.get("names"))
+    of_kind = str(names.get("kind") or "")
+    defaults = {"singular": of_kind.lower(), "listKind": f"{of_kind}List"}
+    names |= {name: value for name, value in defaults.items() if not names.get(name)}
+    conversion = as_object(spec.get("conversion")) or {"strategy": "None"}
+    webhook = as_object(conversion.get("webhook"))
+    client = as_object(webhook.get("clientConfig"))
+    service = as_object(client.get("service"))
+    if service and service.get("port") is None:
+        client = {**client, "service": {**service, "port": 443}}
+        conversion = {**conversion, "webhook": {**webhook, "clientConfig": client}}
+    return {**manifest, "spec": {**spec, "names": names, "conversion": conversion}}
+
+
 def created(kind: Kind, manifest: Object, now: str) -> Object:
     """Return a manifest as a new object."""
     metadata: Object = {"uid": str(uuid.uuid4()), "creationTimestamp": now}
@@ -106,12 +128,13 @@ def created(kind: Kind, manifest: Object, now: str) -> Object:
     return _object(manifest, metadata, None)
 
 
-def updated(manifest: Object, current: Object) -> Object:
+def updated(kind: Kind, manifest: Object, current: Object) -> Object:
     """Return a manifest as the object that takes the place of another."""
     before = metadata_of(current)
     metadata = {name: before[name] for name in _OF_THE_SERVER if name in before}
     generation = before.get("generation")
-    if isinstance(generation, int) and manifest.get("spec") != current.get("spec"):
+    stood = with_defaults(kind, current)  # an older release kept none
+    if isinstance(generation, int) and manifest.get("spec") != stood.get("spec"):
         metadata["generation"] = generation + 1
     return _object(manifest, metadata, _status_after(manifest, current))
 

@@ -117,9 +117,9 @@ def plan(
 def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str) -> Record:
     content = wanted.content
     if wanted.kind is not Kind.GROUPS:
-        manifest = as_object(content)
+        manifest = objects.with_defaults(wanted.kind, as_object(content))
         content = (
-            objects.updated(manifest, as_object(current.content))
+            objects.updated(wanted.kind, manifest, as_object(current.content))
             if current
             else objects.created(wanted.kind, manifest, now)
         )
