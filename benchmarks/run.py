@@ -27,7 +27,9 @@ import rpc
 import scale
 import startup
 import storage_versions
+import storm
 import upstream_rounds
+import visible_openapi
 import warm
 from page import page
 from processes import Failed
@@ -43,6 +45,8 @@ _SECTIONS = (
     "scale",
     "upstreams",
     "openapi",
+    "visible",
+    "storm",
     "grpc",
     "tls",
     "warm",
@@ -80,10 +84,15 @@ def _draw(rows: Sequence[Row], file: Path) -> list[Path]:
     from plot import draw  # noqa: PLC0415
     from plot_clients import draw_clients  # noqa: PLC0415
     from plot_scale import draw_scale  # noqa: PLC0415
+    from plot_storm import draw_storm  # noqa: PLC0415
 
     draw(rows, file)
     files = [file]
-    for name, draw_beside in (("scale", draw_scale), ("clients", draw_clients)):
+    for name, draw_beside in (
+        ("scale", draw_scale),
+        ("clients", draw_clients),
+        ("storm", draw_storm),
+    ):
         beside = file.with_name(f"{file.stem}-{name}{file.suffix}")
         if draw_beside(rows, beside):
             files.append(beside)
@@ -138,6 +147,8 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "openapi": [
                 partial(openapi_cost.measure, folder, options.rounds, options.seconds, clock)
             ],
+            "visible": [partial(visible_openapi.measure, folder, visible_openapi.SIZES, clock)],
+            "storm": [partial(storm.measure, folder, clock)],
             "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
             "tls": [partial(over_tls.measure, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],

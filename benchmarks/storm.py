@@ -1,0 +1,180 @@
+"""What a restart costs: clients that ask everything cold, and watches that reconnect, at once."""
+
+import asyncio
+import socket
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import orjson
+from apidiscovery.service.v1 import discovery_pb2
+from children import UNLIMITED
+from crds import change, crd
+from holding_streams import Wanted, holding
+from plain_http import V2_JSON, get
+from processes import Failed, Served, serving
+from registering import fill
+from report import Clock, Row
+
+_SECTION = "storm"
+_SERVICE = "/apidiscovery.service.v1.DiscoveryService"
+_CRDS = 200
+_COLD = 1000
+# What is known is sent with each, and has to fit into the first window of a connection.
+_CONNECTIONS, _PER_CONNECTION = 500, 10
+_PAUSE_S = 0.5
+_GIVE_UP_S = 240.0
+_OK = 200
+
+# What a cold client asks for, with its Accept: as kubectl does, then one document.
+_ASKED = (("/api", V2_JSON), ("/apis", V2_JSON), ("/openapi/v3", "*/*"))
+
+
+@dataclass
+class _Tally:
+    """How the cold clients fared.
+
+    Attributes:
+        wanted: ETag by path, of what is right.
+        url: Of the document that each asks for.
+        errors: How often something other than an answer came, by what it was.
+        done_at: When each had all of it, as `time.perf_counter`.
+    """
+
+    wanted: dict[str, str]
+    url: str
+    errors: Counter[str] = field(default_factory=Counter[str])
+    done_at: list[float] = field(default_factory=list[float])
+
+
+def measure(folder: Path, clock: Clock) -> Iterator[Row]:
+    """Yield times, errors and memory of a restart with all clients waiting for it."""
+    if clock.out():
+        yield Row(_SECTION, "a restart", "", skipped="out of time")
+        return
+    http, rpc = _free_port(), _free_port()
+    flags = ("--catalog", "none", "--store", f"sqlite:{folder / 'storm.sqlite'}")
+    flags += ("--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{rpc}")
+    with serving(folder, *flags) as served:
+        fill(served.grpc, map(crd, range(_CRDS)))
+        known = _known(served.grpc)
+        fill(served.grpc, [change(1, _CRDS)])
+        tally = _expected(served)
+        etag = tally.wanted["/apis"]
+    began = time.perf_counter()
+    with ThreadPoolExecutor(1) as apart:
+        cold = apart.submit(asyncio.run, _all_cold(served.http, tally))
+        with serving(folder, *flags) as again:
+            up = time.perf_counter()
+            reconnected = _reconnect(folder, again, known, etag)
+            cold.result(_GIVE_UP_S)
+            peak = _peak_mb(again.pid)
+    yield _row("the server is ready again", [up - began])
+    yield _row(f"{_COLD:,} cold clients have all of it", [at - began for at in tally.done_at])
+    watches = _CONNECTIONS * _PER_CONNECTION
+    yield _row(f"{watches:,} watches know what they missed", [at - began for at in reconnected])
+    errors = ", ".join(f"{count} {what}" for what, count in sorted(tally.errors.items())) or "none"
+    yield Row(_SECTION, "errors that cold clients saw meanwhile", "", errors)
+    yield Row(_SECTION, "peak memory of the server", "", f"{peak:.0f} MB", numbers={"mb": peak})
+
+
+def _row(name: str, seconds: list[float]) -> Row:
+    median = statistics.median(seconds)
+    said = (
+        f"{median:.1f} s" if len(seconds) == 1 else f"half {median:.1f}, last {max(seconds):.1f} s"
+    )
+    return Row(_SECTION, name, "", said, numbers={"s": sorted(seconds)})
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _known(address: str) -> bytes:
+    """Return what a watch sends that knows all groups as they are now."""
+    with grpc.insecure_channel(address, options=UNLIMITED) as channel:
+        call = channel.unary_unary(
+            f"{_SERVICE}/GetDiscovery",
+            discovery_pb2.GetDiscoveryRequest.SerializeToString,
+            discovery_pb2.GetDiscoveryResponse.FromString,
+        )
+        answer = call(discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS))
+    hashes = {each.name: each.hash for each in answer.group_hashes}
+    return discovery_pb2.WatchDiscoveryRequest(
+        scope=discovery_pb2.SCOPE_GROUPS, known_groups=discovery_pb2.KnownGroups(hashes=hashes)
+    ).SerializeToString()
+
+
+def _expected(served: Served) -> _Tally:
+    """Return what is right, as one client gets it before the restart."""
+    answers = {path: get(served.http, path, {"accept": accept}) for path, accept in _ASKED}
+    wanted = {path: answer.header("etag").strip('"') for path, answer in answers.items()}
+    paths = orjson.loads(answers["/openapi/v3"].body)["paths"]
+    return _Tally(wanted, paths["apis/g000.example.com/v1"]["serverRelativeURL"])
+
+
+async def _all_cold(address: str, tally: _Tally) -> None:
+    async with asyncio.timeout(_GIVE_UP_S), asyncio.TaskGroup() as clients:
+        for _ in range(_COLD):
+            clients.create_task(_cold(address, tally))
+
+
+async def _cold(address: str, tally: _Tally) -> None:
+    """Ask until everything is right, on a connection of its own."""
+    asked = [*_ASKED, (tally.url, "*/*")]
+    while asked:
+        try:
+            await _ask(address, asked, tally)
+        except (OSError, EOFError) as error:
+            tally.errors[type(error).__name__] += 1
+            await asyncio.sleep(_PAUSE_S)
+    tally.done_at.append(time.perf_counter())
+
+
+async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> None:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        while asked:
+            path, accept = asked[0]
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: {accept}\r\n\r\n".encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            status, *lines = head.strip().split("\r\n")
+            fields = dict(line.split(": ", 1) for line in lines)
+            await reader.readexactly(int(fields.get("content-length", "0")))
+            code, etag = int(status.split()[1]), fields.get("etag", "").strip('"').upper()
+            if code == _OK and etag == tally.wanted.get(path, etag):
+                asked.pop(0)
+            else:
+                tally.errors[str(code) if code != _OK else f"another {path}"] += 1
+                await asyncio.sleep(_PAUSE_S)
+    finally:
+        writer.close()
+
+
+def _reconnect(folder: Path, served: Served, known: bytes, etag: str) -> list[float]:
+    """Return when each watch had what it missed."""
+    wanted = Wanted("grpc", f"{_SERVICE}/WatchDiscovery", [known], _CONNECTIONS, _PER_CONNECTION)
+    with holding(folder, served.grpc, wanted) as held:
+        held.want()
+        at = held.arrived()
+        told = {
+            discovery_pb2.WatchDiscoveryResponse.FromString(one).changes.etag for one in held.last
+        }
+    if told != {etag}:
+        raise Failed(f"watches were told {told}, not {etag}")
+    return at
+
+
+def _peak_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise Failed("the system tells no peak of memory")
