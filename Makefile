@@ -30,6 +30,10 @@ WORKERS ?= 4
 test: setup ## Run the tests, WORKERS at once
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
+.PHONY: robustness
+robustness: setup ## Replicas under traffic and faults for two minutes; ARGS, such as "--minutes 30 --figures"
+	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness run $(ARGS)
+
 .PHONY: generate
 generate: setup ## Rewrite generated/ from protos/
 	$(BIN)/python tools/generate.py

@@ -28,6 +28,7 @@ class TcpProxy:
         self.taken = asyncio.Event()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._refuses = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -51,8 +52,14 @@ class TcpProxy:
         """Let nothing through from now on, without a sign to either end."""
         self._flows.clear()
 
+    def refuse(self) -> None:
+        """End all connections, and new ones as soon as they are there."""
+        self._refuses = True
+        self.drop()
+
     def mend(self) -> None:
         """Let everything through again."""
+        self._refuses = False
         self._flows.set()
 
     def strand(self) -> None:
@@ -68,6 +75,9 @@ class TcpProxy:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.taken.set()
+        if self._refuses:
+            writer.close()
+            return
         task = asyncio.get_running_loop().create_task(self._forward(reader, writer, self._flows))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
