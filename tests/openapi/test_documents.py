@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -392,6 +393,21 @@ async def test_the_merged_document_is_made_once_for_an_index() -> None:
     assert isinstance(body, Body)
     assert body.data.endswith(b"|apis/b.example/v1={}")
     assert counting.calls["merged"] == 2
+
+
+async def test_a_merged_document_that_is_replaced_leaves_no_bodies() -> None:
+    recipes = FakeRecipes({"": {"api/v1": LARGE}})
+    documents = Documents(recipes, encoders=CountingEncoders().encoders(), info={"title": "T"})
+    tracemalloc.start()
+    try:
+        for _ in range(50):
+            recipes.texts[""] = {"api/v1": os.urandom(20_000)}
+            documents.changed([""])
+            await documents.merged_v2(Form.PROTOBUF, "gzip")
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 50 * 20_000
 
 
 async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, get_args
 
 from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.body import Form
@@ -57,6 +57,12 @@ class Bodies:
     def set_aside(self, of: str, text: bytes) -> None:
         """Keep a document as long as nothing else wants its place."""
         self._keep(of, Form.JSON, text, wanted=False)
+
+    def forget(self, of: str) -> None:
+        """Keep nothing of a document that nobody can ask for any more."""
+        for form in Form:
+            for coding in get_args(Coding):
+                self._cache.drop((of, form, coding))
 
     async def gzipped(self, packed: Packed) -> bytes:
         """Return a document that is there packed, as JSON, compressed by gzip."""

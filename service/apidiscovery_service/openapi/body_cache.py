@@ -46,6 +46,12 @@ class BodyCache:
             _, dropped = self._kept.popitem(last=False)
             self._size -= _weight(dropped)
 
+    def drop(self, key: Hashable) -> None:
+        """Keep nothing under a key any more."""
+        dropped = self._kept.pop(key, None)
+        if dropped is not None:
+            self._size -= _weight(dropped)
+
 
 def _weight(data: bytes) -> int:
     return len(data) + _ENTRY_BYTES

@@ -138,6 +138,8 @@ class Merging:
                 documents.stop()
             etag = index.etag if documents.are_as_listed else ""
             self._notes = merged.notes
+            if merged.document.hash != self._last.packed.hash:
+                self._bodies.forget(self._last.packed.hash)
             self._last = _Result(etag, merged.document)
         finally:
             self._running = False
