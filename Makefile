@@ -34,6 +34,10 @@ test: setup ## Run the tests, WORKERS at once
 robustness: setup ## Replicas under traffic and faults for two minutes; ARGS, such as "--minutes 30 --figures"
 	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness run $(ARGS)
 
+.PHONY: soak
+soak: setup ## Draw the memory of a server under an hour of mixed load into docs/reliability-rss.png
+	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness soak $(ARGS) docs/reliability-rss.png
+
 .PHONY: generate
 generate: setup ## Rewrite generated/ from protos/
 	$(BIN)/python tools/generate.py

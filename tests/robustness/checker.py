@@ -129,9 +129,9 @@ class _Key:
 
     def required(self, replica: str, acked_before: float, elsewhere_before: float) -> Write | None:
         """Return the write that began last of those that must be visible at a replica."""
-        own = self._at[replica].before(acked_before) if replica in self._at else None
-        other = self._all.before(elsewhere_before)
-        found = [one for one in (own, other) if one is not None]
+        # What no replica acknowledged was seen at all of them when it was recorded.
+        own = [self._at[name].before(acked_before) for name in (replica, "") if name in self._at]
+        found = [one for one in (*own, self._all.before(elsewhere_before)) if one is not None]
         return max(found, key=lambda one: one.began, default=None)
 
 
@@ -288,8 +288,9 @@ def _effective_until(write: Write) -> float:
 def _behind(look: Seen, group: str, value: str | None, required: Write) -> str:
     shown = "lacks it" if value is None else f"shows {value}"
     wanted = "its removal" if required.value is None else required.value
+    who = required.replica or required.client
     return (
-        f"{group}: {required.replica or 'a file'} acknowledged {wanted} at {required.ended} s "
+        f"{group}: {who} acknowledged {wanted} at {required.ended} s "
         f"(asked at {required.began} s), and {look.where}, asked at {look.began:.3f} s, {shown}"
     )
 

@@ -24,7 +24,8 @@ class Write:
     Each write of a key has a value of its own, so whoever sees the value knows the write.
 
     Attributes:
-        replica: Who was asked; empty for a change that no replica acknowledges.
+        replica: Who was asked; empty for a change that no replica acknowledges, which is `ok` when
+            all replicas show it.
         key: The group that it is about.
         value: What stands there afterwards; None when the key is removed.
         outcome: `ok`, `refused` (the server said no), or `unknown` (no answer, or one that does not

@@ -95,8 +95,8 @@ async def _carry_out(  # noqa: PLR0913, PLR0917 - what `run_round` has made read
         ):
             scene = Scene(history, replicas, upstream, chance)
             shared = traffic.Traffic(history, targets, seed)
-            _begin(history)
             await _calm(scene, shared, http, "start")
+            _begin(history)
             async with traffic.clients(_load(shared)):
                 order, until = list[Injection](), history.now() + seconds
                 while history.now() < until:
@@ -119,11 +119,12 @@ def _config(folder: Path, upstream: Upstream) -> Path:
 
 
 def _begin(history: History) -> None:
-    """Record what is there before anybody writes."""
-    began = history.now()
-    history.add(Write("file", "", "put", _FIXED, _FIXED_VALUE, began, began, "ok"))
-    first = documents.value(0)
-    history.add(Write("upstream", "", "put", GROUP, first, began, began + PATIENCE_S, "ok"))
+    """Record what was there before anybody wrote: it has to stay."""
+    for client, group, value in (
+        ("file", _FIXED, _FIXED_VALUE),
+        ("upstream", GROUP, documents.value(0)),
+    ):
+        history.add(Write(client, "", "put", group, value, 0.0, history.now(), "ok"))
 
 
 def _told(value: str, now: float) -> Write:
