@@ -16,7 +16,7 @@ import click
 from tests.robustness import faults
 from tests.robustness.checker import Violation, check
 from tests.robustness.figures import Figures, tables
-from tests.robustness.history import History
+from tests.robustness.history import Fault, History
 from tests.robustness.run import REPLICAS, Round, run_round
 
 _ROUND_S = 40.0
@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913 - one argument an option
 
 
 def _tell(done: Round) -> None:
-    injected = ", ".join(fault.name for fault in done.history.of(faults.Fault))
+    injected = ", ".join(fault.name for fault in done.history.of(Fault))
     click.echo(f"{done.kind}, --round-seed {done.seed}: {injected}")
     _show(done.violations)
     if done.failed:

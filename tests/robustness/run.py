@@ -15,7 +15,7 @@ import httpx2
 from tests.robustness import cluster, documents, faults, traffic
 from tests.robustness.checker import Violation, check
 from tests.robustness.faults import Injection, Scene
-from tests.robustness.history import Calm, History, Note, Write
+from tests.robustness.history import Calm, Fault, History, Note, Read, Write
 from tests.robustness.upstream import GROUP, Upstream
 
 # How long after the last fault replicas may take to serve the same.
@@ -175,7 +175,7 @@ async def _calm(
     shared.writes.set()
 
 
-def _about_upstream(history: History, answers: Sequence[traffic.Read], upstream: Upstream) -> str:
+def _about_upstream(history: History, answers: Sequence[Read], upstream: Upstream) -> str:
     """Return what is wrong with the upstream's group, which lives: the same everywhere."""
     content = history.contents[answers[0].content]
     shown = content.values.get(GROUP)
@@ -185,7 +185,7 @@ def _about_upstream(history: History, answers: Sequence[traffic.Read], upstream:
 
 
 def _last_fault(history: History) -> str:
-    return history.of(faults.Fault)[-1].name
+    return history.of(Fault)[-1].name
 
 
 def _look_into_logs(history: History, replicas: Sequence[cluster.Replica]) -> None:

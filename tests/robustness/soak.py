@@ -121,7 +121,7 @@ def levels(curves: Mapping[str, Curve]) -> str:
     """Return in words how memory grew in each tenth of the time."""
     lines = list[str]()
     for kind, curve in curves.items():
-        tenth = max(1, len(curve) // 10)
+        tenth = max(1, -(-len(curve) // 10))
         means = [
             sum(size for _, size in part) / len(part)
             for part in (curve[place : place + tenth] for place in range(0, len(curve), tenth))
