@@ -5,6 +5,8 @@ pkg/apis/apiextensions/validation/validation_test.go (v1.34).
 """
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import yaml
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.openapi.crd import structural
+from apidiscovery_service.sources import crd_schema_validation
 from apidiscovery_service.sources.crd import read_applied_crd, read_crd
 from apidiscovery_service.sources.crd_schema_validation import MAX_FOUND
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
@@ -478,3 +481,21 @@ def test_whatever_stands_there_is_taken_or_told(schema: object) -> None:
         read_documents(json.dumps(content), "sent", applied=True)
     except InvalidDocument as error:
         assert error.field.startswith("spec.versions[0].schema")  # noqa: PT017 - it need not be raised
+
+
+def test_schemas_are_looked_at_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever schemas are remembered: that one is forgotten must not end another request."""
+    monkeypatch.setattr(crd_schema_validation, "_MAX_GOOD", 1)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def keep(thread: int) -> None:
+        for number in range(20_000):
+            crd_schema_validation.keep_good(f"{thread} {number}".encode())
+
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for done in [threads.submit(keep, thread) for thread in range(4)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)

@@ -13,6 +13,7 @@ Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitio
 
 import hashlib
 from itertools import islice
+from threading import Lock
 
 from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.fields import Fields, json_form
@@ -24,6 +25,8 @@ MAX_FOUND = 200
 # stands in files applies the same ones again and again.
 _MAX_GOOD = 4096
 _good: dict[bytes, None] = {}
+# Requests are read in several threads.
+_keeping = Lock()
 
 
 def check(version: Fields, *, status: bool) -> None:
@@ -50,10 +53,12 @@ def check(version: Fields, *, status: bool) -> None:
     for path, message in found:
         version.findings.add(path, message)
     if room and not found:
-        _keep_good(digest)
+        keep_good(digest)
 
 
-def _keep_good(digest: bytes) -> None:
-    _good[digest] = None
-    while len(_good) > _MAX_GOOD:
-        _good.pop(next(iter(_good)), None)  # another thread may be here, too
+def keep_good(digest: bytes) -> None:
+    """Remember a schema in which nothing was wrong, in place of the one that came first."""
+    with _keeping:
+        _good[digest] = None
+        while len(_good) > _MAX_GOOD:
+            del _good[next(iter(_good))]
