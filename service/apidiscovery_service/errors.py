@@ -8,6 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an error says; its kind when it says nothing, as those of asyncio do."""
+    return str(error) or type(error).__name__
+
+
 class DiscoveryError(Exception):
     """What every error of this package is; never raised itself."""
 

@@ -255,6 +255,39 @@ class UpstreamMetrics:
         self.state.remove_by_labels({"source": source})
 
 
+class StoreMetrics:
+    """What is counted of the store."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.news_age = Gauge(
+            "apidiscovery_store_news_age_seconds",
+            "Since the store was last heard of by what follows it, be it that nothing has changed",
+            registry=registry,
+        )
+        self._failures = Counter(
+            "apidiscovery_store_failures",
+            "Requests to the store that failed",
+            ["operation", "reason"],
+            registry=registry,
+        )
+        self._failing = Gauge(
+            "apidiscovery_store_failing",
+            "1 when the last request of this kind to the store failed for this reason",
+            ["operation", "reason"],
+            registry=registry,
+        )
+
+    def failed(self, operation: str, reason: str) -> None:
+        """Count a request that failed."""
+        self._failures.labels(operation, reason).inc()
+        self.works(operation)
+        self._failing.labels(operation, reason).set(1)
+
+    def works(self, operation: str) -> None:
+        """Note that the last request did not fail."""
+        self._failing.remove_by_labels({"operation": operation})
+
+
 class Metrics:
     """All metrics of one server; not shared between servers of one process."""
 
@@ -264,6 +297,7 @@ class Metrics:
         self._requests = _Requests()
         self._registry.register(self._requests)
         self.upstreams = UpstreamMetrics(self._registry)
+        self.store = StoreMetrics(self._registry)
         self.aggregations = self._counter(
             "aggregator_discovery_aggregation_count", "Aggregated documents rebuilt"
         )

@@ -3,49 +3,24 @@
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import grpc
 import pytest
-from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, registry_pb2
-from apidiscovery.service.v1.registry_pb2_grpc import RegistryServiceStub
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from apidiscovery_service.storage.etcd_connection import load_rpc
 from certificates import Authority, KeyPair
 from etcd import EtcdServer
 from programs import apidiscovery, beginning, free_port, unprivileged
+from published import groups, publish, publish_to, registry
 from raw_http import AGG, get
 from server import Serve, Server, eventually, refused, serving
 
 NONE = ("--catalog", "none")
 # Until what one process has written is served by another.
 SHARED_S = 1.0
-
-
-@contextmanager
-def registry(address: str) -> Generator[RegistryServiceStub]:
-    with grpc.insecure_channel(address) as channel:
-        yield RegistryServiceStub(channel)
-
-
-def publish(stub: RegistryServiceStub, name: str) -> None:
-    request = registry_pb2.PublishRequest(name=name)
-    published = request.groups.groups.add()
-    published.group.metadata.name = f"{name}.example.com"
-    published.group.versions.add(version="v1", freshness="Current")
-    stub.Publish(request, timeout=10)
-
-
-def publish_to(server: Server, name: str) -> None:
-    with registry(server.grpc) as stub:
-        publish(stub, name)
-
-
-def groups(server: Server) -> set[str]:
-    items = cast("list[dict[str, str]]", get(server.http_port, "/apis").json()["groups"])
-    return {item["name"].removesuffix(".example.com") for item in items}
 
 
 def kill(server: Server) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
@@ -14,6 +15,7 @@ from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import Admission, Unauthenticated
+from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.storage import (
     Entry,
     Guards,
@@ -22,6 +24,7 @@ from apidiscovery_service.storage import (
     StoreUnavailable,
 )
 from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.observed import ObservedStore
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -426,12 +429,17 @@ class UnreachableStore(MemoryStore):
 
 
 async def test_without_its_store_nothing_is_acknowledged() -> None:
-    async with serving(UnreachableStore()) as served, stub_of(served) as stub:
+    metrics = Metrics()
+    store = ObservedStore(UnreachableStore(), metrics.store)
+    async with serving(store) as served, stub_of(served) as stub:
         publishing, withdrawing, listing, applying, renewing = await codes_of(stub)
-        (warning,) = served.replica.registrations.warnings()
+        warning, writing = store.warnings()
     assert {publishing, withdrawing, applying, renewing} == {grpc.StatusCode.UNAVAILABLE}
     assert listing is grpc.StatusCode.OK
-    assert warning.startswith("store: the last request failed: registrations/")
+    assert re.match(r"store: reading fails, \d+ times since \S+: registrations/", warning)
+    assert writing.startswith("store: writing fails, ")
+    failing = 'apidiscovery_store_failing{operation="reading",reason="unavailable"} 1.0'
+    assert failing in metrics.text().decode()
 
 
 class RefusingStore(MemoryStore):

@@ -9,7 +9,6 @@ import pytest
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.sources.registrations import table
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
     from_json,
@@ -31,6 +30,7 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.storage import Batch, Listing, StoreRefused, StoreUnavailable
 from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.storage.observed import ObservedStore
 from hypothesis import given
 from hypothesis import strategies as st
 from registration_setup import (
@@ -417,22 +417,25 @@ class LockedStore(MemoryStore):
 async def test_a_store_that_refuses_for_a_while_is_followed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table, "_RETRY_S", 0.05)
-    store = LockedStore()
+    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.05)
+    monkeypatch.setattr("apidiscovery_service.storage.memory.NEWS_EVERY_S", 0.05)
+    locked = LockedStore()
+    store = ObservedStore(locked)
     async with following(Replica(store)) as (replica,):
         await replica.registrations.publish(publication("east"), ANYBODY)
-        store.locked = True
+        locked.locked = True
         await store.put("registrations/other", b"ends the watch")
         async with asyncio.timeout(3):
-            while not replica.registrations.warnings():  # noqa: ASYNC110
+            while not store.warnings():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-        (warning,) = replica.registrations.warnings()
-        assert warning.startswith(
-            "store: changes cannot be followed: authentication failed, since 2"
-        )
+        warning = store.warnings()[0]
+        assert warning.startswith("store: following fails, 1 times since 2")
+        assert warning.endswith("Z: authentication failed")
         assert [*replica.served()] == ["east.example.com"]
         await store.delete("registrations/other")
-        store.locked = False
+        locked.locked = False
         await replica.registrations.publish(publication("west"), ANYBODY)
         assert [*replica.served()] == ["east.example.com", "west.example.com"]
-        assert replica.registrations.warnings() == []
+        async with asyncio.timeout(3):
+            while store.warnings():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)

@@ -25,8 +25,11 @@ from apidiscovery_service.storage import (
 )
 from apidiscovery_service.storage.etcd import EtcdStore
 from apidiscovery_service.storage.etcd_connection import EtcdOptions, load_rpc
+from apidiscovery_service.storage.following import follow
+from apidiscovery_service.storage.wakeup import Wakeup
 from certificates import Authority, KeyPair
-from etcd import EtcdServer
+from etcd import EtcdServer, etcd_members
+from tcp_proxy import TcpProxy
 
 RPC = load_rpc()
 USUAL = EtcdOptions()
@@ -177,66 +180,141 @@ async def test_calls_fail_in_time_while_etcd_hangs(own_etcd: EtcdServer, connect
     await until_available(lambda: store.get("a"))
 
 
-async def test_a_watch_goes_on_after_etcd_was_killed(
+class View:
+    """What a follower knows of a store, by key."""
+
+    def __init__(self, store: EtcdStore, prefix: str = "") -> None:
+        self._store = store
+        self._prefix = prefix
+        self._news = Wakeup()
+        self.known: dict[str, bytes] = {}
+
+    async def _load(self) -> int:
+        listing = await self._store.list(self._prefix)
+        self.known = {entry.key: entry.value for entry in listing.entries}
+        self._news.ring()
+        return listing.revision
+
+    async def _take(self, batch: Batch) -> None:
+        for change in batch.changes:
+            self.known.pop(change.key, None)
+            if change.entry:
+                self.known[change.key] = change.entry.value
+        self._news.ring()
+
+    async def follow(self) -> None:
+        await follow(self._store, self._prefix, self._load, self._take, pause_s=0.1)
+
+    async def until(self, known: dict[str, bytes]) -> float:
+        """Return how many seconds it took until this is known."""
+        begun = time.monotonic()
+        async with asyncio.timeout(20):
+            while self.known != known:
+                await self._news.next().wait()
+        return time.monotonic() - begun
+
+
+@contextlib.asynccontextmanager
+async def following(store: EtcdStore) -> AsyncGenerator[View]:
+    view = View(store)
+    task = asyncio.create_task(view.follow())
+    try:
+        yield view
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def put_until_done(store: EtcdStore, key: str, value: bytes) -> None:
+    await until_available(lambda: store.put(key, value))
+
+
+async def test_what_is_written_around_a_kill_of_etcd_is_followed(
     own_etcd: EtcdServer, connect: Connect
 ) -> None:
     store, writer = (connect(own_etcd.endpoint, prefix="same") for _ in range(2))
-    first = await store.put("a", b"1")
-    async with contextlib.aclosing(store.watch("", first.revision)) as batches:
+    async with following(store) as view:
         for round_ in range(2):
-            reading = asyncio.create_task(next_changes(batches))
-            await asyncio.sleep(0.1)
+            await put_until_done(writer, "a", str(round_).encode())
+            await view.until({"a": str(round_).encode()})
             own_etcd.kill()
             await asyncio.to_thread(own_etcd.start)
-            # Written perhaps before the watch is back: it must not be missed.
-            entry = None
-            while entry is None:
-                with contextlib.suppress(StoreUnavailable):
-                    entry = await writer.put("a", str(round_).encode())
-            assert await reading == (Change("a", entry),)
 
 
-async def test_a_compaction_while_etcd_was_away_is_told(
-    own_etcd: EtcdServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Time to compact before the watch is back.
-    monkeypatch.setattr("apidiscovery_service.storage.etcd._PAUSE_S", 1.0)
-    store, other = connect(own_etcd.endpoint), connect(own_etcd.endpoint)
-    first = await store.put("a", b"1")
-    async with contextlib.aclosing(store.watch("", first.revision)) as batches:
-        reading = asyncio.create_task(next_changes(batches))
-        await asyncio.sleep(0.1)
-        own_etcd.kill()
-        await asyncio.to_thread(own_etcd.start)
-        await until_available(lambda: other.put("b", b""))
-        await other.put("b", b"")
-        last = await other.put("b", b"")
-        await compact(own_etcd.endpoint, last.revision)
-        with pytest.raises(Compacted):
-            await reading
-
-
-async def test_an_etcd_that_was_put_back_to_a_backup_is_told(
-    own_etcd: EtcdServer, connect: Connect, tmp_path: Path
+async def test_a_watch_of_an_etcd_that_was_away_must_list_again(
+    own_etcd: EtcdServer, connect: Connect
 ) -> None:
     store = connect(own_etcd.endpoint)
-    await store.put("a", b"")
-    own_etcd.kill()
-    shutil.copytree(tmp_path / "etcd" / "data", tmp_path / "backup")
-    own_etcd.start()
-    await until_available(lambda: store.put("a", b""))
-    for _ in range(5):
-        await store.put("a", b"")
-    last = await store.put("a", b"")
-    async with contextlib.aclosing(store.watch("", last.revision)) as batches:
-        reading = asyncio.create_task(next_changes(batches))
-        await asyncio.sleep(0.1)
+    first = await store.put("a", b"1")
+    async with contextlib.aclosing(store.watch("", first.revision)) as batches:
+        second = await store.put("a", b"2")
+        assert await next_changes(batches) == (Change("a", second),)
         own_etcd.kill()
-        shutil.rmtree(tmp_path / "etcd" / "data")
-        shutil.copytree(tmp_path / "backup", tmp_path / "etcd" / "data")
-        await asyncio.to_thread(own_etcd.start)
-        with pytest.raises(Compacted, match="not known, etcd is at"):
-            await reading
+        with pytest.raises(StoreUnavailable, match=own_etcd.endpoint):
+            await next_changes(batches)
+
+
+async def put_back(etcd: EtcdServer, folder: Path, backup: Path) -> None:
+    etcd.kill()
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    await asyncio.to_thread(etcd.start)
+
+
+@pytest.mark.parametrize("later", [0, 30], ids=["behind", "passed"])
+async def test_a_follower_agrees_with_an_etcd_that_was_restored(
+    own_etcd: EtcdServer, connect: Connect, tmp_path: Path, later: int
+) -> None:
+    """Also when its revision has passed what the follower knew before it is back."""
+    folder, backup = tmp_path / "etcd" / "data", tmp_path / "backup"
+    store, writer = (connect(own_etcd.endpoint, prefix="same") for _ in range(2))
+    await store.put("kept", b"1")
+    own_etcd.kill()
+    shutil.copytree(folder, backup)
+    own_etcd.start()
+    await until_available(lambda: store.put("not-in-the-backup", b""))
+    for _ in range(5):
+        await store.put("kept", b"2")
+    async with (
+        TcpProxy(own_etcd.endpoint) as proxy,
+        following(connect(proxy.address, prefix="same")) as view,
+    ):
+        await view.until({"kept": b"2", "not-in-the-backup": b""})
+        proxy.cut()
+        await put_back(own_etcd, folder, backup)
+        # Other writes get the revisions that the follower knows.
+        expected = {"kept": b"1"}
+        for number in range(later):
+            await put_until_done(writer, f"other-{number % 3}", str(number).encode())
+            expected[f"other-{number % 3}"] = str(number).encode()
+        proxy.mend()
+        await view.until(expected)
+
+
+async def test_a_follower_moves_with_its_calls_when_a_member_hangs(
+    tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever member of three that is, the leader too."""
+    monkeypatch.setattr("apidiscovery_service.storage.etcd.NEWS_EVERY_S", 0.4)
+    monkeypatch.setattr("apidiscovery_service.storage.etcd._SILENCE_S", 1.0)
+    with etcd_members(tmp_path) as members:
+        store = connect(*(member.endpoint for member in members), prefix="same")
+        async with following(store) as view:
+            expected: dict[str, bytes] = {}
+            for number, member in enumerate(members):
+                others = [other.endpoint for other in members if other is not member]
+                writer = connect(*others, prefix="same", options=QUICK)
+                before = await store.put(f"before-{number}", b"")
+                expected[before.key] = b""
+                await view.until(expected)
+                member.pause()
+                await put_until_done(writer, f"after-{number}", b"")
+                expected[f"after-{number}"] = b""
+                assert await view.until(expected) < 5
+                begun = time.monotonic()
+                assert await store.get(f"after-{number}") is not None
+                assert time.monotonic() - begun < 1
+                member.resume()
 
 
 async def test_a_lease_that_ran_out_while_etcd_was_not_reached_is_lost(
@@ -372,15 +450,14 @@ async def test_users_with_passwords(own_etcd: EtcdServer, connect: Connect, tmp_
     await administrate(own_etcd.endpoint, *users("s3cret"))
 
     # Its token is renewed by itself, also when etcd has forgotten it.
-    entry = await store.put("a", b"1", lease=await store.lease(60))
-    async with contextlib.aclosing(store.watch("", entry.revision)) as batches:
-        reading = asyncio.create_task(next_changes(batches))
-        await asyncio.sleep(0.1)
+    await store.put("a", b"1", lease=await store.lease(60))
+    before = b"authentication is enabled"
+    async with following(store) as view:
+        await view.until({"a": b"1", "before": before})
         own_etcd.kill()
         await asyncio.to_thread(own_etcd.start)
-        await until_available(lambda: store.get("a"))
-        second = await store.put("a", b"2")
-        assert await reading == (Change("a", second),)
+        await put_until_done(store, "a", b"2")
+        await view.until({"a": b"2", "before": before})
 
     elsewhere = connect(own_etcd.endpoint, options=options, prefix="others")
     with pytest.raises(StoreRefused, match="permission denied"):

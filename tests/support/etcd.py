@@ -1,12 +1,13 @@
 """A real etcd for tests, which can be killed and comes back with its data at the same address."""
 
+import contextlib
 import http.client
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,7 +33,7 @@ class EtcdServer:
     """
 
     def __init__(self, folder: Path, flags: Sequence[str] = (), scheme: str = "http") -> None:
-        client, peer, self._health_port = _free_ports(3)
+        client, peer, self._health_port = free_ports(3)
         self.endpoint = f"127.0.0.1:{client}"
         self.flags = tuple(flags)
         self._folder = folder
@@ -54,9 +55,19 @@ class EtcdServer:
 
     def start(self) -> None:
         """Start it, again after it was killed, and return when it answers."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start it, and do not wait: a member answers only together with others."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)  # noqa: S603 - our own arguments
+
+    def wait(self) -> None:
+        """Return when it answers."""
+        if self._process is None:
+            raise AssertionError("etcd does not run")
         deadline = time.monotonic() + _START_S
         while not self._is_healthy():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -113,7 +124,38 @@ class EtcdServer:
             connection.close()
 
 
-def _free_ports(count: int) -> list[int]:
+@contextlib.contextmanager
+def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
+    """Run the members of one etcd; its leader is found anew after a tenth of a second."""
+    peers = [f"http://127.0.0.1:{port}" for port in free_ports(count)]
+    cluster = ",".join(f"m{number}={url}" for number, url in enumerate(peers))
+    # Of flags that are given twice the last one counts.
+    members = [
+        EtcdServer(
+            folder / f"m{number}",
+            [
+                f"--name=m{number}",
+                f"--initial-cluster={cluster}",
+                f"--listen-peer-urls={url}",
+                f"--initial-advertise-peer-urls={url}",
+                "--heartbeat-interval=50",
+                "--election-timeout=500",
+            ],
+        )
+        for number, url in enumerate(peers)
+    ]
+    try:
+        for member in members:
+            member.launch()
+        for member in members:
+            member.wait()
+        yield members
+    finally:
+        for member in members:
+            member.kill()
+
+
+def free_ports(count: int) -> list[int]:
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listener.getsockname()[1] for listener in held]
     for listener in held:

@@ -74,7 +74,8 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        assert isinstance(ended, asyncio.CancelledError), ended
+        # None when its store was closed before.
+        assert ended is None or isinstance(ended, asyncio.CancelledError), ended
 
 
 @dataclass

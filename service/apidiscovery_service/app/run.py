@@ -48,9 +48,10 @@ from apidiscovery_service.sources.storage_version_api import storage_version_api
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.storage import Store, StoreUnavailable
+from apidiscovery_service.storage import Store, StoreDamaged, StoreUnavailable
 from apidiscovery_service.storage.claims import Claims
 from apidiscovery_service.storage.holders import own_holder
+from apidiscovery_service.storage.observed import ObservedStore
 from apidiscovery_service.storage.urls import open_store
 from apidiscovery_service.storage_versions.state import StorageVersions
 
@@ -135,7 +136,7 @@ async def _serve(settings: Settings) -> None:
     security = SecureServing(settings.security, metrics)
     specs = upstream_specs(settings)
     services = service_settings(settings)
-    store = await open_store(settings.store, settings.etcd)
+    store = ObservedStore(await open_store(settings.store, settings.etcd), metrics.store)
     try:
         await _Process(settings, store, security, metrics, _Others(specs, services)).serve()
     finally:
@@ -155,7 +156,7 @@ class _Process:
     def __init__(
         self,
         settings: Settings,
-        store: Store,
+        store: ObservedStore,
         security: SecureServing,
         metrics: Metrics,
         others: _Others,
@@ -171,6 +172,7 @@ class _Process:
         self._declarations = declarations = Declarations(self._registry)
         self._manifests = Manifests(settings.manifests, declarations, self._metrics)
         self._registrations = Registrations(store, declarations)
+        self._store = store
         self._claims = Claims(store, own_holder())
         self._claims.register("owners", self._registrations.expire_owners)
         self._storage_versions, self._objects = self._make_storage_versions(store)
@@ -222,9 +224,13 @@ class _Process:
             lambda: "process is shutting down" if self._stopping.is_set() else None,
             ["readyz"],
         )
+        checks.add(
+            "store", lambda: self._store.damage() or self._registrations.missing(), ["readyz"]
+        )
         parts = (
             self._manifests,
             self._declarations,
+            self._store,
             self._registrations,
             self._upstreams,
             self._documents,
@@ -328,11 +334,21 @@ class _Process:
             await self._manifests.load()
             if self._settings.catalog == "kubernetes":
                 self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
-            await _once_available(self._registrations.load)
+            await _once_available(self._load_registrations)
             await _once_available(self._upstreams.load)
             if self._storage_versions is not None:
                 await _once_available(self._storage_versions.load)
                 self._registry.publish(storage_version_api())
+
+    async def _load_registrations(self) -> None:
+        """Read what is registered.
+
+        Raises:
+            StoreDamaged: Some of it cannot be read: nothing is better than an answer without it.
+        """
+        await self._registrations.load()
+        if missing := self._registrations.missing():
+            raise StoreDamaged(f"{missing}; restore a backup, or remove the key")
 
     async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
         """Stop both servers side by side."""
@@ -411,15 +427,15 @@ class _Process:
 
 
 async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
-    """Load from the store, and wait for it as long as it takes."""
-    told = False
+    """Load from the store, and wait for it as long as it takes; what is wrong is told once."""
+    told = ""
     while True:
         try:
             return await load()
-        except StoreUnavailable as error:
-            if not told:
-                _log.warning("the store is not there, waiting for it", error=str(error))
-            told = True
+        except (StoreUnavailable, StoreDamaged) as error:
+            if error.reason != told:
+                _log.warning("the store cannot be read, waiting for it", error=str(error))
+            told = error.reason
             await asyncio.sleep(_STORE_RETRY_S)
 
 

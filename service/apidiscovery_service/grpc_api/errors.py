@@ -16,9 +16,8 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 )
 from grpc_status import rpc_status
 
-from apidiscovery_service.errors import DiscoveryError, FieldViolation
+from apidiscovery_service.errors import FieldViolation
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.storage import StoreRefused, StoreUnavailable
 
 # Who gives the reasons of ErrorInfo their meaning.
 DOMAIN = "apidiscovery"
@@ -27,18 +26,6 @@ DOMAIN = "apidiscovery"
 # base64.
 _MAX_DETAIL_BYTES = 3 * 1024
 _MAX_CHARACTERS = 1024
-
-# What the store says of itself, such as where its file is, is in the log and in /readyz?verbose:
-# callers cannot do anything about it.
-_STORE_ERRORS: tuple[tuple[type[DiscoveryError], str], ...] = (
-    (StoreUnavailable, "the store of the server cannot be reached now, try again"),
-    (StoreRefused, "the store of the server refuses this; the log of the server has the reason"),
-)
-
-
-def told_of_store(error: DiscoveryError) -> str:
-    """Return what callers are told of an error of the store; empty for any other error."""
-    return next((text for kind, text in _STORE_ERRORS if isinstance(error, kind)), "")
 
 
 async def abort(

@@ -26,7 +26,6 @@ from apidiscovery_service.grpc_api.errors import (
     abort,
     abort_invalid,
     counted,
-    told_of_store,
 )
 from apidiscovery_service.grpc_api.handlers import unary
 from apidiscovery_service.metrics import Metrics
@@ -45,7 +44,12 @@ from apidiscovery_service.sources.registrations.requests import (
     Requester,
     Written,
 )
-from apidiscovery_service.storage import StoreRefused, StoreUnavailable
+from apidiscovery_service.storage import (
+    StoreDamaged,
+    StoreRefused,
+    StoreUnavailable,
+    told_to_callers,
+)
 
 SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 
@@ -57,6 +61,7 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
     (Denied, code_pb2.PERMISSION_DENIED),
     (LimitExceeded, code_pb2.RESOURCE_EXHAUSTED),
     (StoreUnavailable, code_pb2.UNAVAILABLE),
+    (StoreDamaged, code_pb2.DATA_LOSS),
     (StoreRefused, code_pb2.FAILED_PRECONDITION),
     (InvalidRecord, code_pb2.FAILED_PRECONDITION),
 )
@@ -275,7 +280,7 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
             if code is None:
                 raise error
-            await abort(context, code, told_of_store(error) or str(error))
+            await abort(context, code, told_to_callers(error))
 
 
 def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:

@@ -22,7 +22,6 @@ from apidiscovery_service.grpc_api.errors import (
     abort,
     abort_invalid,
     counted,
-    told_of_store,
 )
 from apidiscovery_service.grpc_api.handlers import unary
 from apidiscovery_service.grpc_api.registry_service import Access, OpenAccess
@@ -33,7 +32,12 @@ from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
-from apidiscovery_service.storage import StoreRefused, StoreUnavailable
+from apidiscovery_service.storage import (
+    StoreDamaged,
+    StoreRefused,
+    StoreUnavailable,
+    told_to_callers,
+)
 from apidiscovery_service.storage_versions.collection import (
     Event,
     Expired,
@@ -280,6 +284,7 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
     (TooLarge, code_pb2.RESOURCE_EXHAUSTED),
     (Unreadable, code_pb2.DATA_LOSS),
     (StoreUnavailable, code_pb2.UNAVAILABLE),
+    (StoreDamaged, code_pb2.DATA_LOSS),
     (StoreRefused, code_pb2.FAILED_PRECONDITION),
 )
 
@@ -300,4 +305,4 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
             if code is None:
                 raise error
-            await abort(context, code, told_of_store(error) or str(error))
+            await abort(context, code, told_to_callers(error))

@@ -17,15 +17,64 @@ from apidiscovery_service.errors import DiscoveryError
 MAX_VALUE_BYTES = 1024 * 1024
 
 
-class StoreUnavailable(DiscoveryError):
+# How often a watch says at least that nothing has changed.
+NEWS_EVERY_S = 2.0
+
+
+class StoreError(DiscoveryError):
+    """The store does not do what it is asked.
+
+    The text is for whoever runs the server: it may name files and addresses.
+
+    Attributes:
+        reason: One word for metrics.
+        told: The text for callers, who can do nothing about the store.
+    """
+
+    reason: str
+    told: str
+
+
+class StoreUnavailable(StoreError):
     """The store cannot be reached or fails. Worth a retry.
 
     A write that ended so may have happened or not, and may even happen a little later.
     """
 
+    reason = "unavailable"
+    told = "the store of the server cannot be reached now, try again"
 
-class StoreRefused(DiscoveryError):
-    """The store will not do this at all: a damaged or newer file, wrong credentials."""
+
+class StoreFull(StoreUnavailable):
+    """There is no space left for writes; reads go on."""
+
+    reason = "full"
+    told = (
+        "no space left on device: the store of the server takes no writes until there is;"
+        " what is stored is served"
+    )
+
+
+class StoreRefused(StoreError):
+    """The store will not do this at all: a newer file, wrong credentials."""
+
+    reason = "refused"
+    told = "the store of the server refuses this; the log of the server has the reason"
+
+
+class StoreDamaged(StoreRefused):
+    """What is stored is not what was written."""
+
+    reason = "damaged"
+    told = "the store of the server is damaged; the log of the server says where"
+
+
+def told_to_callers(error: DiscoveryError) -> str:
+    """Return what callers are told of any error.
+
+    What the store says of itself, such as where its file is, is in the log and in /readyz?verbose.
+    """
+    return error.told if isinstance(error, StoreError) else str(error)
 
 
 class Conflict(DiscoveryError):
@@ -72,6 +121,15 @@ class Entry:
     revision: int
     created: int
 
+    @property
+    def mark(self) -> tuple[int, int]:
+        """What differs when anything else stands under the key.
+
+        A revision alone does not tell: a store that was restored from a backup gives revisions out
+        again.
+        """
+        return self.revision, hash(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -100,7 +158,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes that arrived together, in order; at most one of each key.
+    """Changes that arrived together, in order; at most one of each key. None is news too.
 
     Attributes:
         revision: Watching after it goes on where this ends.
@@ -214,12 +272,15 @@ class Store(Protocol):
         """Yield what changes below a prefix after a revision, until this or the store is closed.
 
         The order is that of the writes, and no key's last change is missed; earlier changes of a
-        key may be left out. When the store is away this waits, and goes on where it was once it is
-        back: it never raises StoreUnavailable.
+        key may be left out. An empty batch says that nothing has changed; one comes when
+        NEWS_EVERY_S have passed without news.
 
         Raises:
             Compacted: What happened after that revision is forgotten, or the store has never been
-                there, since it was restored from a backup.
+                there.
+            StoreUnavailable: The store is away, or has been: what comes back may be another, which
+                was restored from a backup. Whoever watches must list again and compare what stands
+                there, not only revisions.
             StoreRefused: It will not come back by itself.
         """
         ...

@@ -14,15 +14,15 @@ import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import structlog
 
-from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.storage import (
+    Batch,
     Change,
-    Compacted,
     Conflict,
     Entry,
     Fenced,
@@ -30,6 +30,7 @@ from apidiscovery_service.storage import (
     Lease,
     Store,
 )
+from apidiscovery_service.storage.following import follow
 from apidiscovery_service.storage.holders import is_gone
 from apidiscovery_service.storage.wakeup import Wakeup
 
@@ -164,7 +165,7 @@ class Claims:
             async with asyncio.timeout(self._ttl_s):
                 lease = await self._store.lease(self._ttl_s)
         except (DiscoveryError, TimeoutError) as error:
-            _log.warning("no lease for claims, trying again", error=str(error))
+            _log.warning("no lease for claims, trying again", error=text_of(error))
             await asyncio.sleep(self._pause_s)
             return
         session = _Session(lease, self._holder, begun)
@@ -217,19 +218,16 @@ class Claims:
     # What is heard of the claims of all.
 
     async def _follow(self) -> None:
-        while True:
-            try:
-                listing = await self._store.list(PREFIX)
-                self._claimed = {entry.key: entry for entry in listing.entries}
-                self._hear((), listing.revision)
-                async with aclosing(self._store.watch(PREFIX, listing.revision)) as batches:
-                    async for batch in batches:
-                        self._hear(batch.changes, batch.revision)
-            except Compacted:
-                continue
-            except DiscoveryError as error:
-                _log.warning("claims cannot be followed, trying again", error=str(error))
-            await asyncio.sleep(self._pause_s)
+        async def load() -> int:
+            listing = await self._store.list(PREFIX)
+            self._claimed = {entry.key: entry for entry in listing.entries}
+            self._hear((), listing.revision)
+            return listing.revision
+
+        async def take(batch: Batch) -> None:
+            self._hear(batch.changes, batch.revision)
+
+        await follow(self._store, PREFIX, load, take, pause_s=self._pause_s)
 
     def _hear(self, changes: tuple[Change, ...], revision: int) -> None:
         for change in changes:
@@ -349,7 +347,8 @@ class Claims:
 
     def _is_lost(self, entry: Entry) -> bool:
         now = self._claimed.get(entry.key)
-        is_same = now is not None and now.created == entry.created
+        # Where a store is restored from a backup, revisions stand for something else again.
+        is_same = now is not None and (now.created, now.value) == (entry.created, entry.value)
         return self._heard >= entry.revision and not is_same
 
     def _has_failed(self, name: str, working: "asyncio.Future[None]") -> bool:

@@ -5,6 +5,7 @@ A guard, an expectation and the write that depends on them are one transaction o
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import grpc.aio
 import structlog
 
+from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.storage import (
     ABSENT,
+    NEWS_EVERY_S,
     Batch,
     Change,
     Compacted,
@@ -41,8 +44,9 @@ from apidiscovery_service.storage.keys import check_guard, check_size, prefix_en
 # Keys of one answer of a listing.
 _PAGE = 500
 
-# How long a broken watch waits before it begins again.
-_PAUSE_S = 0.1
+# After so long without an answer a server is taken to hang: two were asked for meanwhile. Together
+# with the pause of a follower and a listing it is well below ten seconds.
+_SILENCE_S = 5.0
 
 # Ends a watch when its server has lost the others, rather than leave it without news. Source: etcd
 # clientv3 ctx.go, `WithRequireLeader`.
@@ -115,9 +119,13 @@ class EtcdStore:
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
         watch = _Watch(self._connection, *self._bounds(prefix), after)
-        async with aclosing(watch.batches()) as batches:
-            async for events, revision in batches:
-                yield Batch(self._changes(events), revision)
+        try:
+            async with aclosing(watch.batches()) as batches:
+                async for events, revision in batches:
+                    yield Batch(self._changes(events), revision)
+        except StoreUnavailable:
+            if not self._connection.closed:
+                raise
 
     async def lease(self, ttl_s: float) -> Lease:
         request = self._rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
@@ -232,7 +240,7 @@ def _refusal(key: str, guard: Guards, found: Sequence[Any]) -> Fenced | Conflict
 
 
 class _Watch:
-    """Events of a range of keys, across whatever happens to the connection."""
+    """Events of a range of keys over one stream: when that breaks, the watch is over."""
 
     def __init__(self, connection: EtcdConnection, start: bytes, end: bytes, after: int) -> None:
         self._connection = connection
@@ -240,46 +248,70 @@ class _Watch:
         self._start = start
         self._end = end
         self._after = after
-        self._cluster = 0
-        self._interrupted = False
-        self._may_authenticate = True
 
     async def batches(self) -> AsyncGenerator[tuple[Sequence[Any], int]]:
-        """Yield events that came together, and the revision of the last."""
-        while not self._connection.closed:
+        """Yield events that came together, or none, and the revision up to which this is all."""
+        may_authenticate = True
+        while True:
             try:
                 async with aclosing(self._stream()) as stream:
                     async for events in stream:
                         yield events, self._after
-            except StoreUnavailable as error:
-                if self._connection.closed:
-                    return
-                self._tell(error)
-                await asyncio.sleep(_PAUSE_S)
+            except _Unauthenticated as error:
+                if not may_authenticate:
+                    raise StoreRefused(str(error)) from None
+                may_authenticate = False
+                self._connection.forget_token()
 
     async def _stream(self) -> AsyncGenerator[Sequence[Any]]:
-        """Yield events for as long as one connection lasts."""
         endpoint = await self._connection.connected()
-        metadata = (*await self._connection.metadata(endpoint), _REQUIRE_LEADER)
-        stream = endpoint.watches.Watch(metadata=metadata)
+        begun = time.monotonic()
+        stream: Any = None
+        asking: asyncio.Task[None] | None = None
         try:
-            await stream.write(self._request())
+            async with asyncio.timeout(_SILENCE_S):
+                metadata = (*await self._connection.metadata(endpoint), _REQUIRE_LEADER)
+                stream = endpoint.watches.Watch(metadata=metadata)
+                endpoint.streams.add(stream)
+                await stream.write(self._request())
+            asking = asyncio.create_task(self._ask_for_news(stream))
             while True:
-                answer = await stream.read()
+                begun = time.monotonic()
+                async with asyncio.timeout(_SILENCE_S):
+                    answer = await stream.read()
                 if answer is grpc.aio.EOF:
                     raise StoreUnavailable(f"etcd at {endpoint.address}: ended the watch")
+                endpoint.hear()
                 await self._examine(endpoint, answer)
                 if answer.events:
                     self._after = answer.events[-1].kv.mod_revision
+                if not answer.created:
                     yield answer.events
+        except TimeoutError:
+            self._connection.leave(endpoint, begun)
+            silent = f"no news of the watch for {_SILENCE_S:g} s"
+            raise StoreUnavailable(f"etcd at {endpoint.address}: {silent}") from None
         except asyncio.CancelledError:
-            self._connection.raise_if_closed()
+            self._connection.raise_if_closed(endpoint)
             raise
         except grpc.aio.AioRpcError as error:
             self._connection.turn(endpoint)
             raise told(endpoint, error) from error
         finally:
-            stream.cancel()
+            if asking is not None:
+                asking.cancel()
+            if stream is not None:
+                stream.cancel()
+                endpoint.streams.discard(stream)
+
+    async def _ask_for_news(self, stream: Any) -> None:  # noqa: ANN401 - a call without types
+        """Have etcd say that nothing has changed, which a server that hangs does not."""
+        request = self._rpc.WatchRequest(progress_request=self._rpc.WatchProgressRequest())
+        # Whoever reads hears of what is wrong with the stream.
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            while True:
+                await asyncio.sleep(NEWS_EVERY_S)
+                await stream.write(request)
 
     def _request(self) -> object:
         return self._rpc.WatchRequest(
@@ -296,7 +328,8 @@ class _Watch:
         if answer.canceled:
             self._refuse(endpoint, answer)
         elif answer.created:
-            await self._begin(answer.header)
+            if answer.header.revision < self._after:
+                await self._ask_leader()
         elif not answer.events and answer.watch_id >= 0:
             # etcd says now and then that nothing has happened up to here, which keeps us ahead of
             # compactions. What it says for no watch, -1, may be ahead of events still to come.
@@ -308,23 +341,8 @@ class _Watch:
         reason = f"etcd at {endpoint.address}: {answer.cancel_reason or 'cancelled the watch'}"
         # A stale token looks like a missing permission here.
         if "permission denied" in reason or is_stale_token(reason):
-            if not self._may_authenticate:
-                raise StoreRefused(reason)
-            self._may_authenticate = False
-            self._connection.forget_token()
+            raise _Unauthenticated(reason)
         raise StoreUnavailable(reason)
-
-    async def _begin(self, header: Any) -> None:  # noqa: ANN401 - a message without types
-        """Make sure that this is still the etcd in which the watch began."""
-        if header.revision < self._after:
-            await self._ask_leader()
-        if self._cluster not in (0, header.cluster_id):
-            raise Compacted("etcd was replaced by another cluster")
-        self._cluster = header.cluster_id
-        self._may_authenticate = True
-        if self._interrupted:
-            self._interrupted = False
-            _log.info("store watch goes on", after=self._after)
 
     async def _ask_leader(self) -> None:
         """Tell a server that lags behind from one that was restored from a backup."""
@@ -337,11 +355,9 @@ class _Watch:
         if revision < self._after:
             raise Compacted(f"revision {self._after} is not known, etcd is at {revision}")
 
-    def _tell(self, error: StoreUnavailable) -> None:
-        """Log the first failure of an outage."""
-        if not self._interrupted:
-            self._interrupted = True
-            _log.warning("store watch interrupted", error=str(error))
+
+class _Unauthenticated(DiscoveryError):
+    """A watch is refused; perhaps its token is an old one."""
 
 
 class _EtcdLease:

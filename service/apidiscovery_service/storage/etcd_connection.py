@@ -7,6 +7,7 @@ endpoint, never renews its token, and its watches end with the connection.
 import asyncio
 import importlib
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,13 @@ import grpc
 import grpc.aio
 
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_service.storage import Compacted, StoreRefused, StoreUnavailable
+from apidiscovery_service.storage import (
+    Compacted,
+    StoreDamaged,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -33,10 +40,11 @@ _CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", 5000),  # in fact: how long connecting may take
-    # Notices within ten seconds that a watch's peer is gone. etcd refuses more than one ping in
-    # five seconds (--grpc-keepalive-min-time).
+    # Notices within ten seconds that a peer is gone. etcd refuses more than one ping in five
+    # seconds (--grpc-keepalive-min-time). Pings have 60 s unless told, and the greater counts.
     ("grpc.keepalive_time_ms", 6000),
     ("grpc.keepalive_timeout_ms", 4000),
+    ("grpc.http2.ping_timeout_ms", 4000),
     ("grpc.http2.max_pings_without_data", 0),
     # Two stores of one process do not share connections and their back-off.
     ("grpc.use_local_subchannel_pool", 1),
@@ -59,6 +67,9 @@ class LeaseNotFound(DiscoveryError):
 _ERRORS: dict[grpc.StatusCode, type[DiscoveryError]] = {
     grpc.StatusCode.NOT_FOUND: LeaseNotFound,
     grpc.StatusCode.OUT_OF_RANGE: Compacted,
+    # Its quota, or the disk of its leader. Source: etcd rpctypes/error.go, ErrGRPCNoSpace.
+    grpc.StatusCode.RESOURCE_EXHAUSTED: StoreFull,
+    grpc.StatusCode.DATA_LOSS: StoreDamaged,  # ErrGRPCCorrupt
     grpc.StatusCode.UNAUTHENTICATED: StoreRefused,
     grpc.StatusCode.PERMISSION_DENIED: StoreRefused,
     grpc.StatusCode.INVALID_ARGUMENT: StoreRefused,
@@ -144,10 +155,14 @@ class Endpoint:
     Attributes:
         address: HOST:PORT.
         kv, leases, watches, auth: Stubs of etcd's services.
+        heard: When it said anything last, on the monotonic clock.
+        streams: The watches over it, which end when it is given up.
     """
 
     def __init__(self, address: str, rpc: Any, credentials: grpc.ChannelCredentials | None) -> None:  # noqa: ANN401 - the stubs have no types
         self.address = address
+        self.heard = time.monotonic()
+        self.streams: set[Any] = set()
         if credentials is None:
             self.channel = grpc.aio.insecure_channel(address, _CHANNEL_OPTIONS)
         else:
@@ -161,6 +176,16 @@ class Endpoint:
         """Tell, and begin to connect when it is not."""
         state = self.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
+
+    def hear(self) -> None:
+        """Note that it has said something."""
+        self.heard = time.monotonic()
+
+    async def close(self) -> None:
+        """End what goes on over it."""
+        for stream in self.streams:
+            stream.cancel()
+        await self.channel.close()
 
 
 Call: TypeAlias = Callable[[Endpoint, Metadata], Awaitable[_T]]
@@ -182,6 +207,7 @@ class EtcdConnection:
         self.rpc = load_rpc()
         self._options = options
         self._files = options.credential_files()
+        self._closing: set[asyncio.Task[None]] = set()
         self._endpoints = self._connect(addresses)
         self._token: str | None = None
         self._authenticating = asyncio.Lock()
@@ -200,14 +226,15 @@ class EtcdConnection:
             StoreUnavailable: No endpoint answers in time.
             StoreRefused: etcd does not let us.
         """
+        begun = time.monotonic()
         try:
             async with asyncio.timeout(self._options.request_timeout_s):
                 return await self._attempt(call, again=again)
         except TimeoutError:
-            address = self._endpoints[0].address
-            self.turn(self._endpoints[0])
+            endpoint = self._endpoints[0]
+            self.leave(endpoint, begun)
             waited = f"no answer within {self._options.request_timeout_s:g} s"
-            raise StoreUnavailable(f"etcd at {address}: {waited}") from None
+            raise StoreUnavailable(f"etcd at {endpoint.address}: {waited}") from None
 
     async def connected(self) -> Endpoint:
         """Return the endpoint in use, or the first that can be connected to.
@@ -248,10 +275,25 @@ class EtcdConnection:
         if self._endpoints[0] is endpoint:
             self._endpoints.append(self._endpoints.pop(0))
 
+    def leave(self, endpoint: Endpoint, since: float) -> None:
+        """Prefer the others, and connect anew if nothing at all has been heard since a moment.
+
+        A connection to a server that hangs looks ready until pings have failed; a new one does not
+        become so. What goes on over the old one ends at once: watches move as calls do.
+        """
+        self.turn(endpoint)
+        if endpoint.heard < since and endpoint in self._endpoints:
+            place = self._endpoints.index(endpoint)
+            self._endpoints[place : place + 1] = self._connect([endpoint.address])
+            closing = asyncio.create_task(endpoint.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
     async def close(self) -> None:
         self.closed = True
         for endpoint in self._endpoints:
-            await endpoint.channel.close()
+            await endpoint.close()
+        await asyncio.gather(*self._closing)
 
     def _connect(self, addresses: Iterable[str]) -> list[Endpoint]:
         ca, cert, key = self._files
@@ -273,7 +315,7 @@ class EtcdConnection:
             before = self._endpoints
             self._endpoints = self._connect([endpoint.address for endpoint in before])
             for endpoint in before:
-                await endpoint.channel.close()
+                await endpoint.close()
 
     def _use(self, endpoint: Endpoint) -> None:
         while self._endpoints[0] is not endpoint:
@@ -285,9 +327,9 @@ class EtcdConnection:
             endpoint = await self.connected()
             metadata = await self.metadata(endpoint)
             try:
-                return await call(endpoint, metadata)
+                answer = await call(endpoint, metadata)
             except asyncio.CancelledError:
-                self.raise_if_closed()
+                self.raise_if_closed(endpoint)
                 raise
             except grpc.aio.AioRpcError as error:
                 if may_authenticate and is_stale_token(error.details()):
@@ -300,12 +342,19 @@ class EtcdConnection:
                     if error.code() is grpc.StatusCode.UNAVAILABLE:
                         self.turn(endpoint)
                     raise told(endpoint, error) from error
+            else:
+                endpoint.hear()
+                return answer
 
-    def raise_if_closed(self) -> None:
+    def raise_if_closed(self, endpoint: Endpoint) -> None:
         """A closed channel cancels its calls; that must not look like the end of our task."""
         task = asyncio.current_task()
-        if self.closed and task is not None and not task.cancelling():
-            raise StoreUnavailable("the store is closed") from None
+        if task is not None and not task.cancelling():
+            raise StoreUnavailable(
+                "the store is closed"
+                if self.closed
+                else f"etcd at {endpoint.address}: the connection was given up"
+            ) from None
 
     async def _authenticate(self, endpoint: Endpoint) -> str:
         """Return a token; empty when etcd wants none."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 
 from apidiscovery_service.storage import (
+    NEWS_EVERY_S,
     Batch,
     Change,
     Compacted,
@@ -17,7 +18,7 @@ from apidiscovery_service.storage import (
     StoreUnavailable,
 )
 from apidiscovery_service.storage.keys import check_conditions, check_size
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.storage.wakeup import Wakeup, rings_within
 
 
 class MemoryStore:
@@ -76,10 +77,8 @@ class MemoryStore:
             changed = self._wakeup.next()
             batch = self._since(prefix, after)
             after = batch.revision
-            if batch.changes:
+            if batch.changes or not await rings_within(changed, NEWS_EVERY_S):
                 yield batch
-            else:
-                await changed.wait()
 
     async def lease(self, ttl_s: float) -> Lease:
         self._check_open()

@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self, TypeVar
 
-import structlog
-
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.storage import (
+    NEWS_EVERY_S,
     Batch,
     Change,
     Entry,
@@ -23,18 +22,13 @@ from apidiscovery_service.storage import (
 )
 from apidiscovery_service.storage.keys import check_size
 from apidiscovery_service.storage.sqlite_file import SqliteFile
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.storage.wakeup import Wakeup, rings_within
 
 # How often other processes' changes are looked for while somebody watches.
 _LOOK_EVERY_S = 0.04
 
 # How many of the last writes are told without a look into the file.
 _TAIL = 16
-
-# How long a watch waits when the file cannot be read.
-_PAUSE_S = 0.5
-
-_log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
 
@@ -135,12 +129,10 @@ class SqliteStore:
                 changed = self._wakeup.next()
                 batch = self._tail.changes(prefix, after) or await self._changes(prefix, after)
                 if batch is None:
-                    continue
+                    return
                 after = batch.revision
-                if batch.changes:
+                if batch.changes or not await rings_within(changed, NEWS_EVERY_S):
                     yield batch
-                else:
-                    await changed.wait()
 
     async def lease(self, ttl_s: float) -> Lease:
         number = await self._write(lambda: self._file.begin_lease(ttl_s))
@@ -173,14 +165,13 @@ class SqliteStore:
         return result
 
     async def _changes(self, prefix: str, after: int) -> Batch | None:
-        """Return what has changed, or None after a pause when it cannot be read now."""
+        """Return what has changed, or None once this is closed."""
         try:
             return await self._run(lambda: self._file.changes(prefix, after))
-        except StoreUnavailable as error:
-            if not self._closed:
-                _log.warning("store cannot be read, trying again", error=str(error))
-                await asyncio.sleep(_PAUSE_S)
-            return None
+        except StoreUnavailable:
+            if self._closed:
+                return None
+            raise
 
     def _number(self, lease: Lease | None) -> int | None:
         if lease is None:

@@ -20,3 +20,13 @@ class Wakeup:
     def ring(self) -> None:
         event, self._event = self._event, asyncio.Event()
         event.set()
+
+
+async def rings_within(news: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for news, no longer than this if it is given; False when there were none."""
+    try:
+        async with asyncio.timeout(seconds):
+            await news.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -6,7 +6,7 @@ events follow the store's watch: they may be a moment late, and leave nothing ou
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 
@@ -20,13 +20,14 @@ from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType, bookmark
 from apidiscovery_service.storage import (
     MAX_VALUE_BYTES,
+    Batch,
     Change,
-    Compacted,
     Entry,
     Guards,
     Listing,
     Store,
 )
+from apidiscovery_service.storage.following import follow
 from apidiscovery_service.storage_versions.aside import AT_ONCE_BYTES, aside
 from apidiscovery_service.storage_versions.history import (
     Event,
@@ -74,15 +75,16 @@ class Collection:
         self._store = store
         self._pause_s = pause_s
         self._view: dict[str, Stored] = {}
-        self._unreadable: dict[str, tuple[int, Unreadable]] = {}
+        self._unreadable: dict[str, Unreadable] = {}
         # What was written here, until the watch tells of it, which then need not be read again.
         self._written: dict[str, tuple[Entry, Stored]] = {}
         # What those are told who begin to watch: one event for all, so that it is encoded once.
         self._standing: dict[str, Event] = {}
         self._history = History(history)
         self._revision = 0
+        # What was taken last under each key, readable or not.
+        self._marks: dict[str, tuple[int, int]] = {}
         self._loaded = False
-        self._away = ""
 
     @property
     def revision(self) -> int:
@@ -95,9 +97,8 @@ class Collection:
         return MappingProxyType(self._view)
 
     def warnings(self) -> list[str]:
-        """Return what an operator should know: what cannot be read, and a store that is away."""
-        away = [f"{self.kind.plural} cannot be followed: {self._away}"] if self._away else []
-        return away + [str(why) for _, (_, why) in sorted(self._unreadable.items())]
+        """Return what an operator should know: what cannot be read."""
+        return [str(why) for _, why in sorted(self._unreadable.items())]
 
     # The store.
 
@@ -165,7 +166,7 @@ class Collection:
     def _stored(self, entry: Entry) -> Stored:
         """Return what an entry is; what is known of the same one need not be read again."""
         known = self._view.get(self._name(entry.key))
-        if known and (known.revision, known.created) == (entry.revision, entry.created):
+        if known and self._marks.get(entry.key) == entry.mark:
             return known
         written = self._written.get(entry.key)
         if written and written[0] == entry:
@@ -183,54 +184,35 @@ class Collection:
 
     # The view.
 
-    async def load(self) -> None:
+    async def load(self) -> int:
         """Take what the store holds now; what differs from before are events.
+
+        Returns:
+            The revision at which that was.
 
         Not while `follow` runs, which begins with it when it has not been done.
         """
         listing = await self._store.list(self.prefix)
         news = sorted(filter(self._is_news, listing.entries), key=lambda entry: entry.revision)
         present = {entry.key for entry in listing.entries}
-        known = [stored.key for stored in self._view.values()] + list(self._unreadable)
-        gone = [Change(key, None) for key in sorted(known) if key not in present]
+        gone = [Change(key, None) for key in sorted(self._marks.keys() - present)]
         if not self._loaded or self._is_of_another_past(listing, news):
             self._begin_anew(listing)
         else:
             # What came and went meanwhile shows in no list.
             self._history.extend([Gap(self._revision, listing.revision)])
             self._take([*gone, *(Change(entry.key, entry) for entry in news)], listing.revision)
+        return listing.revision
 
     async def follow(self) -> None:
         """Keep the view up to date until cancelled; while the store is away all stays as it is."""
-        while True:
-            working = asyncio.get_running_loop().call_later(2 * self._pause_s, self._is_back)
-            try:
-                if not self._loaded:
-                    await self.load()
-                await self._follow()
-            except DiscoveryError as error:
-                self._away = str(error)
-                _log.warning(
-                    "objects cannot be followed, trying again",
-                    kind=self.kind.kind,
-                    error=str(error),
-                )
-            finally:
-                working.cancel()
-            await asyncio.sleep(self._pause_s)
 
-    async def _follow(self) -> None:
-        while True:
-            try:
-                async with aclosing(self._store.watch(self.prefix, self._revision)) as batches:
-                    async for batch in batches:
-                        await self._read_ahead(batch.changes)
-                        self._take(batch.changes, batch.revision)
-            except Compacted:
-                _log.info("objects are listed again, changes were forgotten", kind=self.kind.kind)
-                await self.load()
-            else:
-                return  # the store was closed
+        async def take(batch: Batch) -> None:
+            await self._read_ahead(batch.changes)
+            self._take(batch.changes, batch.revision)
+
+        after = self._revision if self._loaded else None
+        await follow(self._store, self.prefix, self.load, take, after=after, pause_s=self._pause_s)
 
     async def _read_ahead(self, changes: Iterable[Change]) -> None:
         """Read large objects that others wrote, so that nobody waits while they are taken."""
@@ -242,13 +224,8 @@ class Collection:
             with suppress(Unreadable):  # which is said when it is taken
                 self._written[entry.key] = entry, await aside(len(entry.value), read)
 
-    def _is_back(self) -> None:
-        self._away = ""
-
     def _is_news(self, entry: Entry) -> bool:
-        if known := self._view.get(self._name(entry.key)):
-            return known.revision != entry.revision
-        return self._unreadable.get(entry.key, (0, None))[0] != entry.revision
+        return self._marks.get(entry.key) != entry.mark
 
     def _is_of_another_past(self, listing: Listing, news: list[Entry]) -> bool:
         """Tell whether the store was restored from a backup: revisions go back."""
@@ -261,6 +238,7 @@ class Collection:
         self._unreadable.clear()
         self._written.clear()
         self._standing.clear()
+        self._marks.clear()
         for entry in listing.entries:
             self._steps(Change(entry.key, entry))
         self._loaded = True
@@ -284,10 +262,13 @@ class Collection:
         """Take one change into the view; return what has happened by it."""
         name, entry = self._name(change.key), change.entry
         before = self._view.get(name)
-        if before and entry and before.revision == entry.revision:
+        if before and entry and not self._is_news(entry):
             return []
         self._view.pop(name, None)
         self._standing.pop(name, None)
+        self._marks.pop(change.key, None)
+        if entry is not None:
+            self._marks[change.key] = entry.mark
         now = self._take_entry(change.key, entry)
         if now is None:
             return [Step(None, before, entry.revision if entry else None)] if before else []
@@ -305,7 +286,7 @@ class Collection:
         try:
             return self._stored(entry)
         except Unreadable as error:
-            self._unreadable[key] = (entry.revision, error)
+            self._unreadable[key] = error
             _log.error("object cannot be read, it is left out", key=key, error=str(error))
             return None
         finally:

@@ -63,13 +63,3 @@ async def for_each(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def rings_within(news: asyncio.Event, seconds: float | None) -> bool:
-    """Wait for news, no longer than this if it is given; False when there were none."""
-    try:
-        async with asyncio.timeout(seconds):
-            await news.wait()
-    except TimeoutError:
-        return False
-    return True

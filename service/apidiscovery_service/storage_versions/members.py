@@ -17,7 +17,7 @@ from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidF
 from apidiscovery_service.kube_objects import formats
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.storage import ABSENT, Conflict, Guard, StoreUnavailable
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.storage.wakeup import Wakeup, rings_within
 from apidiscovery_service.storage_versions import leases, timestamps
 from apidiscovery_service.storage_versions.backoff import Backoff
 from apidiscovery_service.storage_versions.collection import (
@@ -27,7 +27,7 @@ from apidiscovery_service.storage_versions.collection import (
     Unreadable,
 )
 from apidiscovery_service.storage_versions.expiry import Sightings
-from apidiscovery_service.storage_versions.following import beside, note_events, rings_within
+from apidiscovery_service.storage_versions.following import beside, note_events
 from apidiscovery_service.storage_versions.identity import KUBE_APISERVER, identity
 
 __all__ = ["Beat", "Heartbeat", "Members", "NotMember", "Superseded", "identity"]

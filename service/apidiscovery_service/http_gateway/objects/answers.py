@@ -17,7 +17,7 @@ from apidiscovery_service.http_gateway.objects.watching import WatchStream, watc
 from apidiscovery_service.kube_objects import errors, reading
 from apidiscovery_service.kube_objects.errors import Details, ObjectError, bad_request
 from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage import StoreUnavailable
+from apidiscovery_service.storage import StoreUnavailable, told_to_callers
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ObjectReads
 from apidiscovery_service.storage_versions.objects import Objects
@@ -73,7 +73,7 @@ class ObjectAnswers:
         except StoreUnavailable as error:
             raise unavailable(error) from None
         except DiscoveryError as error:
-            raise errors.internal_error(str(error)) from None
+            raise errors.internal_error(told_to_callers(error)) from None
 
     async def _get(self, request: Request, target: ObjectRoute, shape: Shape) -> Response:
         query = Query(request)
@@ -109,11 +109,11 @@ class ObjectAnswers:
         return await writes.write(self._objects, asked)
 
 
-def unavailable(error: DiscoveryError) -> ObjectError:
+def unavailable(error: StoreUnavailable) -> ObjectError:
     """Return what is answered when the store is away; worth another try."""
     return ObjectError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "ServiceUnavailable",
-        str(error),
+        error.told,
         Details(retry_after_s=1),
     )

@@ -2,6 +2,7 @@
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.registrations.record import Kind
+from apidiscovery_service.storage import StoreUnavailable
 
 
 class RevisionMismatch(DiscoveryError):
@@ -21,6 +22,16 @@ class RevisionMismatch(DiscoveryError):
 
 class Denied(DiscoveryError):
     """The caller may not do this."""
+
+
+class NotServed(StoreUnavailable):
+    """What was asked for is in the store, but this process does not serve it yet."""
+
+    reason = "late"
+    told = (
+        "the store has what was asked for, but this server does not serve it yet, for it has no"
+        " news of the store; ask again, nothing is done twice"
+    )
 
 
 class NoSuchOwner(DiscoveryError):

@@ -57,7 +57,6 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.sources.registrations.statuses import Statuses
 from apidiscovery_service.sources.registrations.table import Row, Table
-from apidiscovery_service.sources.registrations.trouble import ObservedStore, Trouble
 from apidiscovery_service.sources.registrations.turns import Turns
 from apidiscovery_service.sources.registrations.writes import (
     Plan,
@@ -101,10 +100,9 @@ class Registrations:
     def __init__(
         self, store: Store, declarations: Declarations, clock: Callable[[], float] = time.time
     ) -> None:
-        self._trouble = Trouble(clock)
-        self._store: Store = ObservedStore(store, self._trouble)
+        self._store = store
         self._clock = clock
-        self._table = Table(self._store, declarations, self._trouble)
+        self._table = Table(self._store, declarations)
         self._statuses = Statuses(self._store, self._table, declarations)
         self._turns = Turns()
 
@@ -129,9 +127,17 @@ class Registrations:
         await OwnerExpiry(self._store, self._table, self._clock).work(guard)
 
     def warnings(self) -> list[str]:
-        """Return what is wrong with the store, and a line for each entry that cannot be read."""
-        unreadable = sorted(self._table.problems.items())
-        return [*self._trouble.warnings(), *(f"store: {key}: {what}" for key, what in unreadable)]
+        """Return a line for each entry of the store that cannot be read."""
+        return [f"store: {key}: {what}" for key, what in sorted(self._table.problems.items())]
+
+    def missing(self) -> str | None:
+        """Say of which registrations nothing is served, since they cannot be read; None if of none.
+
+        It is for readiness: what is served lacks their groups.
+        """
+        lines = self._table.missing()
+        more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
+        return f"{lines[0]}{more}" if lines else None
 
     def _now(self) -> str:
         return objects.timestamp(self._clock())
@@ -143,6 +149,7 @@ class Registrations:
             InvalidFields: Something is not as it must be.
             Denied: The caller may not change these groups, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
+            NotServed: It is written, and not served here yet.
             StoreUnavailable: Nothing is known to be written.
         """
         groups, wrong = await asyncio.to_thread(publishing.checked, publication)
@@ -166,6 +173,7 @@ class Registrations:
             Denied: The caller may not change the groups of some; none is taken.
             RevisionMismatch: Another revision is there than expected; what came before it is
                 taken if that was written meanwhile, and nothing if it was there before.
+            NotServed: It is written, and not served here yet.
             StoreUnavailable: Not all is known to be written.
         """
         _check(_owner_violations(application.owner, application.lease))
@@ -214,8 +222,8 @@ class Registrations:
                     each, ownership, lease, requester, is_last=each is plans[-1]
                 )
                 written.append(one)
-            if await self._see(written):
-                self._statuses.settled(written)
+            await self._see(written)
+            self._statuses.settled(written)
         finally:
             self._table.drop(one.key for one in wanted)
         return written
@@ -297,15 +305,19 @@ class Registrations:
                 return planned
         return await self._plan(wanted, ownership, requester)
 
-    async def _see(self, written: Iterable[Written]) -> bool:
-        """Wait until this replica has taken what it wrote, or its removal; False if late."""
+    async def _see(self, written: Iterable[Written]) -> None:
+        """Wait until this replica has taken what it wrote, or its removal.
+
+        Raises:
+            NotServed: It is not in time.
+        """
         revision = max((one.registered.revision for one in written), default=0)
         gone = {
             key_of(one.registered.kind, one.registered.name): one.registered.revision
             for one in written
             if _is_gone(one)
         }
-        return await self._table.seen(
+        await self._table.seen(
             lambda: (
                 self._table.revision >= revision
                 and not any(self._stands(key, at) for key, at in gone.items())
@@ -348,6 +360,7 @@ class Registrations:
             Denied: The caller may not change the groups of some, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
             InvalidRecord: What is there cannot be read, and the caller may not change every group.
+            NotServed: It is removed, and still served here.
             StoreUnavailable: Not all is known to be removed.
         """
         _check(_withdrawal_violations(references, owner))

@@ -96,8 +96,7 @@ class Statuses:
             revision = await self._group(group, now)
             if not revision:
                 return True
-            if not await self.table.seen(partial(self._has, revision)):
-                break
+            await self.table.seen(partial(self._has, revision))
         return False
 
     def _has(self, revision: int) -> bool:

@@ -32,21 +32,13 @@ from apidiscovery_service.sources.registrations.record import (
     owner_key,
     parse_key,
 )
-from apidiscovery_service.sources.registrations.trouble import Trouble
-from apidiscovery_service.storage import (
-    Change,
-    Compacted,
-    Entry,
-    Store,
-    StoreRefused,
-    StoreUnavailable,
-)
+from apidiscovery_service.sources.registrations.refusals import NotServed
+from apidiscovery_service.storage import Batch, Change, Entry, Store
+from apidiscovery_service.storage.following import follow
 
-# How long a writer waits to see its own write before it answers all the same.
-VISIBLE_WITHIN_S = 1.0
-
-# From a failure of the store to the next attempt.
-_RETRY_S = 1.0
+# How long a writer waits to see its own write; a store of which a server hangs is heard of again
+# before that.
+VISIBLE_WITHIN_S = 10.0
 
 # What takes the loop's thread longer than a few milliseconds is read in another one.
 _MANY = 20
@@ -137,13 +129,13 @@ class Table:
     Args:
         store: What is followed.
         declarations: What is kept up to date.
-        trouble: Where it is noted when changes do not come.
     """
 
-    def __init__(self, store: Store, declarations: Declarations, trouble: Trouble) -> None:
+    def __init__(self, store: Store, declarations: Declarations) -> None:
         self._store = store
         self._declarations = declarations
-        self._trouble = trouble
+        # What was taken last under each key, read or not.
+        self._marks: dict[str, tuple[int, int]] = {}
         self._rows: dict[str, Row] = {}
         self._owners: dict[str, OwnerRow] = {}
         # Keys of registrations by the name of their owner.
@@ -167,6 +159,17 @@ class Table:
     def problems(self) -> Mapping[str, str]:
         """What is wrong with entries that cannot be read, by key; what was there before serves."""
         return MappingProxyType(self._problems)
+
+    def missing(self) -> list[str]:
+        """Return a line for each registration that cannot be read when nothing serves in its place.
+
+        What is served lacks its groups. A kind of a newer release is none of ours.
+        """
+        return [
+            f"{key} in the store cannot be read: {what}"
+            for key, what in sorted(self._problems.items())
+            if parse_key(key) is not None and key not in self._rows
+        ]
 
     def standing(self, key: str) -> Standing | None:
         """Return what stood under a key when changes were last taken; None if that is not kept.
@@ -229,44 +232,29 @@ class Table:
             if (row := self._owners.get(owner)) is None or row.record.id != self._rows[key].owner_id
         )
 
-    async def load(self) -> None:
-        """Take what the store holds, in one step.
+    async def load(self) -> int:
+        """Take what the store holds, in one step; return its revision.
 
         Raises:
             StoreUnavailable: It cannot be asked.
         """
         listing = await self._store.list(PREFIX)
         present = {entry.key for entry in listing.entries}
-        known = {*self._rows, *(OWNERS + name for name in self._owners), *self._problems}
         changes = [Change(entry.key, entry) for entry in listing.entries]
-        changes += [Change(key, None) for key in known - present]
+        changes += [Change(key, None) for key in self._marks.keys() - present]
         await self._take(changes, listing.revision)
+        return listing.revision
 
     async def follow(self) -> None:
         """Take every change, until cancelled; while the store is away all stays as it is.
 
         Also when it refuses: with a password that is changed, say, and later changed back.
         """
-        while True:
-            working = asyncio.get_running_loop().call_later(2 * _RETRY_S, self._trouble.follows)
-            try:
-                await self._follow()
-            except (StoreUnavailable, StoreRefused) as error:
-                self._trouble.cannot_follow(error)
-            finally:
-                working.cancel()
-            await asyncio.sleep(_RETRY_S)
 
-    async def _follow(self) -> None:
-        while True:
-            try:
-                async for batch in self._store.watch(PREFIX, self.revision):
-                    await self._take(batch.changes, batch.revision)
-            except Compacted:
-                _log.info("registrations are listed again, for changes were forgotten")
-                await self.load()
-            else:
-                return  # the store was closed
+        async def take(batch: Batch) -> None:
+            await self._take(batch.changes, batch.revision)
+
+        await follow(self._store, PREFIX, self.load, take, after=self.revision)
 
     @contextmanager
     def advances(self) -> Generator[asyncio.Event]:
@@ -278,10 +266,14 @@ class Table:
         finally:
             self._advanced.discard(advanced)
 
-    async def seen(self, condition: Callable[[], bool]) -> bool:
-        """Wait until a condition on this table is met; False if it is not in time."""
+    async def seen(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition on this table is met.
+
+        Raises:
+            NotServed: It is not in time.
+        """
         if condition():
-            return True
+            return
         with self.advances() as advanced:
             try:
                 async with asyncio.timeout(VISIBLE_WITHIN_S):
@@ -289,8 +281,9 @@ class Table:
                         await advanced.wait()
                         advanced.clear()
             except TimeoutError:
-                return False
-        return True
+                raise NotServed(
+                    f"no news of the store for {VISIBLE_WITHIN_S:g} s after a write"
+                ) from None
 
     async def _take(self, changes: Iterable[Change], revision: int) -> None:
         """Take changes of the store, and declare what differs by them, in one step."""
@@ -300,6 +293,11 @@ class Table:
         made = {key for key, _ in read}
         others = [change for change in news if change.key not in made]
         read += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
+        for change in news:
+            if change.entry is None:
+                self._marks.pop(change.key, None)
+            else:
+                self._marks[change.key] = change.entry.mark
         touched = self._take_owners(news)
         touched.update(key for key, _ in read)
         before = {key: row.origin for key in touched if (row := self._rows.get(key))}
@@ -322,11 +320,7 @@ class Table:
         return _of(place, entry.revision, handed.record, handed.declared)
 
     def _is_news(self, change: Change) -> bool:
-        if change.entry is None:
-            return True
-        known: Row | OwnerRow | None = self._rows.get(change.key)
-        known = known or self._owners.get(change.key.removeprefix(OWNERS))
-        return known is None or known.revision != change.entry.revision
+        return change.entry is None or self._marks.get(change.key) != change.entry.mark
 
     def _take_row(self, key: str, outcome: Row | str | None) -> None:
         """Take what stands under a key now; a text says why it cannot be read."""

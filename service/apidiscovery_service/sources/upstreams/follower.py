@@ -21,7 +21,6 @@ from apidiscovery_service.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.following import RETRY_S, follow_prefix
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
 from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
 from apidiscovery_service.sources.upstreams.poller import Poller
@@ -41,8 +40,9 @@ from apidiscovery_service.sources.upstreams.services import (
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.threads import ReadingThreads
-from apidiscovery_service.storage import Entry, Guard, Store
+from apidiscovery_service.storage import Batch, Entry, Guard, Store
 from apidiscovery_service.storage.claims import is_dead
+from apidiscovery_service.storage.following import PAUSE_S, follow
 
 _CLAIMS = "claims/"
 # How long a record is believed after its writer has gone: the next one asks at once, and has its
@@ -52,6 +52,7 @@ GRACE_S = 12.0
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
 _THREADS = 2
+_NO_MARK = (0, 0)
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +80,7 @@ class _Followed:
 
     Attributes:
         services: What names it; none for a mirrored server.
-        revision: Of the record that was read last.
+        mark: Of the record that was read last.
         losing: Ends the trust in it, some time after its writer has gone.
     """
 
@@ -87,7 +88,7 @@ class _Followed:
     poller: Poller
     services: tuple[ApiService, ...] = ()
     view: View = field(default_factory=View)
-    revision: int = 0
+    mark: tuple[int, int] = _NO_MARK
     losing: asyncio.TimerHandle | None = None
     conditions: dict[str, Condition] = field(default_factory=dict[str, Condition])
 
@@ -299,10 +300,10 @@ class Upstreams:
     # What is known of them.
 
     async def _watch(self, prefix: str, changed: "_OnChanges") -> None:
-        async def by_id(entries: Mapping[str, Entry | None]) -> None:
-            await changed({key.removeprefix(prefix): entry for key, entry in entries.items()})
+        async def take(batch: Batch) -> None:
+            await changed({c.key.removeprefix(prefix): c.entry for c in batch.changes})
 
-        await follow_prefix(self._store, prefix, partial(self._listed, prefix), by_id)
+        await follow(self._store, prefix, partial(self._listed, prefix), take)
 
     async def _listed(self, prefix: str) -> int:
         is_records = prefix == record.PREFIX
@@ -311,6 +312,14 @@ class Upstreams:
     async def _list_records(self) -> int:
         listing = await self._store.list(record.PREFIX)
         entries = {e.key.removeprefix(record.PREFIX): e for e in listing.entries}
+        for spec_id, followed in self._followed.items():
+            entry = entries.get(spec_id)
+            if entry is None or (
+                entry.mark != followed.mark and entry.revision <= followed.mark[0]
+            ):
+                # The store was restored from a backup: what was learned since is not in it.
+                followed.mark = _NO_MARK
+                followed.poller.write_again()
         if self._is_loaded:
             await self._records_changed(entries, is_news=False)
         else:
@@ -350,7 +359,7 @@ class Upstreams:
             entry: The record.
             is_news: Whether it has been written just now, and so by somebody who is alive.
         """
-        if entry.revision <= followed.revision:
+        if entry.revision <= followed.mark[0]:
             return False
 
         async def part(name: str) -> bytes | None:
@@ -362,12 +371,12 @@ class Upstreams:
         except record.BadRecord as error:
             _log.warning("record of an upstream passed over", key=entry.key, reason=str(error))
             return False
-        if entry.revision <= followed.revision:
+        if entry.revision <= followed.mark[0]:
             return False
         _stop(followed)
         is_trusted = is_news or self._held.get(followed.spec.id) == known.claim
         followed.view = View(known, is_trusted, "" if is_trusted else now_text())
-        followed.revision = entry.revision
+        followed.mark = entry.mark
         return True
 
     async def _read_new(self) -> None:
@@ -384,7 +393,7 @@ class Upstreams:
             except DiscoveryError as error:
                 _log.warning("record of an upstream not read", id=spec_id, reason=str(error))
                 self._unread.put_nowait(spec_id)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(PAUSE_S)
 
     # Whether their writers are alive.
 

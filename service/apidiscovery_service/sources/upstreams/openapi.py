@@ -15,10 +15,10 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams import openapi_record, record
-from apidiscovery_service.sources.upstreams.following import follow_prefix
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published
-from apidiscovery_service.storage import Entry, Store
+from apidiscovery_service.storage import Batch, Entry, Store
+from apidiscovery_service.storage.following import follow
 
 _NOTHING = Published()
 
@@ -40,7 +40,7 @@ class UpstreamDocuments:
         self._store = store
         # Of every upstream in the store, by its id: who comes into use later finds it here.
         self._published: dict[str, Published] = {}
-        self._revisions: dict[str, int] = {}
+        self._marks: dict[str, tuple[int, int]] = {}
         self._ids: dict[str, str] = {}
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._threads = ThreadPoolExecutor(1, "upstream-documents")
@@ -140,7 +140,11 @@ class UpstreamDocuments:
 
     async def follow(self) -> None:
         """Follow which documents there are, until cancelled."""
-        await follow_prefix(self._store, openapi_record.INDEXES, self.load, self._changed)
+
+        async def take(batch: Batch) -> None:
+            await self._changed({change.key: change.entry for change in batch.changes})
+
+        await follow(self._store, openapi_record.INDEXES, self.load, take)
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -151,9 +155,9 @@ class UpstreamDocuments:
             if record.is_part(key):
                 continue
             if entry is None:
-                self._revisions.pop(_upstream(key), None)
+                self._marks.pop(_upstream(key), None)
                 self._take(_upstream(key), None)
-            elif entry.revision > self._revisions.get(_upstream(key), 0):
+            elif entry.mark != self._marks.get(_upstream(key)):
                 await self._read(entry)
 
     async def _unsealed(self, entry: Entry) -> Published:
@@ -169,7 +173,7 @@ class UpstreamDocuments:
         except record.BadRecord as error:
             _log.warning("index of documents passed over", key=entry.key, reason=str(error))
             return
-        self._revisions[_upstream(entry.key)] = entry.revision
+        self._marks[_upstream(entry.key)] = entry.mark
         self._take(_upstream(entry.key), published)
 
     def _take(self, upstream: str, published: Published | None) -> None:

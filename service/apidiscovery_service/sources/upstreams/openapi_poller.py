@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.model import Group
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.known import Known
@@ -167,7 +167,7 @@ async def forget(spec: UpstreamSpec, store: Store, guard: Guard) -> None:
         async with asyncio.timeout(_FORGET_S):
             await Shelf(store, spec.id, guard).remove()
     except (DiscoveryError, TimeoutError) as error:
-        _log.info("documents of an upstream not removed", upstream=spec.name, reason=str(error))
+        _log.info("documents of an upstream not removed", upstream=spec.name, reason=text_of(error))
 
 
 def _group_versions(seen: tuple[tuple[Group, ...], ...]) -> frozenset[GroupVersion]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.fetch import Exchange
@@ -79,6 +79,10 @@ class Poller:
             self.wanted = wanted
             self.wake()
 
+    def write_again(self) -> None:
+        """Have the record written whole after the next round, whatever was written before."""
+        self._written, self._parts = None, frozenset()
+
     def wake(self) -> None:
         """Ask now, and not only when it is due."""
         self._woken.set()
@@ -143,7 +147,7 @@ class Poller:
                 for name in self._parts:
                     await self._store.delete(f"{key}/{name}", guard=guard)
         except (DiscoveryError, TimeoutError) as error:
-            _log.info("record of an upstream not removed", key=key, reason=str(error))
+            _log.info("record of an upstream not removed", key=key, reason=text_of(error))
 
     async def _first(self, guard: Guard) -> Known:
         """Return what is kept, for this holder: so it is written once, and known to be fresh."""
