@@ -433,7 +433,7 @@ async def test_without_its_store_nothing_is_acknowledged() -> None:
     store = ObservedStore(UnreachableStore(), metrics.store)
     async with serving(store) as served, stub_of(served) as stub:
         publishing, withdrawing, listing, applying, renewing = await codes_of(stub)
-        warning, writing = store.warnings()
+        warning, writing = sorted(store.warnings())
     assert {publishing, withdrawing, applying, renewing} == {grpc.StatusCode.UNAVAILABLE}
     assert listing is grpc.StatusCode.OK
     assert re.match(r"store: reading fails, \d+ times since \S+: registrations/", warning)

@@ -15,6 +15,7 @@ from apidiscovery_service.http_gateway import Gateway, Site
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.storage_version_api import storage_version_api
+from apidiscovery_service.storage import Entry, StoreFull
 from metrics_text import requests
 from object_server import (
     JSON,
@@ -25,6 +26,7 @@ from object_server import (
     TABLE,
     ObjectServer,
     lease,
+    storage_version,
 )
 from raw_http import RawResponse
 
@@ -345,6 +347,19 @@ async def test_a_store_that_is_away(served: ObjectServer) -> None:
         assert answer.status == 503
         assert answer.values("retry-after") == ["1"]
         assert read(answer)["reason"] == "ServiceUnavailable"
+
+
+async def test_a_store_without_space_says_so(
+    served: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def put(*_: object, **__: object) -> Entry:
+        raise StoreFull("no space left on device: /var/lib/store.sqlite")
+
+    monkeypatch.setattr(served.store, "put", put)
+    answer = await served.send("POST", PATH, storage_version("apps.deployments"))
+    assert (answer.status, read(answer)["reason"]) == (503, "ServiceUnavailable")
+    assert str(read(answer)["message"]).startswith("no space left on device: the store of the")
+    assert b"/var/lib" not in answer.body
 
 
 async def test_without_objects_nothing_is_there() -> None:

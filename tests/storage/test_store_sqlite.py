@@ -22,7 +22,7 @@ from apidiscovery_service.storage import (
     StoreUnavailable,
 )
 from apidiscovery_service.storage.sqlite import SqliteStore
-from apidiscovery_service.storage.sqlite_file import APPLICATION_ID, SCHEMA_VERSION
+from apidiscovery_service.storage.sqlite_opening import APPLICATION_ID, SCHEMA_VERSION
 
 # Writes for ever, and says what was acknowledged.
 WRITER = """
@@ -192,7 +192,7 @@ async def test_a_file_of_a_newer_release_is_refused(path: Path) -> None:
     await fill(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    assert "has format 2, this release reads 1; run the release that wrote it" in await refusal(
+    assert "has format 3, this release reads 2; run the release that wrote it" in await refusal(
         path
     )
 
@@ -285,7 +285,7 @@ async def test_a_write_that_the_disk_does_not_take_is_not_acknowledged_and_harms
 async def test_a_lock_of_somebody_else_for_too_long_makes_the_store_unavailable(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.sqlite_file._BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("apidiscovery_service.storage.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
     store = await SqliteStore.open(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
