@@ -44,6 +44,7 @@ from registration_setup import (
     stored,
 )
 from registry_server import Replica, following
+from restorable_store import RestorableStore
 
 # Publish.
 
@@ -439,3 +440,26 @@ async def test_a_store_that_refuses_for_a_while_is_followed_again(
         async with asyncio.timeout(3):
             while store.warnings():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
+
+
+async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.02)
+    store, backup = RestorableStore(), Replica()
+    for registrations, names in (
+        (Replica(store.behind), ("east", "west")),
+        (backup, ("north", "east")),
+    ):
+        async with following(registrations):
+            for name in names:
+                await registrations.registrations.publish(publication(name), ANYBODY)
+            again = publication("east", PlacedGroup(group(f"of-{names[0]}.example.com")))
+            await registrations.registrations.publish(again, ANYBODY)
+    async with following(Replica(store)) as (replica,):
+        assert sorted(replica.served()) == ["of-east.example.com", "west.example.com"]
+        await store.restore(cast("MemoryStore", backup.store))
+        async with asyncio.timeout(3):
+            while replica.served() != backup.served():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert sorted(replica.served()) == ["north.example.com", "of-north.example.com"]

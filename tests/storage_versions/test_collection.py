@@ -32,6 +32,7 @@ from apidiscovery_service.storage_versions.collection import (
     TooLarge,
     Unreadable,
 )
+from restorable_store import RestorableStore
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"
@@ -457,6 +458,25 @@ async def test_what_changed_while_the_store_was_away_is_told_afterwards() -> Non
         store.away = False
         news = await take(events, 2)
         assert [told(event) for event in news] == [("DELETED", "a.a", 1), ("ADDED", "b.b", 2)]
+
+
+async def test_another_past_with_the_same_revisions_is_taken_whole() -> None:
+    store, backup = RestorableStore(), MemoryStore()
+    before, restored = (Collection(s, STORAGE_VERSION, PREFIX) for s in (store.behind, backup))
+    for name in ("a.a", "b.b"):
+        await before.create(a_storage_version(name, of="before"))
+    for name in ("a.a", "c.c"):
+        await restored.create(a_storage_version(name, of="backup"))
+    async with following(store) as collection:
+        assert sorted(collection.view) == ["a.a", "b.b"]
+        events = collection.events(collection.revision)
+        await store.restore(backup)
+        with pytest.raises(Expired):
+            await take(events, 1)
+        assert sorted(collection.view) == ["a.a", "c.c"]
+        assert await collection.read("a.a") == collection.view["a.a"]
+        annotations = metadata_of(collection.view["a.a"].object)["annotations"]
+        assert annotations == {"of": "backup"}
 
 
 async def test_what_the_store_forgot_is_told_as_the_difference() -> None:

@@ -23,6 +23,7 @@ from misbehaving_server import (
     conditional,
     document,
 )
+from restorable_store import RestorableStore
 from upstream_setup import (
     api_service,
     item,
@@ -111,6 +112,25 @@ async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store
             assert run.upstreams.warnings() == []
             text = run.metrics.text().decode()
             assert f'aggregator_unavailable_apiservice{{name="v1.{REMOTE}"}} 0.0' in text
+
+
+async def test_what_a_restored_store_has_lost_is_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.02)
+    store = RestorableStore()
+    async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
+        settings = service_settings(server.url)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
+            (entry,) = (await store.list(record.PREFIX)).entries
+            await store.lose(entry.key)
+
+            async def is_back() -> bool:
+                return await store.get(entry.key) is not None
+
+            await until_so(is_back, "it is written again")
+            assert run.freshness(REMOTE) == "Current"
 
 
 async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store: Store) -> None:
