@@ -28,6 +28,7 @@ from apidiscovery_service.storage.etcd_connection import EtcdOptions
 from apidiscovery_service.storage.holders import own_holder
 from apidiscovery_service.storage.memory import MemoryStore
 from etcd import EtcdServer
+from structlog.testing import capture_logs
 
 # The least that etcd grants, and what is quick.
 TTLS_S = {"etcd": 1.0, "memory": 0.4}
@@ -450,3 +451,16 @@ async def test_whoever_may_be_alive_is_waited_for(holder: str) -> None:
     async with running(Process("second", store, 2.0, diary)):
         with pytest.raises(TimeoutError):
             await diary.until(lambda: bool(diary.begun), within_s=0.5)
+
+
+async def test_a_store_that_does_not_answer_is_logged_with_words() -> None:
+    cable = Cable(MemoryStore(), hangs=True)
+    cable.pulled = True
+    with capture_logs() as logs:
+        running = asyncio.create_task(Claims(cable, "one", 0.05, pause_s=0.01).run())
+        async with asyncio.timeout(5):
+            while not logs:  # noqa: ASYNC110 - what is logged has no event
+                await asyncio.sleep(0.005)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert logs[0]["error"] == "no answer within 0.05 s"

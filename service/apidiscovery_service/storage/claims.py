@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 
 import structlog
 
-from apidiscovery_service.errors import DiscoveryError, text_of
+from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.storage import (
     Batch,
     Change,
@@ -165,7 +165,8 @@ class Claims:
             async with asyncio.timeout(self._ttl_s):
                 lease = await self._store.lease(self._ttl_s)
         except (DiscoveryError, TimeoutError) as error:
-            _log.warning("no lease for claims, trying again", error=text_of(error))
+            why = str(error) or f"no answer within {self._ttl_s:g} s"
+            _log.warning("no lease for claims, trying again", error=why)
             await asyncio.sleep(self._pause_s)
             return
         session = _Session(lease, self._holder, begun)
