@@ -8,6 +8,12 @@ from apidiscovery_service.storage import Batch, Entry, Guards, Lease, Listing, S
 from apidiscovery_service.storage.memory import MemoryStore
 
 
+class _LosingStore(MemoryStore):
+    def lose(self, key: str) -> None:
+        """Have something be gone without a write, which would be told."""
+        del self._entries[key]
+
+
 class RestorableStore:
     """Stands before a store in memory.
 
@@ -16,7 +22,8 @@ class RestorableStore:
     """
 
     def __init__(self) -> None:
-        self.behind = MemoryStore()
+        self._first = _LosingStore()
+        self.behind: MemoryStore = self._first
         self._interrupted = asyncio.Event()
         self._watched = asyncio.Event()
 
@@ -29,8 +36,8 @@ class RestorableStore:
 
     async def lose(self, key: str) -> None:
         """Restore a backup that differs in one key alone, which is not in it."""
-        del self.behind._entries[key]  # noqa: SLF001 - no write, which would be told
-        await self.restore(self.behind)
+        self._first.lose(key)
+        await self.restore(self._first)
 
     async def get(self, key: str) -> Entry | None:
         return await self.behind.get(key)
