@@ -77,6 +77,10 @@ _FAULTS = {
     "a plain Status": (Reply(b'{"kind":"Status","status":"Failure"}'), Reason.MALFORMED),
     "too large": (Reply(b" " * 100_001, AGG), Reason.TOO_LARGE),
     "a gzip bomb": (Reply(_BOMB, AGG, headers=_GZIP), Reason.TOO_LARGE),
+    "gzip in many members": (
+        Reply(gzip.compress(b"") * 4097, AGG, headers=_GZIP),
+        Reason.TOO_LARGE,
+    ),
     "cut gzip": (Reply(gzip.compress(_GOOD.body)[:-9], AGG, headers=_GZIP), Reason.MALFORMED),
     "gzip that is none": (Reply(_GOOD.body, AGG, headers=_GZIP), Reason.MALFORMED),
     "another coding": (

@@ -9,8 +9,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from http import HTTPStatus
 from threading import Lock
 
-from apidiscovery_client._errors import ClientClosed, DiscoveryError, ServerUnreachable
+from apidiscovery_client._errors import (
+    ClientClosed,
+    DiscoveryError,
+    ServerUnreachable,
+    UnexpectedDocument,
+)
 from apidiscovery_client.held import Held, Traffic
+from apidiscovery_client.http.body import BodyError
 from apidiscovery_client.http.flow import Ask, HttpOptions, Outcome, advanced, discovery
 from apidiscovery_client.http.reply import (
     MAX_CONCURRENT_REQUESTS,
@@ -100,6 +106,8 @@ class BorrowedTransport(_Counting):
             outcome = self._get(ask.path, _headers(ask))
         except self._errors as error:
             outcome = self._unreachable(ask.path, error)
+        except BodyError as error:
+            outcome = UnexpectedDocument(str(error), url=self.server + ask.path)
         except DiscoveryError as error:
             outcome = error
         self._count(outcome)
@@ -168,6 +176,8 @@ class AsyncBorrowedTransport(_Counting):
             outcome = await self._get(ask.path, _headers(ask))
         except self._errors as error:
             outcome = self._unreachable(ask.path, error)
+        except BodyError as error:
+            outcome = UnexpectedDocument(str(error), url=self.server + ask.path)
         except DiscoveryError as error:
             outcome = error
         self._count(outcome)

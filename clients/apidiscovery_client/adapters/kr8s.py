@@ -33,7 +33,8 @@ from apidiscovery_client.adapters._dynamic import api_resources
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.http.body import Collected
+from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Current, GroupVersion, Resource
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S
@@ -244,11 +245,10 @@ class _Sender:
             raise ClientClosed(self._server)
         async with self._session.shared():
             answer = await _asked(api, path, headers)
-        if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             async with self._session.alone():
-                answer = await _asked_with_new_credentials(api, path, headers)
-        told = {name.lower(): value for name, value in answer.headers.items()}
-        return Reply(str(answer.url), answer.status_code, told, answer.content)
+                return await _asked_with_new_credentials(api, path, headers)
+        return answer
 
 
 class _Session:
@@ -281,23 +281,21 @@ class _Session:
             yield
 
 
-async def _asked_with_new_credentials(
-    api: Api, path: str, headers: Mapping[str, str]
-) -> httpx.Response:
+async def _asked_with_new_credentials(api: Api, path: str, headers: Mapping[str, str]) -> Reply:
     """Return the answer after kr8s has read its credentials anew, as often as it does that."""
     try:
         return await _asked(api, path, headers, raise_for_status=True)
     except ServerError as error:
         if error.response is None:
             raise
-        return error.response
+        return _reply(error.response, error.response.content)
     except httpx.HTTPStatusError as error:  # 304, for one
-        return error.response
+        return _reply(error.response, error.response.content)
 
 
 async def _asked(
     api: Api, path: str, headers: Mapping[str, str], *, raise_for_status: bool = False
-) -> httpx.Response:
+) -> Reply:
     # A whole URL: kr8s asks for `/apis/` otherwise, where Kubernetes has no aggregated document.
     # Source: k8s.io/kube-aggregator pkg/apiserver/apiserver.go `Config.NewWithDelegate`.
     call = cast("Any", api).call_api(
@@ -305,8 +303,18 @@ async def _asked(
         version="",
         url=path.removeprefix("/"),
         raise_for_status=raise_for_status,
-        headers=dict(headers),
+        stream=True,
+        headers={"Accept-Encoding": "gzip", **headers},
         timeout=DEFAULT_TIMEOUT_S,
     )
     async with call as answer:
-        return cast("httpx.Response", answer)
+        response = cast("httpx.Response", answer)
+        if response.is_stream_consumed:
+            return _reply(response, response.content)
+        body = Collected(response.headers.get("content-encoding", ""), MAX_BODY_BYTES)
+        return _reply(response, await body.all_that_come(response.aiter_raw()))
+
+
+def _reply(answer: httpx.Response, body: bytes) -> Reply:
+    told = {name.lower(): value for name, value in answer.headers.items()}
+    return Reply(str(answer.url), answer.status_code, told, body)

@@ -27,7 +27,8 @@ from apidiscovery_client.adapters._borrowed import BorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.http.body import PIECE_BYTES, BodyError, Collected
+from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S
@@ -279,9 +280,15 @@ class _Sender:
                 auth_settings=["BearerToken"],
             )
         answer = self._api_client.call_api(*request, _request_timeout=DEFAULT_TIMEOUT_S)
-        body = cast("bytes", answer.read())
         told = {str(name).lower(): str(value) for name, value in answer.headers.items()}
-        return Reply(str(request[1]), int(answer.status), told, body)
+        body = Collected(told.get("content-encoding", ""), MAX_BODY_BYTES)
+        raw = answer.response  # whose own reading decompresses without a bound
+        try:
+            content = body.all_of(raw.stream(PIECE_BYTES, decode_content=False))
+        except BodyError:
+            raw.close()
+            raise
+        return Reply(str(request[1]), int(answer.status), told, content)
 
 
 def _cache_key(host: str, api_client: Any) -> str:  # noqa: ANN401 - as above

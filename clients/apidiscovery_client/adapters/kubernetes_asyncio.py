@@ -30,7 +30,8 @@ from apidiscovery_client.adapters._dynamic import Catalogue, Query
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.reply import Reply
+from apidiscovery_client.http.body import PIECE_BYTES, Collected
+from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S
@@ -294,10 +295,11 @@ class _Sender:
             _preload_content=False,
             _request_timeout=DEFAULT_TIMEOUT_S,
         )
+        body = Collected("", MAX_BODY_BYTES)  # aiohttp decompresses it, piece by piece
         async with answer:
-            body = await answer.read()
+            content = await body.all_that_come(answer.content.iter_chunked(PIECE_BYTES))
         told = {name.lower(): value for name, value in answer.headers.items()}
-        return Reply(str(answer.url), answer.status, told, body)
+        return Reply(str(answer.url), answer.status, told, content)
 
 
 async def _cache_key(host: str, api_client: ApiClient) -> str:

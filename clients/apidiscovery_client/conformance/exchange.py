@@ -4,21 +4,18 @@ Nothing is added, followed, decompressed or retried: the checks are about what i
 """
 
 import contextlib
-import gzip
 import http.client
-import io
-import json
 import socket
 import ssl
 import threading
 import time
-import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._fields import read_json
+from apidiscovery_client.http.body import Collected
 
 MAX_BODY_BYTES = 64 << 20
 _PIECE = 1 << 16
@@ -108,14 +105,7 @@ class Reply:
         """
         if (self.value("content-encoding") or "identity") != "gzip":
             return self.body
-        try:
-            with gzip.open(io.BytesIO(self.body)) as file:
-                content = file.read(MAX_BODY_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"the body is no gzip: {error}") from error
-        if len(content) > MAX_BODY_BYTES:
-            raise ValueError(f"the body is larger than {MAX_BODY_BYTES} bytes, decompressed")
-        return content
+        return Collected("gzip", MAX_BODY_BYTES).all_of([self.body])
 
     def json(self) -> object:
         """Return the value of a JSON body.
@@ -124,7 +114,7 @@ class Reply:
             ValueError: It is no JSON.
         """
         try:
-            return cast("object", json.loads(self.content))
+            return read_json(self.content)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
 

@@ -73,7 +73,7 @@ class Reply(NamedTuple):
     def _refusal(self) -> str:
         if location := self.headers.get("location"):
             return f"redirects are not followed, this one is to {location}"
-        said = " ".join(status_message(self.body).split())[:_MAX_MESSAGE_CHARACTERS]
+        said = " ".join(status_message(self.body)[:_MAX_MESSAGE_CHARACTERS].split())
         return said or _STATUS_MESSAGES.get(
             self.status, f"the server gave no reason ({_phrase(self.status)})"
         )

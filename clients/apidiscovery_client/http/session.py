@@ -13,6 +13,7 @@ import httpx2
 
 from apidiscovery_client._errors import ServerUnreachable, UnexpectedDocument
 from apidiscovery_client.held import Traffic
+from apidiscovery_client.http.body import BodyError, Collected
 from apidiscovery_client.http.reply import (
     MAX_BODY_BYTES,
     MAX_CONCURRENT_REQUESTS,
@@ -89,8 +90,8 @@ class Session:
             raise ServerUnreachable(
                 f"GET {url}: no answer within {seconds or 0:g} s", url=url
             ) from None
-        except httpx2.DecodingError as error:
-            raise UnexpectedDocument(f"the body cannot be decoded: {error}", url=url) from error
+        except BodyError as error:
+            raise UnexpectedDocument(str(error), url=url) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise ServerUnreachable(why_unreachable(error, url), url=url) from error
 
@@ -146,18 +147,15 @@ class Session:
             extensions["sni_hostname"] = self._server.tls_server_name
         encoded = [(name.encode(), value.encode()) for name, value in headers]
         async with client.stream("GET", url, headers=encoded, extensions=extensions) as response:
-            body = bytearray()
-            try:
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if max(len(body), response.num_bytes_downloaded) > self._max_body_bytes:
-                        problem = f"the body exceeds {self._max_body_bytes} bytes"
-                        raise UnexpectedDocument(problem, url=url)
-            finally:
-                self.traffic.body_bytes += response.num_bytes_downloaded
-            self.traffic.not_modified += response.status_code == HTTPStatus.NOT_MODIFIED
             told = {name.lower(): value for name, value in response.headers.items()}
-            return Reply(url, response.status_code, told, bytes(body))
+            body = Collected(told.get("content-encoding", ""), self._max_body_bytes)
+            try:
+                # Raw, for httpx2 decompresses without a bound.
+                content = await body.all_that_come(response.aiter_raw())
+            finally:
+                self.traffic.body_bytes += body.received
+            self.traffic.not_modified += response.status_code == HTTPStatus.NOT_MODIFIED
+            return Reply(url, response.status_code, told, content)
 
     async def _current(self, tls: ssl.SSLContext | None) -> "_Pool":
         """Return connections that were made with the TLS settings of now."""

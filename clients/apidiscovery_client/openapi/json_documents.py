@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 from urllib.parse import unquote
 
+from apidiscovery_client._fields import read_json
 from apidiscovery_client.openapi.errors import UnsoundDocument
 
 Object = dict[str, object]
@@ -28,7 +29,7 @@ def load(data: bytes, what: str) -> Object:
         UnsoundDocument: It is not JSON, not an object, or nested more than `MAX_DEPTH` deep.
     """
     try:
-        value: object = json.loads(data)
+        value = read_json(data)
     except RecursionError:
         raise UnsoundDocument(f"{what} is nested too deeply") from None
     except ValueError as error:

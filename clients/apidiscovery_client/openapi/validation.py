@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from apidiscovery_client._fields import read_json
 from apidiscovery_client.openapi.errors import UnsoundDocument
 from apidiscovery_client.openapi.json_documents import (
     Object,
@@ -87,7 +88,7 @@ def _parsed(data: bytes, duplicates: list[str]) -> Object:
         return fields
 
     try:
-        document: object = json.loads(data, object_pairs_hook=pairs)
+        document = read_json(data, pairs)
     except RecursionError:
         raise UnsoundDocument("it is nested too deeply") from None
     except ValueError as error:

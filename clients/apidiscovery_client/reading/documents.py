@@ -1,11 +1,10 @@
 """Opens a body by its Content-Type alone, and reads it once it is what that promises."""
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from apidiscovery_client._fields import Fields, MisshapenError, as_fields, text
+from apidiscovery_client._fields import Fields, MisshapenError, as_fields, read_json, text
 from apidiscovery_client._negotiation import Promise, UnpromisedError, promised
 from apidiscovery_client.model import GroupVersion, Resource
 from apidiscovery_client.reading import aggregated
@@ -77,7 +76,7 @@ def _open(content_type: str | None, promise: Promise, body: bytes) -> Fields:
     `Status` or the document of an older server, for an empty discovery.
     """
     try:
-        document = as_fields(json.loads(body))
+        document = as_fields(read_json(body))
         kind, api_version = text(document, "kind"), text(document, "apiVersion")
     except RecursionError:
         raise UnreadableError("the body is nested too deeply") from None

@@ -3,7 +3,7 @@
 Fields that the generated code does not know are kept, as `unknown_fields` says.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -28,6 +28,9 @@ from apidiscovery_client.reading.half import Half, UnreadableError, check_group_
 from apidiscovery_client.reading.staleness import freshness
 from apidiscovery_client.reading.unknown_fields import extras
 
+# Some 100,000 resources. Empty messages are two bytes here, and 60 in memory.
+MAX_BYTES = 16 << 20
+MAX_ENTRIES = 500_000  # groups, versions, resources and their subresources
 MAGIC = b"k8s\x00"  # apimachinery runtime/serializer/protobuf/protobuf.go `protoEncodingPrefix`
 
 
@@ -39,6 +42,7 @@ def read_half(promise: Promise, body: bytes, now: datetime) -> Half:
     raw = _opened(promise, body)
     if promise.aggregated:
         document = _parsed(discovery_pb2.APIGroupDiscoveryList, raw)
+        _check_count(document.items)
         return Half(aggregated_groups(document.items, now), is_aggregated=True)
     if promise.kind == "APIVersions":
         versions = _parsed(plain_pb2.APIVersions, raw).versions
@@ -54,6 +58,21 @@ def read_resources(gv: GroupVersion, promise: Promise, body: bytes) -> tuple[Res
     document = _parsed(plain_pb2.APIResourceList, _opened(promise, body))
     check_group_version(gv, document.group_version)
     return folded(_entry(gv, entry) for entry in document.resources)
+
+
+def _check_count(items: Sequence[discovery_pb2.APIGroupDiscovery]) -> None:
+    """Refuse more than `MAX_ENTRIES`: each takes some 5 us to read."""
+    count = len(items)
+    for versions in (item.versions for item in items):
+        if count > MAX_ENTRIES:
+            break
+        lists = [version.resources for version in versions]
+        below = (resource.subresources for resources in lists for resource in resources)
+        count += len(versions) + sum(map(len, lists))
+        if count <= MAX_ENTRIES:
+            count += sum(map(len, below))
+    if count > MAX_ENTRIES:
+        raise UnreadableError(f"the body tells of more than {MAX_ENTRIES} resources")
 
 
 def aggregated_groups(
@@ -154,6 +173,8 @@ def _opened(promise: Promise, body: bytes) -> bytes:
     """Return the message in the envelope, once its kind is known to be the promised one."""
     if not body.startswith(MAGIC):
         raise UnreadableError(f"the body begins with {body[:4]!r}, not with {MAGIC!r}")
+    if len(body) > MAX_BYTES:
+        raise UnreadableError(f"the body has {len(body)} bytes, more than {MAX_BYTES} of protobuf")
     envelope = _parsed(runtime_pb2.Unknown, body[len(MAGIC) :])
     seen = envelope.type_meta
     if broken := promise.broken_by(PROTOBUF, seen.kind, seen.api_version):

@@ -5,10 +5,10 @@ server on this machine: it brings `email` and `ssl` with it.
 """
 
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from apidiscovery_client.http.body import Collected
 from apidiscovery_client.transports._streams import Deadline, Stream
 
 _MAX_HEAD_BYTES = 1 << 16
@@ -19,7 +19,6 @@ _CHUNK = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")  # extensions mean 
 _SWITCHING = 101
 _NO_BODY = (204, 304)
 _BLANK = (b" ", b"\t")
-_GZIP = zlib.MAX_WBITS | 16
 _CUT_OFF = "peer closed connection without sending complete message body"
 
 
@@ -29,10 +28,6 @@ class ProtocolError(ConnectionError):
 
 class SilentlyClosedError(ProtocolError):
     """The connection ended before the first byte of an answer, as idle ones do."""
-
-
-class BodyError(ValueError):
-    """The body is too large, or cannot be decompressed."""
 
 
 class Answer(NamedTuple):
@@ -77,7 +72,7 @@ def answer(stream: Stream, deadline: Deadline, max_body_bytes: int) -> Answer:
     """
     incoming = _Incoming(stream, deadline)
     version, status, headers = _head(incoming)
-    collected = _Collected(headers.get("content-encoding", ""), max_body_bytes)
+    collected = Collected(headers.get("content-encoding", ""), max_body_bytes)
     is_delimited = True
     if status not in _NO_BODY:
         # With both, somebody on the way may have seen another end (RFC 9112 6.3).
@@ -225,48 +220,3 @@ def _chunks(incoming: _Incoming) -> Iterator[bytes]:
         _fields(incoming)
     except SilentlyClosedError:
         raise ProtocolError(f"{_CUT_OFF} (incomplete chunked read)") from None
-
-
-class _Collected:
-    """A body as it arrives, decompressed on the way so that a bomb does not go off.
-
-    Attributes:
-        received: How many bytes have arrived.
-    """
-
-    def __init__(self, coding: str, max_bytes: int) -> None:
-        self.received = 0
-        self._coding = coding.strip().lower()
-        self._max_bytes = max_bytes
-        self._body = bytearray()
-        self._gzip = zlib.decompressobj(_GZIP) if self._coding in ("gzip", "x-gzip") else None
-        self._is_known = self._gzip is not None or self._coding in ("", "identity")
-
-    def add(self, piece: bytes) -> None:
-        self.received += len(piece)
-        if not self._is_known:
-            raise BodyError(f"the body cannot be decoded: its coding is {self._coding!r}")
-        if self._gzip:
-            self._inflate(piece)
-        else:
-            self._body += piece
-        if max(self.received, len(self._body)) > self._max_bytes:
-            raise BodyError(f"the body exceeds {self._max_bytes} bytes")
-
-    def whole(self) -> bytes:
-        if self._gzip and self.received and not self._gzip.eof:
-            raise BodyError("the body cannot be decoded: it ends in the middle")
-        return bytes(self._body)
-
-    def _inflate(self, piece: bytes) -> None:
-        """Add what a piece stands for; the body may be compressed in parts (RFC 1952 2.2)."""
-        assert self._gzip  # noqa: S101 - the caller has looked
-        try:
-            while piece and len(self._body) <= self._max_bytes:
-                if self._gzip.eof:
-                    self._gzip = zlib.decompressobj(_GZIP)
-                room = self._max_bytes - len(self._body) + 1
-                self._body += self._gzip.decompress(piece, room)
-                piece = self._gzip.unused_data
-        except zlib.error as error:
-            raise BodyError(f"the body cannot be decoded: {error}") from error

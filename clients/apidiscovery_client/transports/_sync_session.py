@@ -11,6 +11,7 @@ from apidiscovery_client._errors import (
     UnexpectedDocument,
 )
 from apidiscovery_client.held import Traffic
+from apidiscovery_client.http.body import BodyError
 from apidiscovery_client.http.reply import MAX_BODY_BYTES, MAX_RETRIES, Reply, why_unreachable
 from apidiscovery_client.http.request import Credentials, Shown, proxy_of, request_headers
 from apidiscovery_client.server import Headers, Server
@@ -67,7 +68,7 @@ class SyncSession:
             if scope.ended.is_set():
                 raise ClientClosed(self._server.url) from error
             raise
-        except _http1.BodyError as error:
+        except BodyError as error:
             raise UnexpectedDocument(str(error), url=url) from error
         except (OSError, ValueError) as error:
             if scope.ended.is_set():

@@ -5,7 +5,8 @@ import socket
 import time
 
 import pytest
-from apidiscovery_client.transports._http1 import Answer, BodyError, ProtocolError, answer
+from apidiscovery_client.http.body import BodyError
+from apidiscovery_client.transports._http1 import Answer, ProtocolError, answer
 from apidiscovery_client.transports._streams import Deadline, TcpStream
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n"

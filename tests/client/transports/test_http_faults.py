@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_client._errors import (
     ClientClosed,
     InvalidConfiguration,
@@ -87,11 +88,28 @@ def test_size_of_a_body_is_bounded(kind: str, inner: Respond) -> None:
         fetched(kind, inner, max_body_bytes=5000)
 
 
-def test_a_bomb_does_not_go_off(kind: str) -> None:
-    bomb = gzip.compress(bytes(1 << 26), 9)
+@pytest.mark.parametrize(
+    ("bomb", "message"),
+    [
+        pytest.param(gzip.compress(bytes(1 << 26), 9), "exceeds 20000000 bytes", id="zeros"),
+        pytest.param(gzip.compress(b"", mtime=0) * 5000, "more than 4096 parts", id="parts"),
+        pytest.param(gzip.compress(b"[" + b"[]," * 6_000_000 + b"0]"), "5000000", id="values"),
+    ],
+)
+def test_a_bomb_does_not_go_off(kind: str, bomb: bytes, message: str) -> None:
     answer = Answer(bomb, aggregated_type(), headers={"Content-Encoding": "gzip"})
-    with pytest.raises(UnexpectedDocument, match="the body exceeds 1000000 bytes"):
-        fetched(kind, but(NEW, {"/apis": answer}), max_body_bytes=1_000_000)
+    with pytest.raises(UnexpectedDocument, match=message):
+        fetched(kind, but(NEW, {"/apis": answer}), max_body_bytes=20_000_000)
+
+
+def test_a_document_in_protobuf_tells_of_no_more_than_can_be_read(kind: str) -> None:
+    """Two bytes stand for a group, and became 60 and more."""
+    meta = runtime_pb2.TypeMeta(kind="APIGroupDiscoveryList", api_version="apidiscovery.k8s.io/v2")
+    many = runtime_pb2.Unknown(type_meta=meta, raw=b"\x12\x00" * 600_000).SerializeToString()
+    kept = aggregated_type().replace("json", "vnd.kubernetes.protobuf")
+    answer = Answer(b"k8s\0" + many, kept)
+    with pytest.raises(UnexpectedDocument, match="more than 500000 resources"):
+        fetched(kind, but(NEW, {"/apis": answer}))
 
 
 def test_body_that_ends_early_is_no_answer(kind: str) -> None:

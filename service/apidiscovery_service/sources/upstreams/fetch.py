@@ -34,6 +34,7 @@ _UNPACKED_AT_ONCE = 4 * 1024
 
 _PIECE = 1 << 20
 _FED = 1 << 16
+_MAX_MEMBERS = 4096  # of gzip; each costs as much as 64 KiB of content, however little is in it
 _GZIP = 16 + zlib.MAX_WBITS
 _MAX_ETAG = 1024
 _PARAMETER = re.compile(r'\s*;\s*([^\s;=]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*')
@@ -254,7 +255,7 @@ def unpacked(packed: Body, limit: int) -> bytearray:
         UpstreamFailed: It is damaged or cut, or has more than `limit` bytes.
     """
     whole = bytearray()
-    member = zlib.decompressobj(_GZIP)
+    member, members = zlib.decompressobj(_GZIP), 1
 
     def take(piece: Body) -> int:
         some = member.decompress(piece, _PIECE)
@@ -268,7 +269,10 @@ def unpacked(packed: Body, limit: int) -> bytearray:
             piece = packed[start : start + _FED]
             while piece:
                 if member.eof:
-                    member = zlib.decompressobj(_GZIP)
+                    member, members = zlib.decompressobj(_GZIP), members + 1
+                    if members > _MAX_MEMBERS:
+                        message = f"the gzip body has more than {_MAX_MEMBERS} members"
+                        raise UpstreamFailed(Reason.TOO_LARGE, message)
                 take(piece)
                 piece = member.unused_data if member.eof else member.unconsumed_tail
         while not member.eof:
