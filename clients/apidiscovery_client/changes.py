@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.halves import half_of
 from apidiscovery_client.model import (
     CURRENT,
@@ -36,7 +37,7 @@ class GroupAdded:
 
     def __str__(self) -> str:
         versions = ", ".join(version.name for version in self.group.versions)
-        return _line(f"group {_group(self.group.name)} added: {versions or 'no versions'}")
+        return printable(f"group {_group(self.group.name)} added: {versions or 'no versions'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class GroupRemoved:
     group: Group
 
     def __str__(self) -> str:
-        return _line(f"group {_group(self.group.name)} removed")
+        return printable(f"group {_group(self.group.name)} removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class GroupChanged:
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
-        return _line(f"group {_group(self.after.name)} changed: {', '.join(self.fields)}")
+        return printable(f"group {_group(self.after.name)} changed: {', '.join(self.fields)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class VersionAdded:
 
     def __str__(self) -> str:
         count = len(self.version.resources)
-        return _line(f"version {self.version.gv} added: {count} resource{'s' * (count != 1)}")
+        return printable(f"version {self.version.gv} added: {count} resource{'s' * (count != 1)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class VersionRemoved:
     version: Version
 
     def __str__(self) -> str:
-        return _line(f"version {self.version.gv} removed")
+        return printable(f"version {self.version.gv} removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class VersionChanged:
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
-        return _line(f"version {self.after.gv} changed: {', '.join(self.fields)}")
+        return printable(f"version {self.after.gv} changed: {', '.join(self.fields)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,9 @@ class PreferredVersionChanged:
 
     def __str__(self) -> str:
         now = self.after or "no version"
-        return _line(f"group {_group(self.group)} prefers {now}, before: {self.before or 'none'}")
+        return printable(
+            f"group {_group(self.group)} prefers {now}, before: {self.before or 'none'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class FreshnessChanged:
     after: Freshness
 
     def __str__(self) -> str:
-        return _line(f"version {self.gv} {_freshness(self.after)}")
+        return printable(f"version {self.gv} {_freshness(self.after)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class ServerFreshnessChanged:
     after: Freshness
 
     def __str__(self) -> str:
-        return _line(f"server {self.server} {_freshness(self.after)}")
+        return printable(f"server {self.server} {_freshness(self.after)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class ResourceAdded:
     resource: Resource
 
     def __str__(self) -> str:
-        return _line(
+        return printable(
             f"resource {_resource(self.resource)} added: {self.resource.kind or 'no kind'}"
         )
 
@@ -164,7 +167,7 @@ class ResourceRemoved:
     resource: Resource
 
     def __str__(self) -> str:
-        return _line(f"resource {_resource(self.resource)} removed")
+        return printable(f"resource {_resource(self.resource)} removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ class ResourceChanged:
 
     def __str__(self) -> str:
         told = (_field(name, self.before, self.after) for name in self.fields)
-        return _line(f"resource {_resource(self.after)} changed: {'; '.join(told)}")
+        return printable(f"resource {_resource(self.after)} changed: {'; '.join(told)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +207,9 @@ class OrderChanged:
         pairs = zip(self.before, self.after, strict=True)
         old, new = next(((old, new) for old, new in pairs if old != new), ("", ""))
         if self.kind == "groups":
-            return _line(f"groups reordered: {_group(new)} comes where {_group(old)} was")
+            return printable(f"groups reordered: {_group(new)} comes where {_group(old)} was")
         of = _group(self.of) if self.kind == "versions" else self.of
-        return _line(f"{self.kind} of {of} reordered: {new} comes where {old} was")
+        return printable(f"{self.kind} of {of} reordered: {new} comes where {old} was")
 
 
 Change: TypeAlias = (
@@ -347,13 +350,6 @@ def _reordered(
 
 # --------------------------------------------------------------------------------------------------
 # Texts.
-
-
-def _line(text: str) -> str:
-    """Return a text without what would break the line, for names come from servers."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _group(name: str) -> str:

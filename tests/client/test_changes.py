@@ -131,7 +131,7 @@ def test_the_freshness_of_a_version_is_told() -> None:
     lines = [told(before, after) for before, after in itertools.pairwise(states)]
     assert lines == [
         ["version example.com/v1 is stale: away"],
-        ["version example.com/v1 is unknown: never\\nseen"],
+        ["version example.com/v1 is unknown: never\\x0aseen"],
         ["version example.com/v1 is current again"],
     ]
     # Which version is preferred may depend on it.

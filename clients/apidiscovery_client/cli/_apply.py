@@ -16,7 +16,7 @@ from apidiscovery_client.cli._grpc import (
 )
 from apidiscovery_client.cli._manifests import File, objects, paths, read
 from apidiscovery_client.cli._objects import WRITERS, Object, document, object_of, short_name
-from apidiscovery_client.cli._output import print_lines, print_text, tell, tell_error
+from apidiscovery_client.cli._output import print_data, print_lines, tell, tell_error
 from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.rpc.registry import RegistryClient
 
@@ -222,7 +222,7 @@ class _Applying:
         """Print the objects that were taken, where the output is objects."""
         if self._objects:
             write = WRITERS[self._flags["output"] or ""]
-            print_text(write(document(self._objects, always_list=False)))
+            print_data(write(document(self._objects, always_list=False)))
 
 
 def _tell_taken_names(registration: registry_pb2.Registration) -> None:

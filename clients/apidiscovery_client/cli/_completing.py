@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.cli._click_options import values_of
 from apidiscovery_client.cli._connection import DEFAULT_SERVER, flags_of
 from apidiscovery_client.cli._discovery import Source, kept, snapshot_cache
@@ -34,8 +35,14 @@ def complete_resources(
     snapshot = _kept_snapshot(ctx)
     if snapshot is None:
         return []
-    found = {name: kind for name, kind in _names(snapshot) if name.startswith(incomplete)}
-    return [CompletionItem(name, help=kind) for name, kind in sorted(found.items())[:_MOST]]
+    found = {
+        name: kind
+        for name, kind in _names(snapshot)
+        if name.startswith(incomplete) and printable(name) == name
+    }
+    return [
+        CompletionItem(name, help=printable(kind)) for name, kind in sorted(found.items())[:_MOST]
+    ]
 
 
 def _names(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

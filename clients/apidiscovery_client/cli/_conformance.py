@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from apidiscovery_client.cli._click_options import Reads, with_options
 from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._exit_codes import FAILED
-from apidiscovery_client.cli._output import has_colour, print_text
+from apidiscovery_client.cli._output import has_colour, print_painted, print_text
 from apidiscovery_client.cli._readers import server_url
 from apidiscovery_client.conformance import CHECKS, Check, Endpoint, Profile, run
 from apidiscovery_client.conformance.reporting import FORMATS, listed
@@ -132,7 +132,10 @@ def conformance(  # noqa: PLR0913 - each is an option
         checks=only,
     )
     text = FORMATS[output](report)
-    print_text(_coloured(text) if output == "text" and has_colour() else text)
+    if output == "text" and has_colour():
+        print_painted(_coloured(text))
+    else:
+        print_text(text)
     if not report.passed:
         raise click.exceptions.Exit(FAILED)
 

@@ -17,7 +17,7 @@ from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._inputs import STDIN
 from apidiscovery_client.cli._click_options import with_options
 from apidiscovery_client.cli._connection import flags_of
-from apidiscovery_client.cli._output import discard_stdout, has_colour, print_text
+from apidiscovery_client.cli._output import discard_stdout, has_colour, print_painted
 from apidiscovery_client.cli._sides import ASKING, SIDE_HELP, asking, flags_for
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.diffing import FORMATS, Names, Report, compare, render
@@ -90,7 +90,7 @@ def _report(before: str, after: str, flags: Flags) -> Report:
 def _print(text: str) -> None:
     """Write the report; what could not be written must look neither the same nor different."""
     try:
-        print_text(text)
+        print_painted(text)
     except BrokenPipeError:
         discard_stdout()
         raise click.exceptions.Exit(_TROUBLE) from None

@@ -12,7 +12,7 @@ from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._discovery import discover
 from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._openapi_cache import discovery_source, with_cache
-from apidiscovery_client.cli._output import print_text, tell
+from apidiscovery_client.cli._output import print_data, print_text, tell
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.model import GroupVersionResource, Snapshot
@@ -74,7 +74,7 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
     explained = Explained(document, Question(resource, path, depth))
     if flags["output"] == "json":
-        print_text(json_text(explained.data()))
+        print_data(json_text(explained.data()))
     else:
         print_text(explained.header())  # also where the field does not exist, as kubectl
         print_text(explained.text())

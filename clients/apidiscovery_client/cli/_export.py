@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.cli._click_options import with_options
 from apidiscovery_client.cli._connection import CONNECTION, flags_of, server_of
 from apidiscovery_client.cli._files import make_folder, write_file
@@ -15,7 +16,6 @@ from apidiscovery_client.cli._sides import ASKING, SIDE_HELP, asking, flags_for
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.exporting import helm_api_versions, kubeconform_schemas, schema_location
 from apidiscovery_client.kubectl.go_text import json_text
-from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.model import Current, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.server import Server
@@ -88,8 +88,9 @@ def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, st
     place = Path(folder)
     make_folder(place)
     for name, schema in schemas.files.items():
-        # Servers choose the names of kinds: none may lead out of the folder.
-        write_file(place / Path(name).name, json_text(schema).encode())
+        write_file(place / name, json_text(schema).encode())
+    for kind in schemas.unfit:
+        tell(f"Warning: no file for {kind.name} of {kind.api_version}: no kind can be named so")
     for kind in schemas.hidden:
         tell(
             f"Warning: kubeconform will not find {kind.name} of {kind.api_version}:"

@@ -18,7 +18,7 @@ from apidiscovery_client.cli._objects import (
     sources_document,
     sources_table,
 )
-from apidiscovery_client.cli._output import print_lines, print_text, tell
+from apidiscovery_client.cli._output import print_data, print_lines, print_text, tell
 from apidiscovery_client.rpc.registry import RegistryClient
 
 _SOURCES = frozenset({"sources", "source"})
@@ -73,7 +73,7 @@ def _print(
     elif write := WRITERS.get(output):
         objects = [object_of(registration) for registration in found]
         if objects or not is_one:
-            print_text(write(document(objects, always_list=not is_one)))
+            print_data(write(document(objects, always_list=not is_one)))
     else:
         now, wide = datetime.now(UTC), output == "wide"
         headers = not flags["no_headers"]
@@ -101,7 +101,7 @@ def _print_sources(found: Sequence[discovery_pb2.Source], flags: _Flags) -> None
     if output == "name":
         print_lines(*(f"sources/{source.name}" for source in found))
     elif write := WRITERS.get(output):
-        print_text(write(sources_document(found)))
+        print_data(write(sources_document(found)))
     else:
         wide, headers = output == "wide", not flags["no_headers"]
         print_text(sources_table(found, wide=wide, headers=headers))

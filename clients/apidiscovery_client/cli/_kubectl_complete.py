@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from click.shell_completion import ShellComplete
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.cli._commands import COMPLETE_VARIABLE
 from apidiscovery_client.cli._group import apidiscovery
 from apidiscovery_client.cli._output import print_text
-from apidiscovery_client.kubectl.table import printable
 
 _PROGRAM = "kubectl apidiscovery"
 

@@ -11,7 +11,7 @@ from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._files import write_file
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import WRITERS, fetch
-from apidiscovery_client.cli._output import print_text, tell
+from apidiscovery_client.cli._output import print_data, tell
 from apidiscovery_client.openapi.bundle import Part, bundle
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.server import Server
@@ -75,4 +75,4 @@ def bundle_command(cache: DocumentCache | None, server: Server, **flags: Unpack[
     if path := flags["output_file"]:
         write_file(path, text.encode("utf-8", errors="replace"))
     else:
-        print_text(text)
+        print_data(text)

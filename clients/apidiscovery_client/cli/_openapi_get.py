@@ -9,7 +9,7 @@ from apidiscovery_client.cli._click_options import with_options
 from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch
-from apidiscovery_client.cli._output import print_bytes, print_text
+from apidiscovery_client.cli._output import print_bytes, print_data, print_text
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.kubectl.go_yaml import yaml_text
 from apidiscovery_client.kubectl.table import table
@@ -67,14 +67,14 @@ def _print_index(locations: list[Location], output: str | None) -> None:
         print_text(table([("PATH", "HASH"), *((found.key, found.hash) for found in locations)]))
         return
     document = {"paths": {found.key: {"serverRelativeURL": found.url} for found in locations}}
-    print_text(json_text(document) if output == "json" else yaml_text(document))
+    print_data(json_text(document) if output == "json" else yaml_text(document))
 
 
 def _print_documents(documents: list[FetchedDocument], output: str | None) -> None:
     if output == "yaml":
-        print_text("---\n".join(yaml_text(document.parsed()) for document in documents))
+        print_data("---\n".join(yaml_text(document.parsed()) for document in documents))
     elif len(documents) == 1:
         documents[0].parsed()  # what is no document must not pass for one
         print_bytes(documents[0].data)
     else:
-        print_text("".join(compact_json(document.parsed()) for document in documents))
+        print_data("".join(compact_json(document.parsed()) for document in documents))

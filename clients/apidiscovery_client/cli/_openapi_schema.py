@@ -13,7 +13,7 @@ from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._files import make_folder, write_file
 from apidiscovery_client.cli._openapi_cache import discovery_source, with_cache
 from apidiscovery_client.cli._openapi_common import fetch
-from apidiscovery_client.cli._output import print_text, tell
+from apidiscovery_client.cli._output import print_data, tell
 from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.cache import DocumentCache
@@ -118,7 +118,7 @@ def _resource(names: ResourceNames, flags: _Flags) -> GroupVersionResource:
 def _write(schemas: dict[Kind, Object], folder: Path | None) -> None:
     if folder is None:
         for schema in schemas.values():
-            print_text(json_text(schema))
+            print_data(json_text(schema))
         return
     make_folder(folder)
     for kind, name in file_names(schemas).items():

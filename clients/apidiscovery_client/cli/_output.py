@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from apidiscovery_client._errors import IncompleteDiscovery
-from apidiscovery_client.kubectl.table import printable
+from apidiscovery_client._terminal import printable, printable_lines
 
 
 def write(text: str, failures: Mapping[str, str]) -> None:
@@ -21,11 +21,33 @@ def write(text: str, failures: Mapping[str, str]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Write `text` on stdout as UTF-8, whatever the locale."""
+    """Write `text` on stdout as UTF-8, whatever the locale, safe for a terminal.
+
+    Names and descriptions in it come from servers.
+    """
+    print_painted(printable_lines(text))
+
+
+def print_painted(text: str) -> None:
+    """Write text with colours of ours on stdout, in which all else is safe for a terminal."""
+    _print(text.encode("utf-8", errors="replace"))
+
+
+def print_data(text: str) -> None:
+    """Write JSON or YAML on stdout: on a terminal for people, else as it is for programs."""
     print_bytes(text.encode("utf-8", errors="replace"))
 
 
 def print_bytes(content: bytes) -> None:
+    """Write what a server has sent on stdout: on a terminal for people, else as it is."""
+    is_for_people = cast("object", sys.stdout) is not None and sys.stdout.isatty()
+    if is_for_people:
+        print_text(content.decode("utf-8", errors="backslashreplace"))
+    else:
+        _print(content)
+
+
+def _print(content: bytes) -> None:
     """Write bytes on stdout; raise `OSError` also when it was closed before we began."""
     if cast("object", sys.stdout) is None:
         raise OSError("stdout is closed: there is nowhere to print to")
@@ -35,7 +57,7 @@ def print_bytes(content: bytes) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Write lines on stdout, safe for a terminal: names in them come from servers."""
+    """Write lines on stdout, each safe for a terminal."""
     print_text("".join(f"{printable(line)}\n" for line in lines))
 
 
@@ -48,7 +70,7 @@ def discard_stdout() -> None:
 
 
 def tell(*lines: str) -> None:
-    """Write lines on stderr, safe for a terminal: names in them come from servers."""
+    """Write lines on stderr, each safe for a terminal: names in them come from servers."""
     if cast("object", sys.stderr) is not None:  # print would write on stdout
         for line in lines:
             print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -6,14 +6,14 @@ from typing import TypedDict, Unpack
 import click
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.cli._click_options import click_option, with_options
 from apidiscovery_client.cli._completing import complete_resources
 from apidiscovery_client.cli._discovery import SOURCE, Source, discover, source_of
 from apidiscovery_client.cli._exit_codes import FAILED
-from apidiscovery_client.cli._output import has_colour, print_text, tell
+from apidiscovery_client.cli._output import has_colour, print_painted, print_text, tell
 from apidiscovery_client.cli._resources import NO_HEADERS, OUTPUT
 from apidiscovery_client.kubectl.listing import print_resources
-from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
@@ -101,7 +101,7 @@ def _warnings(resolution: Resolution) -> Iterator[str]:
 
 def _explain(resolver: Resolver, texts: Sequence[str]) -> bool:
     explanations = [resolver.explain(text) for text in texts]
-    print_text("\n".join(_text(explanation) for explanation in explanations))
+    print_painted("\n".join(_text(explanation) for explanation in explanations))
     return not any(isinstance(one.outcome, DiscoveryError) for one in explanations)
 
 

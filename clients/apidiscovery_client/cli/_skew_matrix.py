@@ -9,8 +9,9 @@ from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.cli._kube_json import lease_json, rfc3339, storage_version_json
-from apidiscovery_client.kubectl.table import printable, table
+from apidiscovery_client.kubectl.table import table
 from apidiscovery_client.storage_versions.agreement import AGREED
 
 _HOSTNAME = "kubernetes.io/hostname"

@@ -16,7 +16,14 @@ from apidiscovery_client.cli._click_options import DURATION
 from apidiscovery_client.cli._grpc import with_client
 from apidiscovery_client.cli._objects import WRITERS
 from apidiscovery_client.cli._outage import Outage
-from apidiscovery_client.cli._output import has_colour, print_lines, print_text, tell
+from apidiscovery_client.cli._output import (
+    has_colour,
+    print_data,
+    print_lines,
+    print_painted,
+    print_text,
+    tell,
+)
 from apidiscovery_client.cli._skew_matrix import Skew, as_document, hostnames, matrix
 from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.storage_versions.calls import StorageVersionClient
@@ -25,9 +32,6 @@ TIMED_OUT = 3
 
 # A rolling upgrade changes hundreds of objects one after the other; so long they are gathered.
 _GATHER_S = 0.2
-
-# What neither JSON nor YAML escapes of itself.
-_TERMINAL_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -153,10 +157,10 @@ class _Printer:
         output = self._flags["output"]
         if write := WRITERS.get(output):
             between = "---\n" if last is not None and output == "yaml" else ""
-            print_text(between + _escaped(write(as_document(skew))))
+            print_data(between + write(as_document(skew)))
             return
         if last is not None and sys.stdout.isatty():
-            print_text(_CLEAR)
+            print_painted(_CLEAR)
         if not skew.objects:
             tell("No resources found")
             return
@@ -164,12 +168,7 @@ class _Printer:
             now = datetime.now().astimezone().isoformat(timespec="seconds")
             print_text(f"\n{now}\n")
         colour = _has_colour(self._flags["color"])
-        print_text(matrix(skew, wide=output == "wide", colour=colour))
-
-
-def _escaped(text: str) -> str:
-    """Return JSON or YAML without characters that a terminal obeys: both know the same escape."""
-    return text.translate(_TERMINAL_CONTROLS)
+        print_painted(matrix(skew, wide=output == "wide", colour=colour))
 
 
 def _has_colour(asked: str) -> bool:

@@ -1,9 +1,9 @@
 """`apidiscovery api-versions`."""
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.cli._discovery import ONLY_GROUPS, SOURCE, discover, source_of
 from apidiscovery_client.cli._options import PlainCommand, Values
 from apidiscovery_client.cli._output import write
-from apidiscovery_client.kubectl.table import printable
 from apidiscovery_client.kubectl.view import failures_of_groups, listed_versions
 
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.conformance.check import Check, Outcome, Result
 from apidiscovery_client.conformance.running import Report
-from apidiscovery_client.kubectl.table import printable
 
 
 def text(report: Report) -> str:

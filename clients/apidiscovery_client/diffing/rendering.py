@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from apidiscovery_client._terminal import printable
 from apidiscovery_client.diffing.findings import Finding, Report, Severity
-from apidiscovery_client.kubectl.table import printable
 
 API_VERSION = "apidiscovery/v1"
 KIND = "DiscoveryDiff"

@@ -1,5 +1,6 @@
 """Makes the JSON Schemas of a server's kinds, in files where kubeconform looks for them."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -7,6 +8,8 @@ from typing import NamedTuple
 from apidiscovery_client.openapi.json_documents import Fields, Object
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
 
+# Of kinds, groups and versions, RFC 1123 without regard to case.
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _TEMPLATE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
 
@@ -17,10 +20,13 @@ class Schemas(NamedTuple):
         files: Schemas by the name of their file.
         hidden: Kinds whose file kubeconform does not find, as another kind has its name: of a
             group it knows the first label only.
+        unfit: Kinds without a file: Kubernetes would allow no such name, and a folder should not
+            have it.
     """
 
     files: Mapping[str, Object]
     hidden: tuple[Kind, ...]
+    unfit: tuple[Kind, ...]
 
 
 def kubeconform_schemas(
@@ -39,9 +45,10 @@ def kubeconform_schemas(
         for kind in kinds(document)
         if _key(kind) == key
     }
-    names = file_names(found)
+    unfit = tuple(kind for kind in found if not _NAME.fullmatch(kind.file_name(whole_group=True)))
+    names = file_names({kind: schema for kind, schema in found.items() if kind not in unfit})
     hidden = tuple(kind for kind, name in names.items() if name != kind.file_name())
-    return Schemas({name: found[kind] for kind, name in names.items()}, hidden)
+    return Schemas({name: found[kind] for kind, name in names.items()}, hidden, unfit)
 
 
 def schema_location(folder: Path) -> str:

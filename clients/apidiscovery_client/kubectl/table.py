@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
+from apidiscovery_client._terminal import printable
+
 _MIN_WIDTH = 6
 _PADDING = 3
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     r"""Return the rows as lines, every column but the last padded to its widest cell.
 
     The widths are those of cli-runtime printers/tabwriter.go `GetNewTabWriter`, counted in code
-    points. Control characters are written as `\x1b`: names come from servers, and go to terminals.
+    points, of what is safe for a terminal: names come from servers.
 
     >>> print(table([("NAME", "KIND"), ("pods", "Pod")]), end="")
     NAME   KIND
@@ -27,8 +28,3 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         + f"{row[-1]}\n"
         for row in cells
     )
-
-
-def printable(text: str) -> str:
-    r"""Return the text with each control character written out, such as `\x1b`."""
-    return text.translate(_CONTROL)

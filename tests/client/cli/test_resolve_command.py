@@ -133,7 +133,7 @@ def test_names_of_servers_do_no_harm_to_a_terminal(capsys: Capture) -> None:
 
 
 def test_a_line_feed_breaks_no_line_of_an_explanation(capsys: Capture) -> None:
-    evil = resource("widgets", "W\nWarning: \x85 run this")
+    evil = resource("widgets", "W\nWarning: \u0085 run this")
     with FakeApiServer([group("example.com", v1=[evil])]) as server:
         outcome = resolve(capsys, server, "--explain", "wid\nError: none", "widgets")
     assert outcome.stdout.splitlines() == [
@@ -147,5 +147,5 @@ def test_a_line_feed_breaks_no_line_of_an_explanation(capsys: Capture) -> None:
         "",
         '1. "widgets", as a plural or singular name, in any group',
         "   widgets.v1.example.com: it is the only one",
-        '"widgets" is widgets.v1.example.com, kind W\\x0aWarning: \\x85 run this',
+        '"widgets" is widgets.v1.example.com, kind W\\x0aWarning: \\u0085 run this',
     ]
