@@ -75,6 +75,11 @@ def _available(subject: Subject) -> None:
         if is_stale and reply.status == UNAVAILABLE:
             continue  # whoever serves it does not answer, as the document says
         expect(reply.status == OK, reply, "200, by which it is told that the server is available")
+    if subject.version is None and (vain := list(filter(subject.lists_in_vain, subject.listed()))):
+        raise SkippedError(
+            f"{', '.join(map(str, vain))} answers 404, as with a definition whose names are taken;"
+            " all others answer"
+        )
 
 
 def _revalidated(subject: Subject) -> None:

@@ -104,6 +104,11 @@ class Subject:
             return None
         return (int(major[0]), int(minor[0])) if major and minor else None
 
+    def is_before(self, release: Release) -> bool:
+        """Tell whether it is a kube-apiserver that is known to be older than a release."""
+        is_known = self.profile is Profile.KUBE_APISERVER and self.release is not None
+        return is_known and (self.release or release) < release
+
     @property
     def halves(self) -> tuple[str, ...]:
         """The paths at which it has to have discovery."""
@@ -167,19 +172,35 @@ class Subject:
     def versions(self) -> list[tuple[GroupVersion, bool]]:
         """Return the group-versions of all named groups, and whether each is Stale, in order."""
         if self.version is None:
-            groups = document(self.existing("/apis"))["groups"].items
-            named = [(group["name"].text, group["versions"].items) for group in groups]
-            return [
-                (GroupVersion(name, version["version"].text), False)
-                for name, versions in named
-                for version in versions
-            ]
+            return [(gv, False) for gv in self.listed() if not self.lists_in_vain(gv)]
         reply = self.aggregated()
         return [
             (GroupVersion(group["metadata"]["name"].text, version["version"].text), stale(version))
             for group in document(reply)["items"].items
             for version in group["versions"].items
         ]
+
+    def listed(self) -> list[GroupVersion]:
+        """Return the group-versions of the unaggregated list, in order."""
+        groups = document(self.existing("/apis", JSON))["groups"].items
+        named = [(group["name"].text, group["versions"].items) for group in groups]
+        return [
+            GroupVersion(name, version["version"].text)
+            for name, versions in named
+            for version in versions
+        ]
+
+    def lists_in_vain(self, gv: GroupVersion) -> bool:
+        """Tell whether a group-version of the unaggregated list is not there, and need not be.
+
+        kube-apiserver lists the versions of a definition whose names another one has taken, and
+        answers 404 at them. Source: apiextensions-apiserver, crdregistration_controller.go
+        `handleVersionUpdate` makes an APIService of each, customresource_discovery_controller.go
+        `sync` a handler of those that are established.
+        """
+        if self.profile is not Profile.KUBE_APISERVER:
+            return False
+        return self.get(gv.path, JSON).status == NOT_FOUND
 
     def current_versions(self) -> list[GroupVersion]:
         """Return the group-versions that are not Stale, of which there has to be one.

@@ -84,10 +84,11 @@ def _same_versions(subject: Subject) -> None:
         for item in document(subject.aggregated())["items"].items
     }
     reply = subject.existing("/apis", JSON)
-    plain = {
-        group["name"].text: [one["version"].text for one in group["versions"].items]
-        for group in document(reply)["groups"].items
-    }
+    plain = {group["name"].text: list[str]() for group in document(reply)["groups"].items}
+    for gv in subject.listed():
+        if gv.version in aggregated.get(gv.group, ()) or not subject.lists_in_vain(gv):
+            plain[gv.group].append(gv.version)
+    plain = {name: versions for name, versions in plain.items() if versions or name in aggregated}
     for name in sorted(aggregated.keys() | plain.keys()):
         seen = f"{name} has {_words(plain.get(name))}, aggregated {_words(aggregated.get(name))}"
         wanted = "the same versions in the same order"

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import yaml
 from apidiscovery_client.conformance import Endpoint, Outcome, Profile, Report, run
@@ -14,7 +16,7 @@ from server import Serve, Server, eventually
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
-from tampering import Tampered, served
+from tampering import Answered, Seen, Tampered, served
 
 API_SERVICE = {
     "apiVersion": "apiregistration.k8s.io/v1",
@@ -106,3 +108,37 @@ async def test_nothing_is_asked_but_with_get_and_head() -> None:
     assert {seen.method for seen in app.requests} == {"GET", "HEAD"}
     assert report.requests == len(app.requests)
     assert report.requests < 60
+
+
+async def test_a_definition_whose_names_are_taken_is_no_fault_of_kube_apiserver() -> None:
+    """It lists the version plainly, though not aggregated, and answers 404 there."""
+
+    def lists_it(value: Any) -> None:  # noqa: ANN401 - JSON
+        for group in value.get("groups", [value]):
+            group["versions"].append({"groupVersion": "apps/v2", "version": "v2"})
+
+    def tamper(seen: Seen, answer: Answered) -> Answered:
+        is_list = seen.path in {"/apis", "/apis/apps"} and answer.status == HTTPStatus.OK
+        is_plain = is_list and answer.value("content-type") == "application/json"
+        return answer.edited(lists_it) if is_plain else answer
+
+    async with served(Tampered(kube_apiserver(), tamper)) as url:
+        as_kubernetes = await asyncio.to_thread(run, Endpoint(url=url))
+        as_extension = await asyncio.to_thread(run, Endpoint(url=url), profile=Profile.EXTENSION)
+    assert failed(as_kubernetes) == []
+    assert 44 in {result.check.number for result in as_extension.of(Outcome.FAIL)}
+
+
+async def test_a_kubernetes_1_26_has_openapi_as_it_was_then() -> None:
+    def tamper(_: Seen, answer: Answered) -> Answered:
+        if "protobuf" in answer.value("content-type"):
+            return answer.having("content-type", "application/octet-stream")
+        return answer
+
+    async with served(Tampered(kube_apiserver(), tamper)) as url:
+        old, new = [
+            await asyncio.to_thread(run, Endpoint(url=url), release=release)
+            for release in ((1, 26), (1, 27))
+        ]
+    assert 56 not in {result.check.number for result in old.of(Outcome.FAIL)}
+    assert 56 in {result.check.number for result in new.of(Outcome.FAIL)}
