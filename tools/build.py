@@ -1,8 +1,9 @@
 """Build the sdist and the wheel, and try the wheel as a user has it.
 
-Two fresh virtual environments: one with the client alone, which must work without the server's
-packages, and one with the `server` extra, which must serve. What the wheel needs is taken from
-requirements.lock, so that the build says something about our code and not about today's index.
+Three fresh virtual environments: one with the client alone, which must work without the packages
+of the extras, one with the extra `betterproto`, which must import its stubs, and one with `server`,
+which must serve. What the wheel needs is taken from requirements.lock, so that the build says
+something about our code and not about today's index.
 
 Usage:  python tools/build.py
 """
@@ -24,12 +25,32 @@ START_S = 30.0
 
 # Run by the environment that has only the wheel.
 CLIENT_CHECK = """
-import importlib.util, pathlib, apidiscovery_client
+import importlib, importlib.util, pathlib, pkgutil, apidiscovery_client
+# Modules about packages that their users have.
+ADAPTED = ("kr8s", "kubernetes", "kubernetes_asyncio", "lightkube")
+FOR_OTHERS = {f"apidiscovery_client.adapters.{name}" for name in ADAPTED}
+FOR_OTHERS |= {"apidiscovery_client.testing.plugin"}  # pytest
 from apidiscovery_client.protos import protos_path
-import apidiscovery.v2.discovery_pb2, apidiscovery_betterproto.apidiscovery.v2
+import apidiscovery.v2.discovery_pb2
 assert (protos_path() / "apidiscovery/v2/discovery.proto").is_file(), protos_path()
 assert importlib.util.find_spec("granian") is None, "the client environment has the server"
+assert importlib.util.find_spec("betterproto") is None, "the client environment has betterproto"
+for module in pkgutil.walk_packages(apidiscovery_client.__path__, "apidiscovery_client."):
+    if "betterproto" not in module.name and module.name not in FOR_OTHERS:
+        importlib.import_module(module.name)
+try:
+    apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
+except apidiscovery_client.InvalidConfiguration as error:
+    assert "pip install 'apidiscovery[betterproto]'" in str(error), error
+else:
+    raise AssertionError("betterproto is not missed")
 assert (pathlib.Path(apidiscovery_client.__file__).parent / "py.typed").is_file()
+"""
+
+BETTERPROTO_CHECK = """
+import apidiscovery_betterproto.apidiscovery.v2
+import apidiscovery_client
+apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
 """
 
 
@@ -90,6 +111,8 @@ def main() -> None:
         client = install(scratch / "client", wheel)
         run(client / "python", "-c", CLIENT_CHECK)
         run(client / "apidiscovery", "--help")
+        stubs = install(scratch / "betterproto", wheel, "betterproto")
+        run(stubs / "python", "-c", BETTERPROTO_CHECK)
         try_server(install(scratch / "server", wheel, "server"), scratch)
     print(f"built and tried: {', '.join(path.name for path in sorted(DIST.iterdir()))}")
 

@@ -78,6 +78,13 @@ class InvalidConfiguration(DiscoveryError):
     """What was configured cannot be used; the text says which file and key, and what to do."""
 
 
+class MissingExtra(InvalidConfiguration, ImportError):
+    """A package is not installed which only an extra of this one brings."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'apidiscovery[{extra}]'")
+
+
 class NotServed(DiscoveryError):
     """No resource of the server has that name.
 

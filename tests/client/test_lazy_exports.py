@@ -10,6 +10,7 @@ from typing import cast
 
 import apidiscovery_client
 import pytest
+from command_process import python
 
 HEAVY = {"grpc", "httpx2", "asyncio", "ssl", "google.protobuf", "betterproto", "yaml"}
 
@@ -74,3 +75,32 @@ def test_type_checkers_see_what_there_is() -> None:
 def test_what_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = apidiscovery_client.Nothing
+
+
+WITHOUT_BETTERPROTO = """
+import importlib, pkgutil, sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"betterproto", "grpclib"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import apidiscovery_client as ours
+for module in pkgutil.walk_packages(ours.__path__, "apidiscovery_client."):
+    if "betterproto" not in module.name:
+        importlib.import_module(module.name)
+for client in (ours.SyncDiscoveryClient, ours.DiscoveryClient):
+    try:
+        client.connect("grpc://127.0.0.1:1", stubs="betterproto")
+    except ours.InvalidConfiguration as error:
+        print(error)
+    client.connect("grpc://127.0.0.1:1")
+"""
+
+
+def test_all_but_its_own_stubs_works_without_betterproto() -> None:
+    done = python(WITHOUT_BETTERPROTO)
+    told = [line.partition(" ")[2] for line in done.stdout.splitlines()]
+    assert told == ["is not installed; run: pip install 'apidiscovery[betterproto]'"] * 2, done

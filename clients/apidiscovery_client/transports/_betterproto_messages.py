@@ -6,13 +6,7 @@ No other module knows the generated code of betterproto.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-import betterproto
-from apidiscovery_betterproto.apidiscovery import v2 as v2_messages
-from apidiscovery_betterproto.apidiscovery import v2beta1 as v2beta1_messages
-from apidiscovery_betterproto.apidiscovery.meta import v1 as meta
-from apidiscovery_betterproto.apidiscovery.service import v1
-from grpclib.client import Channel
-
+from apidiscovery_client._errors import MissingExtra
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,
@@ -35,6 +29,16 @@ from apidiscovery_client.transports._grpc_answers import (
     Sources,
     Whole,
 )
+
+try:
+    import betterproto
+    from apidiscovery_betterproto.apidiscovery import v2 as v2_messages
+    from apidiscovery_betterproto.apidiscovery import v2beta1 as v2beta1_messages
+    from apidiscovery_betterproto.apidiscovery.meta import v1 as meta
+    from apidiscovery_betterproto.apidiscovery.service import v1
+    from grpclib.client import Channel
+except ModuleNotFoundError as error:
+    raise MissingExtra("betterproto", "betterproto") from error
 from apidiscovery_client.transports._grpc_common import CountingChannel
 
 AnyGroup = v2_messages.ApiGroupDiscovery | v2beta1_messages.ApiGroupDiscovery

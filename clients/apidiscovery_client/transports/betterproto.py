@@ -8,14 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from typing import NamedTuple, cast
 
 import grpc
-from grpclib.client import Channel
-from grpclib.config import Configuration
-from grpclib.const import Status
-from grpclib.encoding.base import StatusDetailsCodecBase
-from grpclib.encoding.proto import ProtoCodec
-from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
-from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._errors import InvalidConfiguration, MissingExtra
 from apidiscovery_client.held import Traffic
 from apidiscovery_client.rpc.calls import (
     KEEPALIVE_TIME_S,
@@ -29,6 +23,16 @@ from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_async import AsyncDiscovery, Metadata, Read
 from apidiscovery_client.transports._grpc_common import GET, LIST, CallFailedError, decoded
 from apidiscovery_client.transports._grpc_watching import Patience
+
+try:
+    from grpclib.client import Channel
+    from grpclib.config import Configuration
+    from grpclib.const import Status
+    from grpclib.encoding.base import StatusDetailsCodecBase
+    from grpclib.encoding.proto import ProtoCodec
+    from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+except ModuleNotFoundError as error:
+    raise MissingExtra("grpclib", "betterproto") from error
 
 # betterproto is written in Python, and decodes about 0.1 MB in a second: messages that are larger
 # than this are decoded in a thread, so that the event loop goes on.
