@@ -38,6 +38,10 @@ robustness: setup ## Replicas under traffic and faults for two minutes; ARGS, su
 soak: setup ## Draw the memory of a server under an hour of mixed load into docs/reliability-rss.png
 	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness soak $(ARGS) docs/reliability-rss.png
 
+.PHONY: real
+real: setup ## Run the tests against real kube-apiservers, which APIDISCOVERY_KUBE_APISERVER starts
+	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/real $(ARGS)
+
 .PHONY: generate
 generate: setup ## Rewrite generated/ from protos/
 	$(BIN)/python tools/generate.py
@@ -80,4 +84,4 @@ bench: setup ## Measure, and print ratios (wrk, h2load and nginx are used where 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and pin them with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" --extra server --extra etcd --group dev --output-file requirements.lock pyproject.toml $(ARGS)
+	  --custom-compile-command "make lock" --extra server --extra etcd --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)

@@ -1,0 +1,202 @@
+"""Clients of a real API server, definitions there and here, and servers behind its aggregator."""
+
+import asyncio
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from apidiscovery_client import DiscoveryClient, NotServed, SyncDiscoveryClient
+from certificates import Authority
+from programs import apidiscovery, free_port
+from real_cluster import CRDS, RealCluster, definition, path_of
+from server import eventually, serving
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+KIT = """
+import sys
+from pathlib import Path
+from granian import Granian
+from granian.constants import Interfaces
+from apidiscovery_service.asgi import ApiGroup, ApiResource, ApiVersion, discovery_app
+
+SCHEMA = {"type": "object", "properties": {"depth": {"type": "integer", "description": "In mm."}}}
+GROOVES = ApiResource("grooves", "Groove", short_names=("gv",), schema=SCHEMA)
+app = discovery_app([ApiGroup("kit.example.dev", [ApiVersion("v1", [GROOVES])])])
+
+if __name__ == "__main__":
+    port, (cert, key) = int(sys.argv[1]), map(Path, sys.argv[2:])
+    tls = {"ssl_cert": cert, "ssl_key": key}
+    Granian("kit:app", "127.0.0.1", port, interface=Interfaces.ASGI, **tls).serve()
+"""
+
+
+# --------------------------------------------------------------------------------------------------
+# Clients.
+
+
+def connected(cluster: RealCluster) -> SyncDiscoveryClient:
+    return SyncDiscoveryClient.connect(kubeconfig=cluster.kubeconfig)
+
+
+def test_a_client_asks_twice_and_then_gets_304(newest: RealCluster) -> None:
+    with connected(newest) as client:
+        client.snapshot()
+        cold = client.traffic
+        assert (cold.requests, cold.not_modified) == (2, 0)
+        size = cold.body_bytes
+        client.refresh()
+        warm = client.traffic
+        assert (warm.requests, warm.not_modified, warm.body_bytes) == (4, 2, size)
+
+
+def test_a_client_resolves_as_kubectl(newest: RealCluster) -> None:
+    with connected(newest) as client:
+        for text in ("deploy", "po", "widget.example.com", "events", "crd"):
+            found = client.resolve(text).resource
+            # -v 6 tells the URL; nothing is there, and nothing has to be.
+            told = newest.kubectl("get", text, "-A", "-v", "6").stderr
+            assert f"{found.gv.path}/{found.name}?limit=500" in told
+        with pytest.raises(NotServed):
+            client.resolve("gadgets")  # whose names are taken
+
+
+async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(newest: RealCluster) -> None:
+    crd = definition("gizmos", "Gizmo", "v1")
+    seen: list[str] = []
+    came = asyncio.Event()
+
+    async def watch(client: DiscoveryClient) -> None:
+        async for change in client.watch(interval_s=0.1):
+            seen.append(str(change))
+            if "gizmos" in str(change):
+                came.set()
+
+    async with DiscoveryClient.connect(kubeconfig=newest.kubeconfig) as client:
+        await client.snapshot()
+        watching = asyncio.create_task(watch(client))
+        await asyncio.to_thread(newest.apply, crd)
+        snapshot = await client.wait_for("gizmos.example.com", timeout_s=20)
+        assert any(
+            "gizmos" in str(version) for group in snapshot.groups for version in group.versions
+        )
+        await asyncio.wait_for(came.wait(), 20)
+        watching.cancel()
+    assert newest.kubectl("delete", "crd", "gizmos.example.com").exit_code == 0
+
+
+# --------------------------------------------------------------------------------------------------
+# Definitions in both.
+
+
+def test_definitions_have_the_same_conditions_here_and_there(
+    newest: RealCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "crds.yaml"
+    with serving(tmp_path, "--store", "memory") as server:
+        for crd in CRDS:  # one after the other, as there
+            file.write_text(yaml.safe_dump(crd), encoding="utf-8")
+            apidiscovery(tmp_path, server.grpc, "apply", "-f", str(file))
+        ours = json.loads(apidiscovery(tmp_path, server.grpc, "get", "crds", "-o", "json").stdout)
+    statuses = {one["metadata"]["name"]: one["status"] for one in ours["items"]}
+    for crd in CRDS:
+        theirs = newest.get(path_of(crd)).json()
+        found = statuses[theirs["metadata"]["name"]]
+        for status in (theirs["status"], found):
+            for condition in status["conditions"]:
+                condition.pop("lastTransitionTime")
+                condition.pop("observedGeneration", None)
+            status["conditions"].sort(key=lambda one: one["type"])
+        assert found["conditions"] == theirs["status"]["conditions"]
+        assert found["acceptedNames"] == theirs["status"]["acceptedNames"]
+        assert found["storedVersions"] == theirs["status"]["storedVersions"]
+
+
+# --------------------------------------------------------------------------------------------------
+# Behind the aggregator.
+
+
+def registered(group: str, port: int, authority: Authority) -> tuple[dict[str, object], ...]:
+    """Return what makes the aggregator ask a port of this machine for a group."""
+    name = group.split(".", maxsplit=1)[0]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+    }
+    return service, {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"v1.{group}"},
+        "spec": {
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 15,
+            "caBundle": base64.b64encode(authority.ca_file.read_bytes()).decode(),
+            "service": {"namespace": "default", "name": name, "port": port},
+        },
+    }
+
+
+def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: str) -> None:
+    """See that a group is available, discovered with its resource, and explained."""
+    path = f"/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}"
+
+    def is_discovered() -> bool:
+        groups = cluster.get("/apis", AGGREGATED).json()["items"]
+        found = next((one for one in groups if one["metadata"]["name"] == group), None)
+        return (
+            bool(found)
+            and found["versions"][0].get("freshness") == "Current"
+            and any(
+                one["resource"] == resource for one in found["versions"][0].get("resources", ())
+            )
+        )
+
+    eventually(is_discovered, 30, f"{group} is discovered; {cluster.conditions(path)}")
+    assert cluster.conditions(path)["Available"][0] == "True"
+    assert cluster.get(f"/apis/{group}/v1").json()["resources"][0]["name"] == resource
+    document = f"/openapi/v3/apis/{group}/v1"
+    eventually(lambda: cluster.get(document).status == 200, 60, "the document is served")
+    for explain in (cluster.kubectl, cluster.apidiscovery):
+        assert field in explain("explain", f"{resource}.{group}").stdout
+
+
+def test_the_kit_behind_the_aggregator(newest: RealCluster, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair, port = authority.server(["localhost", "kit.default.svc"]), free_port()
+    (tmp_path / "kit.py").write_text(KIT, encoding="utf-8")
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "kit.py", str(port), str(pair.cert_file), str(pair.key_file)],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            newest.apply(*registered("kit.example.dev", port, authority))
+            see_it_aggregated(newest, "kit.example.dev", "grooves", "depth")
+        finally:
+            process.terminate()
+    newest.kubectl("delete", "apiservice", "v1.kit.example.dev")
+
+
+def test_serve_behind_the_aggregator(newest: RealCluster, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.server(["localhost", "127.0.0.1", "served.default.svc"])
+    crd = definition("slots", "Slot", "v1", group="served.example.dev")
+    manifests = tmp_path / "slots.yaml"
+    manifests.write_text(yaml.safe_dump(crd), encoding="utf-8")
+    flags = ("--tls-cert-file", str(pair.cert_file), "--tls-private-key-file", str(pair.key_file))
+    folder = tmp_path / "serve"
+    folder.mkdir()
+    with serving(
+        folder, "--catalog", "none", "--manifests", str(manifests), "--store", "memory", *flags
+    ) as server:
+        newest.apply(*registered("served.example.dev", server.http_port, authority))
+        see_it_aggregated(newest, "served.example.dev", "slots", "size")
+    newest.kubectl("delete", "apiservice", "v1.served.example.dev")
