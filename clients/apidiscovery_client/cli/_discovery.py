@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._options import BadUsage, Option, Values
@@ -101,6 +102,15 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
         key = cache_key(source.server) if cache else None
         with SyncDiscoveryClient(transport, cache=cache, cache_key=key) as client:
             return client.refresh()
+
+
+def refuse_nothing(snapshot: Snapshot) -> None:
+    """Raise `DiscoveryError` for a server without any group: its empty table says nothing."""
+    if not snapshot.groups:
+        raise DiscoveryError(
+            f"{snapshot.server} serves no API at all: none of its sources has been reached, or it"
+            " has none; 'apidiscovery get sources' tells which, of a server of apidiscovery"
+        )
 
 
 class _WithResources:

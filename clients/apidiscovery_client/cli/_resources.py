@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, TypedDict, cast
 
-from apidiscovery_client.cli._discovery import SOURCE, discover, source_of
+from apidiscovery_client.cli._discovery import SOURCE, discover, refuse_nothing, source_of
 from apidiscovery_client.cli._options import Option, PlainCommand, Values
 from apidiscovery_client.cli._output import write
 from apidiscovery_client.cli._readers import boolean
@@ -98,7 +98,9 @@ def _words(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _api_resources(values: Values) -> None:
-    listing_of(values).print(discover(source_of(values)))
+    snapshot = discover(source_of(values))
+    listing_of(values).print(snapshot)
+    refuse_nothing(snapshot)
 
 
 API_RESOURCES = PlainCommand(

@@ -1,7 +1,13 @@
 """`apidiscovery api-versions`."""
 
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.cli._discovery import ONLY_GROUPS, SOURCE, discover, source_of
+from apidiscovery_client.cli._discovery import (
+    ONLY_GROUPS,
+    SOURCE,
+    discover,
+    refuse_nothing,
+    source_of,
+)
 from apidiscovery_client.cli._options import PlainCommand, Values
 from apidiscovery_client.cli._output import write
 from apidiscovery_client.kubectl.view import failures_of_groups, listed_versions
@@ -13,6 +19,7 @@ def _api_versions(values: Values) -> None:
         str(version.gv) for group in snapshot.groups for version in listed_versions(group)
     )
     write("".join(f"{printable(name)}\n" for name in names), failures_of_groups(snapshot))
+    refuse_nothing(snapshot)
 
 
 API_VERSIONS = PlainCommand(

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._fields import read_json
+from apidiscovery_client.http import wrong_port
 from apidiscovery_client.http.body import Collected
 
 MAX_BODY_BYTES = 64 << 20
@@ -135,11 +136,13 @@ class Session:
     """Asks one server, each request on a connection of its own; equal ones only once.
 
     Attributes:
+        url: Of the server.
         log: All that was asked, in order, with the status, None where there was no answer.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self.url = endpoint.url
         self._known: dict[Asked, Reply | NoAnswer] = {}
         self.log: list[tuple[Asked, int | None]] = []
 
@@ -162,7 +165,7 @@ class Session:
         try:
             reply = self._exchange(asked, started)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = _reason(error)
+            reason = _reason(error, self._endpoint.url)
         # What was cut off may look like a whole answer.
         if timeout_s is not None and time.monotonic() - started >= timeout_s:
             reply, reason = None, f"not within {timeout_s:g} s"
@@ -241,11 +244,15 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     return bytes(body)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, url: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: {error.verify_message}"
     if isinstance(error, http.client.RemoteDisconnected):
         return "the server closed the connection"
+    if isinstance(error, ssl.SSLError) and (problem := wrong_port.of_tls(error.reason, url)):
+        return problem
+    if isinstance(error, http.client.BadStatusLine):
+        return wrong_port.of_first_bytes(error.line.encode("latin-1")) or wrong_port.NO_HTTP1
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

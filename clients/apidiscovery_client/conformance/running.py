@@ -81,6 +81,7 @@ def run(
 
     Raises:
         NoAnswer: The server cannot be reached.
+        NoApiServer: It is something else.
         NotAllowed: It lets nobody like us read discovery.
     """
     started = time.monotonic()

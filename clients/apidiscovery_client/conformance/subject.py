@@ -8,6 +8,7 @@ from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, VERSIONS, p
 from apidiscovery_client.conformance.check import FailedError, Profile, SkippedError, expect
 from apidiscovery_client.conformance.exchange import Asked, Endpoint, NoAnswer, Reply, Session
 from apidiscovery_client.conformance.nodes import Node, document
+from apidiscovery_client.http import wrong_port
 from apidiscovery_client.model import GroupVersion
 
 # As 1.30 is (1, 30).
@@ -54,6 +55,10 @@ class NotAllowed(DiscoveryError):
     """The server does not let us ask; the text says what to do."""
 
 
+class NoApiServer(DiscoveryError):
+    """What answers is something else; the text says what was seen."""
+
+
 class Subject:
     """A server, asked once what it is.
 
@@ -71,6 +76,7 @@ class Subject:
 
         Raises:
             NoAnswer: It cannot be reached.
+            NoApiServer: It is something else.
             NotAllowed: It does not let us ask.
         """
         self.session = Session(endpoint)
@@ -80,12 +86,22 @@ class Subject:
                 f"GET /apis was answered {first.status}: the checks need to read discovery;"
                 " give --token, or --client-certificate and --client-key"
             )
+        self._see_it_is_one(first)
         is_json = first.status == OK and first.content_type.lower().startswith(JSON)
         self.version = aggregated_version(first.content_type) if is_json else None
         self.profile = profile or self._profile()
         self.release = release
         if release is None and self.profile is Profile.KUBE_APISERVER:
             self.release = self._release()
+
+    def _see_it_is_one(self, first: Reply) -> None:
+        """Raise `NoApiServer` for a web server, and for a port that wants TLS."""
+        url = self.session.url
+        if problem := wrong_port.of_refusal(first.body, url):
+            raise NoApiServer(f"{url} is no API server: {problem}")
+        if first.is_html and (plain := self.get("/apis", JSON)).is_html:
+            seen = f"{plain.status}, {plain.content_type}"
+            raise NoApiServer(f"{url} is no API server: GET /apis is answered with a page ({seen})")
 
     def _profile(self) -> Profile:
         """Return what kind of server it is: only kube-apiserver has the core group."""

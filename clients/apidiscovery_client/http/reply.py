@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
+from apidiscovery_client.http import wrong_port
 from apidiscovery_client.reading.half import UnreadableError
 from apidiscovery_client.reading.status import status_message
 
@@ -17,6 +18,9 @@ MAX_RETRIES = 10  # client-go rest/request.go `maxRetries`
 MAX_RETRY_AFTER_S = 5  # a server that asks for more is better told of than waited for
 _MAX_MESSAGE_CHARACTERS = 1000
 _SERVER_ERRORS = 500
+
+NO_API_SERVER = "there is no /apis, so this is no API server"
+WEB_PAGE = "a web page came, so this is no API server, or one behind a page to sign in"
 
 # client-go api/errors/errors.go `NewGenericServerResponse`: for answers that are no Status.
 _STATUS_MESSAGES: Mapping[int, str] = {
@@ -68,12 +72,23 @@ class Reply(NamedTuple):
         try:
             return reader(self.headers.get("content-type"), self.body)
         except UnreadableError as error:
-            raise UnexpectedDocument(str(error), url=self.url) from None
+            about = f"{WEB_PAGE}: " if self._is_page else ""
+            raise UnexpectedDocument(f"{about}{error}", url=self.url) from None
+
+    @property
+    def _is_page(self) -> bool:
+        return self.headers.get("content-type", "").lower().startswith("text/html")
 
     def _refusal(self) -> str:
         if location := self.headers.get("location"):
             return f"redirects are not followed, this one is to {location}"
+        if self.status == HTTPStatus.BAD_REQUEST and (
+            problem := wrong_port.of_refusal(self.body, self.url)
+        ):
+            return problem
         said = " ".join(status_message(self.body)[:_MAX_MESSAGE_CHARACTERS].split())
+        if not said and self.status == HTTPStatus.NOT_FOUND and self.url.endswith("/apis"):
+            return NO_API_SERVER
         return said or _STATUS_MESSAGES.get(
             self.status, f"the server gave no reason ({_phrase(self.status)})"
         )
@@ -95,13 +110,13 @@ def why_unreachable(error: BaseException, url: str) -> str:
                 f"the connection to the server {urlsplit(url).netloc} was refused"
                 " - did you specify the right host or port?"
             )
-        if problem := _tls_problem(cause):
+        if problem := _tls_problem(cause, url) or wrong_port.of_error(str(cause)):
             return f"GET {url}: {problem}"
         cause = cause.__cause__ or cause.__context__
     return f"GET {url}: {str(error) or type(error).__name__}"
 
 
-def _tls_problem(error: BaseException) -> str:
+def _tls_problem(error: BaseException, url: str) -> str:
     """Return what went wrong with TLS; empty when it is something else."""
     if "ssl" not in sys.modules:
         return ""
@@ -109,4 +124,6 @@ def _tls_problem(error: BaseException) -> str:
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not trusted: {error.verify_message}"
-    return f"TLS failed: {error.reason or error}" if isinstance(error, ssl.SSLError) else ""
+    if not isinstance(error, ssl.SSLError):
+        return ""
+    return wrong_port.of_tls(error.reason, url) or f"TLS failed: {error.reason or error}"

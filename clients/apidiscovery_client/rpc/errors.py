@@ -37,6 +37,10 @@ _BROKEN_CONNECTION = (
 )
 
 
+_NO_GRPC = ("Failed parsing HTTP/2", "Received http2 header")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+
+
 class FieldProblem(NamedTuple):
     """A field of a request that the server does not take, as google.rpc.BadRequest has it."""
 
@@ -127,7 +131,8 @@ def discovery_error(
         return ServerUnreachable(
             f"{name} {address}: no answer within {allowed_s or 0:g} s", url=address
         )
-    if failed.is_broken:
+    # Which status grpc gives depends on that of HTTP: gRPC's doc/http-grpc-status-mapping.md.
+    if failed.is_broken or failed.said.startswith(_NO_GRPC):
         return ServerUnreachable(_why(name, address, failed.said), url=address)
     return refusal(failed)
 
@@ -183,6 +188,17 @@ def _why(name: str, address: str, said: str) -> str:
             f"{name} {address}: the server's certificate is not trusted: it is for another name"
             " than that of the server"
         )
+    return f"{name} {address}: {_of_wrong_port(reason) or reason}"
+
+
+def _of_wrong_port(reason: str) -> str:
+    """Return what a failure tells of a port that speaks something else; empty for nothing."""
+    if reason.startswith(_NO_GRPC):
+        return "the port speaks HTTP but no gRPC; that for gRPC is another, by default 50051"
+    if reason == "Socket closed":
+        return f"{reason}, as by a port for TLS where none is spoken"
     if found := re.search(r"handshake failed.*OPENSSL_internal:(\w+)", reason):
-        return f"{name} {address}: TLS failed: {found[1]}"
-    return f"{name} {address}: {reason}"
+        is_plain = found[1] in _NO_TLS
+        hint = "the port does not speak TLS; if it is the right one, use --plaintext"
+        return hint if is_plain else f"TLS failed: {found[1]}"
+    return ""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from apidiscovery_client.http import wrong_port
 from apidiscovery_client.http.body import Collected
 from apidiscovery_client.transports._streams import Deadline, Stream
 
@@ -115,6 +116,8 @@ class _Incoming:
             if len(self.rest) > limit:
                 raise ProtocolError("a line of the answer is too long")
             if not (piece := self.some()):
+                if problem := wrong_port.of_first_bytes(self.rest):
+                    raise ProtocolError(problem)
                 raise SilentlyClosedError("Server disconnected without sending a response.")
             self.rest += piece
         taken, self.rest = self.rest[:end], self.rest[end + 1 :]
@@ -136,7 +139,9 @@ def _head(incoming: _Incoming) -> tuple[bytes, int, dict[str, str]]:
         line = incoming.line(_MAX_HEAD_BYTES)
         found = _STATUS_LINE.fullmatch(line)
         if found is None:
-            raise ProtocolError(f"the answer begins with {line[:80]!r}, which is not HTTP/1.1")
+            problem = wrong_port.of_first_bytes(line)
+            begin = f"the answer begins with {line[:80]!r}, which is not HTTP/1.1"
+            raise ProtocolError(problem or begin)
         headers = _fields(incoming)
         status = int(found[2])
         if status == _SWITCHING:

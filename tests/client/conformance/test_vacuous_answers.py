@@ -61,7 +61,6 @@ def numbers(report: Report, outcome: Outcome) -> set[int]:
         (200, b"", PLAIN, ""),
         (200, b"null", PLAIN, ""),
         (200, b"[]", PLAIN, ""),
-        (200, b"<html>Sign in</html>", "text/html", ""),
         (500, b"broken", "text/plain", ""),
         (302, b"", PLAIN, "/apis"),
         (301, b"", PLAIN, "http://127.0.0.1:1/apis"),
