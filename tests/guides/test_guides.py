@@ -56,6 +56,23 @@ def test_every_block_says_what_it_is(guide: Path) -> None:
             assert f"`{block.rest}`" in block.before, f"{guide.name}:{block.line} needs its name"
 
 
+@pytest.mark.parametrize("page", [*GUIDES, ROOT / "README.md"], ids=lambda page: page.stem)
+def test_whoever_waits_for_a_server_does_not_wait_for_a_dead_one(page: Path) -> None:
+    waiting = re.findall(r"^.*\buntil .*; do .*", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [line for line in waiting if "do kill -0 $" not in line] == []
+
+
+def test_a_wait_ends_when_what_is_waited_for_has_died(tmp_path: Path) -> None:
+    """As the guides wait for a server that could not start, such as for a port that is taken."""
+    text = (FOLDER / "python-developer.md").read_text(encoding="utf-8")
+    (wait,) = re.findall(r"^until test -e ready.json.*", text, re.MULTILINE)
+    script = f"false & server=$!; wait $server; {wait}"
+    done = subprocess.run(  # noqa: S603 - a line of ours
+        [find_tool("bash"), "-c", script], check=False, cwd=tmp_path, timeout=30
+    )
+    assert done.returncode == 0
+
+
 def test_few_blocks_are_not_run_and_each_says_why() -> None:
     found = {
         guide.name: [block.rest for block in blocks(guide) if block.word == "not-run"]
