@@ -5,6 +5,8 @@ import base64
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from server import eventually, serving
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KIT = """
 import sys
+from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from granian import Granian
 from granian.constants import Interfaces
@@ -39,7 +43,7 @@ if __name__ == "__main__":
 
 
 def connected(cluster: RealCluster) -> SyncDiscoveryClient:
-    return SyncDiscoveryClient.connect(kubeconfig=cluster.kubeconfig)
+    return SyncDiscoveryClient.connect(kubeconfig=str(cluster.kubeconfig))
 
 
 def test_a_client_asks_twice_and_then_gets_304(newest: RealCluster) -> None:
@@ -75,7 +79,7 @@ async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(newest: R
             if "gizmos" in str(change):
                 came.set()
 
-    async with DiscoveryClient.connect(kubeconfig=newest.kubeconfig) as client:
+    async with DiscoveryClient.connect(kubeconfig=str(newest.kubeconfig)) as client:
         await client.snapshot()
         watching = asyncio.create_task(watch(client))
         await asyncio.to_thread(newest.apply, crd)
@@ -109,7 +113,7 @@ def test_definitions_have_the_same_conditions_here_and_there(
             for condition in status["conditions"]:
                 condition.pop("lastTransitionTime")
                 condition.pop("observedGeneration", None)
-            status["conditions"].sort(key=lambda one: one["type"])
+            status["conditions"].sort(key=itemgetter("type"))
         assert found["conditions"] == theirs["status"]["conditions"]
         assert found["acceptedNames"] == theirs["status"]["acceptedNames"]
         assert found["storedVersions"] == theirs["status"]["storedVersions"]
@@ -119,7 +123,7 @@ def test_definitions_have_the_same_conditions_here_and_there(
 # Behind the aggregator.
 
 
-def registered(group: str, port: int, authority: Authority) -> tuple[dict[str, object], ...]:
+def registered(group: str, port: int, authority: Authority) -> tuple[Mapping[str, object], ...]:
     """Return what makes the aggregator ask a port of this machine for a group."""
     name = group.split(".", maxsplit=1)[0]
     service = {

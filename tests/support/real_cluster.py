@@ -100,7 +100,7 @@ def get(
         answer = error
     with answer:
         headers = {name.lower(): value for name, value in answer.headers.items()}
-        return Answer(answer.status, headers, answer.read())
+        return Answer(int(answer.status or 0), headers, answer.read())
 
 
 class RealCluster:

@@ -252,7 +252,7 @@ def _reason(error: Exception, url: str) -> str:
     if isinstance(error, ssl.SSLError) and (problem := wrong_port.of_tls(error.reason, url)):
         return problem
     if isinstance(error, http.client.BadStatusLine):
-        return wrong_port.of_first_bytes(error.line.encode("latin-1")) or wrong_port.NO_HTTP1
+        return wrong_port.of_first_bytes(str(error).encode("latin-1")) or wrong_port.NO_HTTP1
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

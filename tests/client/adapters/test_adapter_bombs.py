@@ -35,7 +35,7 @@ EXCEEDS = pytest.raises(UnexpectedDocument, match="the body exceeds 67108864 byt
 
 def test_kubernetes(url: str) -> None:
     api_client = cast("Any", kube.ApiClient)(cast("Any", kube.Configuration)(host=url))
-    send = kubernetes_adapter._Sender(api_client)  # noqa: SLF001 - apart from what it retries
+    send = cast("Any", kubernetes_adapter)._Sender(api_client)  # noqa: SLF001 - apart from what it retries
     transport = kubernetes_adapter.BorrowedTransport(url, send, ())
     with EXCEEDS:
         transport.fetch(None)
@@ -44,7 +44,7 @@ def test_kubernetes(url: str) -> None:
 async def test_kubernetes_asyncio(url: str) -> None:
     configuration = cast("Any", kube_asyncio.Configuration)(host=url)
     async with cast("Any", kube_asyncio.ApiClient)(configuration) as api_client:
-        send = kubernetes_asyncio_adapter._Sender(api_client)  # noqa: SLF001 - as above
+        send = cast("Any", kubernetes_asyncio_adapter)._Sender(api_client)  # noqa: SLF001 - as above
         transport = kubernetes_asyncio_adapter.AsyncBorrowedTransport(url, send, ())
         with EXCEEDS:
             await transport.fetch(None)
@@ -52,7 +52,8 @@ async def test_kubernetes_asyncio(url: str) -> None:
 
 async def test_kr8s(url: str) -> None:
     api = cast("Any", await kr8s.asyncio.api(url=url))
-    transport = kr8s_adapter.AsyncBorrowedTransport(url, kr8s_adapter._Sender(api), ())  # noqa: SLF001
+    send = cast("Any", kr8s_adapter)._Sender(api)  # noqa: SLF001 - as above
+    transport = kr8s_adapter.AsyncBorrowedTransport(url, send, ())
     try:
         with EXCEEDS:
             await transport.fetch(None)

@@ -4,7 +4,6 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 from apidiscovery_client._terminal import printable, printable_lines
@@ -62,7 +61,7 @@ def url() -> Iterator[str]:
     routes = {
         "/api": aggregated(),
         "/apis": aggregated(named),
-        **openapi_routes({"apis/evil.example/v1": cast("bytes", openapi.body)}),
+        **openapi_routes({"apis/evil.example/v1": openapi.body}),
         "/version": document({"major": "1", "minor": EVIL, "gitVersion": EVIL}),
     }
     with FakeApiServer(routes) as server:
