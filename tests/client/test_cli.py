@@ -182,7 +182,7 @@ FORBIDDEN = 'forbidden: User "system:anonymous" cannot get path "/apis"'
         pytest.param(status(403, "Forbidden", FORBIDDEN), f"403: {FORBIDDEN}", id="403"),
         pytest.param(
             Answer(b"404 page not found\n", "text/plain", 404),
-            "404: the server could not find the requested resource",
+            "404: there is no /apis, so this is no API server",
             id="404",
         ),
         pytest.param(
@@ -207,7 +207,8 @@ FORBIDDEN = 'forbidden: User "system:anonymous" cannot get path "/apis"'
         ),
         pytest.param(
             Answer(b"<html>Please log in</html>", "text/html; charset=utf-8"),
-            "the content type is 'text/html; charset=utf-8', not 'application/json'",
+            "a web page came, so this is no API server, or one behind a page to sign in:"
+            " the content type is 'text/html; charset=utf-8', not 'application/json'",
             id="HTML",
         ),
         pytest.param(
@@ -313,7 +314,7 @@ def test_tls_with_a_server_that_has_none(capsys: Capture) -> None:
         outcome = run(capsys, "api-versions", "-s", server.url.replace("http:", "https:"))
     assert outcome.exit_code == 1
     assert outcome.stderr.startswith(f"error: GET {server.url.replace('http:', 'https:')}/api")
-    assert ": TLS failed: " in outcome.stderr
+    assert ": the port does not speak TLS; " in outcome.stderr
 
 
 def test_unusable_proxy(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

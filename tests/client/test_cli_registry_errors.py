@@ -265,9 +265,8 @@ class TestConnection:
 
     def test_tls_with_a_server_that_has_none(self, capsys: Capture, registry: FakeRegistry) -> None:
         outcome = cli(capsys, registry, "get", "crds", "--tls-server-name=a")
-        assert outcome == Outcome(
-            1, "", f"error: List {registry.address}: TLS failed: WRONG_VERSION_NUMBER\n"
-        )
+        hint = "the port does not speak TLS; if it is the right one, use --plaintext"
+        assert outcome == Outcome(1, "", f"error: List {registry.address}: {hint}\n")
 
 
 class TestProcess:
@@ -293,7 +292,9 @@ class TestProcess:
         with self.start(*args) as process:
             _, stderr = process.communicate()
         assert (process.returncode, stderr.count(b"\n")) == (1, 1)
-        assert stderr.endswith(b"TLS failed: WRONG_VERSION_NUMBER\n")
+        assert stderr.endswith(
+            b"the port does not speak TLS; if it is the right one, use --plaintext\n"
+        )
 
     def test_interrupt_is_no_traceback(self, registry: FakeRegistry) -> None:
         arrived, over = threading.Event(), threading.Event()

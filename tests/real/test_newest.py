@@ -162,8 +162,11 @@ def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: st
             )
         )
 
-    eventually(is_discovered, 30, f"{group} is discovered; {cluster.conditions(path)}")
-    assert cluster.conditions(path)["Available"][0] == "True"
+    def is_available() -> bool:
+        return cluster.conditions(path).get("Available", ("",))[0] == "True"
+
+    eventually(is_available, 30, f"{group} is available")
+    eventually(is_discovered, 30, f"{group} is discovered")
     assert cluster.get(f"/apis/{group}/v1").json()["resources"][0]["name"] == resource
     document = f"/openapi/v3/apis/{group}/v1"
     eventually(lambda: cluster.get(document).status == 200, 60, "the document is served")
