@@ -1,6 +1,7 @@
 """Real kube-apiservers, one of each release for all tests of a file."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from real_cluster import CRDS, NEWEST, RELEASES, RealCluster, path_of, running
@@ -11,10 +12,11 @@ def _started(release: str, factory: pytest.TempPathFactory) -> Iterator[RealClus
     with running(release, factory.mktemp("real")) as cluster:
         for crd in CRDS:  # one after the other, so that it is known which is first
             cluster.apply(crd)
-            eventually(lambda crd=crd: cluster.conditions(path_of(crd)), 30, "the CRD has a status")
+            path = path_of(crd)
+            eventually(partial(cluster.conditions, path), 30, "the CRD has a status")
         for document in ("example.com/v1", "many.example.com/v1beta1"):
             path = f"/openapi/v3/apis/{document}"
-            eventually(lambda path=path: cluster.get(path).status == 200, 30, path)
+            eventually(partial(cluster.has, path), 30, path)
         yield cluster
 
 

@@ -153,13 +153,11 @@ def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: st
 
     def is_discovered() -> bool:
         groups = cluster.get("/apis", AGGREGATED).json()["items"]
-        found = next((one for one in groups if one["metadata"]["name"] == group), None)
-        return (
-            bool(found)
-            and found["versions"][0].get("freshness") == "Current"
-            and any(
-                one["resource"] == resource for one in found["versions"][0].get("resources", ())
-            )
+        return any(
+            version["freshness"] == "Current" and resource in str(version.get("resources"))
+            for one in groups
+            if one["metadata"]["name"] == group
+            for version in one["versions"]
         )
 
     def is_available() -> bool:

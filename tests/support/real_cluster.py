@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,6 +127,10 @@ class RealCluster:
     def get(self, path: str, accept: str = "application/json") -> Answer:
         """Return what it answers to an administrator."""
         return get(self.url + path, accept, self.token, self._trust)
+
+    def has(self, path: str) -> bool:
+        """Tell whether there is something."""
+        return self.get(path).status == HTTPStatus.OK
 
     def kubectl(self, *args: str) -> Outcome:
         """Return what kubectl gives, with nothing in its cache of discovery."""

@@ -34,7 +34,9 @@ class Collected:
         if not self._is_known:
             raise BodyError(f"the body cannot be decoded: its coding is {self._coding!r}")
         if self._gzip:
-            self._inflate(piece)
+            # In parts: what follows the end of a member is copied.
+            for start in range(0, len(piece), PIECE_BYTES):
+                self._inflate(piece[start : start + PIECE_BYTES])
         else:
             self._body += piece
         if max(self.received, len(self._body)) > self._max_bytes:

@@ -10,6 +10,7 @@ from apidiscovery_client import UnexpectedDocument
 from apidiscovery_client.adapters import kr8s as kr8s_adapter
 from apidiscovery_client.adapters import kubernetes as kubernetes_adapter
 from apidiscovery_client.adapters import kubernetes_asyncio as kubernetes_asyncio_adapter
+from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport, BorrowedTransport
 from fake_api_server import Answer, Request, aggregated_type, document
 from kubernetes import client as kube
 from kubernetes_asyncio import client as kube_asyncio
@@ -36,7 +37,7 @@ EXCEEDS = pytest.raises(UnexpectedDocument, match="the body exceeds 67108864 byt
 def test_kubernetes(url: str) -> None:
     api_client = cast("Any", kube.ApiClient)(cast("Any", kube.Configuration)(host=url))
     send = cast("Any", kubernetes_adapter)._Sender(api_client)  # noqa: SLF001 - apart from what it retries
-    transport = kubernetes_adapter.BorrowedTransport(url, send, ())
+    transport = BorrowedTransport(url, send, ())
     with EXCEEDS:
         transport.fetch(None)
 
@@ -45,7 +46,7 @@ async def test_kubernetes_asyncio(url: str) -> None:
     configuration = cast("Any", kube_asyncio.Configuration)(host=url)
     async with cast("Any", kube_asyncio.ApiClient)(configuration) as api_client:
         send = cast("Any", kubernetes_asyncio_adapter)._Sender(api_client)  # noqa: SLF001 - as above
-        transport = kubernetes_asyncio_adapter.AsyncBorrowedTransport(url, send, ())
+        transport = AsyncBorrowedTransport(url, send, ())
         with EXCEEDS:
             await transport.fetch(None)
 
@@ -53,7 +54,7 @@ async def test_kubernetes_asyncio(url: str) -> None:
 async def test_kr8s(url: str) -> None:
     api = cast("Any", await kr8s.asyncio.api(url=url))
     send = cast("Any", kr8s_adapter)._Sender(api)  # noqa: SLF001 - as above
-    transport = kr8s_adapter.AsyncBorrowedTransport(url, send, ())
+    transport = AsyncBorrowedTransport(url, send, ())
     try:
         with EXCEEDS:
             await transport.fetch(None)

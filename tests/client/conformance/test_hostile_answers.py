@@ -150,3 +150,11 @@ def test_a_body_that_swells_without_end_is_an_error() -> None:
     reply = Reply(Asked("GET", "/apis"), 200, (("content-encoding", "gzip"),), bomb, 0.1)
     with pytest.raises(ValueError, match="exceeds 67108864 bytes"):
         _ = reply.content
+
+
+def test_a_body_of_parts_without_end_is_an_error() -> None:
+    """Whole, as it came: to go on after each part must not copy what follows."""
+    bomb = gzip.compress(b"", mtime=0) * 500_000
+    reply = Reply(Asked("GET", "/apis"), 200, (("content-encoding", "gzip"),), bomb, 0.1)
+    with pytest.raises(ValueError, match="more than 4096 parts"):
+        _ = reply.content
