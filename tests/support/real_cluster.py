@@ -160,7 +160,7 @@ def program(release: str) -> Path:
     """Return the script that starts servers of a release; skip the test where there is none."""
     found = Path(os.environ.get(VARIABLE) or _BESIDE)
     if not found.exists():
-        pytest.skip(f"no kube-apiserver: {VARIABLE} is not set, and there is no {_BESIDE}")
+        pytest.skip(f"there is no {found}, and {VARIABLE} names no other kube-apiserver")
     if not found.with_name(f"{found.name}-{release}.xz").exists():
         pytest.skip(f"no kube-apiserver {release} beside {found}")
     return found
