@@ -54,6 +54,7 @@ from apidiscovery_service.storage.holders import own_holder
 from apidiscovery_service.storage.observed import ObservedStore
 from apidiscovery_service.storage.urls import open_store
 from apidiscovery_service.storage_versions.state import StorageVersions
+from apidiscovery_service.unread import Unread
 
 # How long requests may go on after SIGTERM; the longest honest one takes a fraction of a second.
 DRAIN_S = 5.0
@@ -166,6 +167,8 @@ class _Process:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._metrics = metrics
+        self._unread = Unread()
+        metrics.register(self._unread)
         self._security = security
         self._registry = Registry()
         self._encoding = CurrentEncoding(self._registry)
@@ -371,7 +374,14 @@ class _Process:
             objects=self._objects,
             is_defined=self._declarations.defines,
         )
-        gateway = Gateway(self._encoding, site, lambda: self._ready, self._security.access)
+        gateway = Gateway(
+            self._encoding,
+            site,
+            lambda: self._ready,
+            self._security.access,
+            self._unread,
+            self._security.peers,
+        )
         listener = HttpListener(address, gateway, self._security.fronts)
         # Port 0 has become a number only now.
         site.server_address = str(listener.address)

@@ -35,10 +35,14 @@ class Refused(Exception):
         message: What the caller is told.
         wait_s: After how many seconds it may come again.
         user: Who is forbidden something.
+        caller: By what the caller is limited; empty if that is not known.
     """
 
-    def __init__(self, code: int, message: str, wait_s: float = 0.0, user: str = "") -> None:
+    def __init__(
+        self, code: int, message: str, wait_s: float = 0.0, *, user: str = "", caller: str = ""
+    ) -> None:
         super().__init__(message)
+        self.caller = caller
         self.code = code
         self.message = message
         self.wait_s = wait_s
@@ -76,10 +80,10 @@ class Doorkeeper:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def role(
+    def admit(
         self, connection: str, authorization: bytes | None, method: str, path: str, query: bytes
-    ) -> Role:
-        """Return the role in which a caller gets an answer.
+    ) -> tuple[Role, str]:
+        """Return the role in which a caller gets an answer, and by what it is limited.
 
         Args:
             connection: Its name (`access.peers`).
@@ -96,19 +100,22 @@ class Doorkeeper:
         except Unauthenticated as error:
             self._throttle(error.limit_key)
             is_public = needed_role(path, query) is Role.NONE
+            key = error.limit_key or ""
             if is_public and isinstance(error, NoCredentials):
-                return Role.NONE
-            raise Refused(401, "Unauthorized") from None
+                return Role.NONE, key
+            raise Refused(401, "Unauthorized", caller=key) from None
         self._throttle(admission.limit_key)
         if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
             user = admission.caller.user
-            raise Refused(403, _forbidden(user, method, path), user=user)
-        return admission.role
+            message = _forbidden(user, method, path)
+            raise Refused(403, message, user=user, caller=admission.limit_key)
+        return admission.role, admission.limit_key
 
     def _throttle(self, limit_key: str | None) -> None:
         wait_s = self._access.throttle(limit_key) if limit_key is not None else 0.0
         if wait_s:
-            raise Refused(429, "Too many requests, please try again later.", wait_s)
+            message = "Too many requests, please try again later."
+            raise Refused(429, message, wait_s, caller=limit_key or "")
 
 
 def _forbidden(user: str, method: str, path: str) -> str:

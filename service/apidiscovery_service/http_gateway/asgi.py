@@ -8,6 +8,7 @@ date) is therefore one look-up: it allocates no document, negotiates nothing and
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -15,7 +16,8 @@ import structlog
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.access.peers import connection_name
+from apidiscovery_service.access.limits import network
+from apidiscovery_service.access.peers import Peers, connection_name
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.http_gateway.admission import Doorkeeper, Refused
@@ -25,7 +27,7 @@ from apidiscovery_service.http_gateway.objects.exchange import Exchange, ObjectG
 from apidiscovery_service.http_gateway.objects.permits import Bearer
 from apidiscovery_service.http_gateway.objects.routes import object_route
 from apidiscovery_service.http_gateway.respond import Site, refusal, respond
-from apidiscovery_service.http_gateway.sending import body_message, is_one_message, send_parts
+from apidiscovery_service.http_gateway.sending import Delivery, body_message
 from apidiscovery_service.http_gateway.static_content import FIELDS
 from apidiscovery_service.http_gateway.statuses import (
     invalid_timeout,
@@ -34,6 +36,8 @@ from apidiscovery_service.http_gateway.statuses import (
 )
 from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.metrics import RequestLabels
+from apidiscovery_service.openapi.packed import Packed
+from apidiscovery_service.unread import Unread, end_name
 
 # The names and types of the ASGI specification; its scopes and messages are untyped mappings.
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -73,14 +77,18 @@ class Gateway:
         site: What answers depend on besides.
         ready: Whether the local sources are in the snapshot; discovery is 503 until then.
         access: Who may ask for what; None lets everybody ask for everything.
+        unread: How much may be unread; what is given is shared with who else sends.
+        peers: The connections of the front; None where nothing stands before the server.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
         self,
         encoding: CurrentEncoding,
         site: Site,
         ready: Callable[[], bool] = lambda: True,
         access: Access | None = None,
+        unread: Unread | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._doorkeeper = Doorkeeper(access) if access else None
         self._encoding = encoding
@@ -88,6 +96,10 @@ class Gateway:
         self._ready = ready
         self._kept: Kept[_Key] = Kept()
         self._kept_openapi: Kept[_Key] = Kept(_OPENAPI_KEPT_BYTES, _OPENAPI_KEPT_S)
+        self._peers = peers
+        self._delivery = Delivery(unread or Unread())
+        self._too_many = self._prepare("GET", _too_many_unread())
+        self._too_many_bare = self._prepare("GET", replace(_too_many_unread(), body=b""))
         self._objects = _object_gateway(site, access, self._prepare)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,9 +115,9 @@ class Gateway:
         if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
             kept, state = self._kept_openapi, self._site.openapi.generation
         # Kept answers are everybody's: whether this caller gets one is decided first.
-        role, answer = Role.ADMIN, None
+        role, caller, answer = Role.ADMIN, "", None
         if self._doorkeeper is not None:
-            role, answer = self._admit(self._doorkeeper, scope, key)
+            role, caller, answer = self._admit(self._doorkeeper, scope, key)
         if answer is None:
             answer = kept.get(key, state)
         if answer is None:
@@ -113,31 +125,67 @@ class Gateway:
             target = object_route(key[1]) if self._objects is not None else None
             if self._objects is not None and target is not None:
                 bearer = Bearer(_connection(scope), _authorization(scope["headers"]))
-                exchange = Exchange(_request(key), target, bearer, receive, send, started)
+                deliver = partial(self._deliver, scope, receive, send, caller)
+                exchange = Exchange(_request(key), target, bearer, receive, send, deliver, started)
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
             answer, lasting = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
             if lasting:
                 kept.keep(key, state, answer)
+        await self._deliver(scope, receive, send, caller, answer, started)
+
+    async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are the exchange as ASGI has it
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        caller: str,
+        answer: Ready,
+        started: float,
+    ) -> None:
+        """Send an answer, or a refusal if its caller leaves too much unread.
+
+        To a refusal over HTTP/2 there is no body: it would be unread like everything else.
+        """
+        is_http2 = scope.get("http_version") == "2"
+        whose = partial(self._caller, scope, caller)
+        if self._delivery.is_watched(answer, whose, is_http2=is_http2):
+            place = self._delivery.enter(end_name(scope.get("client")), whose())
+            if place is not None:
+                await self._delivery.send(receive, send, answer, place)
+                answer.stats.observe(perf_counter() - started)
+                return
+            answer = self._too_many_bare if is_http2 else self._too_many
         await send(answer.start)
-        if answer.is_one_message:
-            await send(answer.body)
-        else:
-            await send_parts(send, answer.ahead, answer.body["body"])
+        await send(answer.body)
         answer.stats.observe(perf_counter() - started)
 
-    def _admit(self, doorkeeper: Doorkeeper, scope: Scope, key: _Key) -> tuple[Role, Ready | None]:
-        """Return the role in which the caller gets an answer, and the refusal if it gets none."""
+    def _caller(self, scope: Scope, limited_by: str) -> str:
+        """Return whose answers are counted together: by what a caller is limited, else its address.
+
+        Behind the front its address is told by the front.
+        """
+        if limited_by:
+            return limited_by
+        peer = self._peers.get(_connection(scope)) if self._peers is not None else None
+        host, *_ = scope.get("client") or ("",)
+        return f"address {network(peer.address if peer is not None else host)}"
+
+    def _admit(
+        self, doorkeeper: Doorkeeper, scope: Scope, key: _Key
+    ) -> tuple[Role, str, Ready | None]:
+        """Return the caller's role, by what it is limited, and the refusal if it gets no answer."""
         method, path, query, *_ = key
         try:
-            role = doorkeeper.role(
+            role, caller = doorkeeper.admit(
                 _connection(scope), _authorization(scope["headers"]), method, path, query
             )
         except Refused as refused:
             request = _request(key)
             denied = self._objects.denial(request, refused) if self._objects else None
-            return Role.NONE, self._prepare(method, denied or refusal(request, refused))
-        return role, None
+            answer = self._prepare(method, denied or refusal(request, refused))
+            return Role.NONE, refused.caller, answer
+        return role, caller, None
 
     async def _answer(
         self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
@@ -179,8 +227,8 @@ class Gateway:
 
     def _prepare(self, method: str, response: Response) -> Ready:
         headers: Headers = list(response.headers)
+        length = sum(map(len, response.ahead)) + len(response.body)
         if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
-            length = sum(map(len, response.ahead)) + len(response.body)
             headers.append((b"content-length", str(length).encode()))
         labels = RequestLabels(
             method if method in _METHODS else "OTHER",
@@ -195,8 +243,9 @@ class Gateway:
             {"type": "http.response.start", "status": response.status, "headers": headers},
             body_message(body),
             self._site.metrics.request_stats(labels),
-            response.ahead,
-            not response.ahead and is_one_message(body),
+            length if body else 0,
+            response.ahead if body else (),
+            is_parted=bool(body) and (bool(response.ahead) or isinstance(body, Packed)),
         )
 
 
@@ -294,6 +343,12 @@ def _status(code: int, reason: str, message: str) -> Response:
         (b"content-type", JSON.media_type.encode()),
     ]
     return Response(code, headers, body, representation=JSON.media_type)
+
+
+def _too_many_unread() -> Response:
+    message = "too many answers are unread, please read them or try again later"
+    response = _status(429, "TooManyRequests", message)
+    return replace(response, headers=[*response.headers, (b"retry-after", b"1")])
 
 
 async def _not_http(scope: Scope, receive: Receive, send: Send) -> None:

@@ -22,15 +22,17 @@ class Ready:
 
     Attributes:
         body: All of it, or the last part of a body that takes several messages.
+        size: Bytes of the body, with the parts before.
         ahead: The parts before that.
-        is_one_message: Whether the body is sent by `body` as it is.
+        is_parted: Whether the body takes more than the message `body` as it is.
     """
 
     start: Message
     body: Message
     stats: RequestStats
+    size: int = 0
     ahead: tuple[bytes, ...] = ()
-    is_one_message: bool = True
+    is_parted: bool = False
 
 
 class Kept(Generic[K]):

@@ -1,24 +1,51 @@
-"""Sending large bodies: a server copies what it is given while it holds the interpreter.
+"""Sending answers, and knowing which of them are read.
 
-A body of 129 MB kept the event loop, and with it every other caller, waiting for 85 ms, half of
-that in pages of memory that had to come from the system. Pieces of 256 KiB take 0.1 ms each, and of
-a client that reads slowly no more than a piece waits in memory. Nor should pieces be much smaller:
-Granian takes four at once, and whoever has more to send waits until it comes round to say so.
+A server says that it has taken a body, not that a client has: Granian keeps what it was given
+until HTTP/2's windows let it go, and copies it for that. But of a body in pieces it keeps a few and
+takes the next one when the client takes the first. So a body in pieces that begin and end small,
+each at most half of what was taken and of what is left, shows who reads, and costs little when
+nobody does (22 KB a stream with all that belongs to it; a file sent by the extension
+`http.response.pathsend` costs 275 KB, and tells nothing).
+
+Pieces cost time, so small bodies mostly go as one message. Which of them go in pieces is drawn by
+lot, by their size: on average every MiB that is not read shows once. When it shows too often, all
+go in pieces, and then they are counted exactly.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TypeAlias
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, TypeAlias
 
-from apidiscovery_service.http_gateway.kept import Message
-from apidiscovery_service.openapi.packed import PIECE_BYTES, WHOLE_BYTES, Packed
+from apidiscovery_service.http_gateway.kept import Message, Ready
+from apidiscovery_service.openapi.packed import PIECE_BYTES, WHOLE_BYTES, Packed, Unpacked
+from apidiscovery_service.unread import Place, Unread
 
-_Send: TypeAlias = Callable[[Message], Awaitable[None]]
+# The names of the ASGI specification.
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+# What an answer in pieces takes while its reader takes nothing, about; as it is counted.
+PLACE_BYTES: Final = 32 * 1024
+# What any answer takes beside its body.
+_STREAM_BYTES = 8 * 1024
+# How much may show as unread, of a caller and of all, before every answer goes in pieces.
+_TRUSTED_BYTES = 32 * PLACE_BYTES
+_TRUSTED_TOTAL_BYTES = 64 * PLACE_BYTES
 
-def is_one_message(body: bytes | Packed) -> bool:
-    """Tell whether a body can be sent as it is."""
-    return not isinstance(body, Packed) and len(body) <= WHOLE_BYTES
+# Granian takes six before it waits for the reader.
+_LEAST_PIECE_BYTES = 1024
+# All that those together may take who read first and then stop.
+_ROOM_FOR_PIECES = 4 * 1024 * 1024
+
+# From so much on it is worth while to notice that nobody is there any more: servers do not say so
+# when they are given a piece.
+_NOTICED_BYTES = 64 * 1024
+# Pieces that a server takes at once, before others have their turn.
+_PIECES_AT_ONCE = 4
+
+# So much a connection of HTTP/1.1, which carries one answer at a time, leaves to the system.
+_SOCKET_BYTES = 16 * 1024
 
 
 def body_message(body: bytes | Packed, *, more: bool = False) -> Message:
@@ -26,52 +53,109 @@ def body_message(body: bytes | Packed, *, more: bool = False) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-async def send_parts(send: _Send, ahead: Iterable[bytes], last: bytes | Packed) -> None:
-    """Send a body that consists of parts, in pieces that are neither large nor many.
+class Delivery:
+    """Sends the answers of one gateway.
 
     Args:
-        send: As ASGI has it.
-        ahead: What comes before the last part.
-        last: Unpacked while it is sent.
+        unread: Gives places to answers that go in pieces.
     """
-    if isinstance(last, Packed):
-        for piece in _pieces(ahead):
-            await send(body_message(piece, more=True))
-        await _send_packed(send, last)
-        return
-    parts = (*ahead, last)
-    if len(parts) == 1 and is_one_message(last):
-        await send(body_message(last))
-        return
-    left = sum(map(len, parts))
-    for piece in _pieces(parts):
-        left -= len(piece)
-        await send(body_message(piece, more=left > 0))
+
+    def __init__(self, unread: Unread) -> None:
+        self._unread = unread
+
+    def is_watched(self, answer: Ready, caller: Callable[[], str], *, is_http2: bool) -> bool:
+        """Draw whether an answer goes in pieces.
+
+        Args:
+            answer: What is sent.
+            caller: Says whose it is.
+            is_http2: Whether its connection may carry others at the same time.
+        """
+        size = answer.size
+        if size >= WHOLE_BYTES or answer.is_parted:
+            return True
+        if not size or (size <= _SOCKET_BYTES and not is_http2):
+            return False
+        total = self._unread.total
+        if total and (total >= _TRUSTED_TOTAL_BYTES or self._unread.of(caller()) >= _TRUSTED_BYTES):
+            return True
+        return random.random() * WHOLE_BYTES < size + _STREAM_BYTES  # noqa: S311 - no secret
+
+    def enter(self, connection: str, caller: str) -> Place | None:
+        """Give an answer that goes in pieces its place; None if it has to be refused."""
+        return self._unread.enter(connection, caller, PLACE_BYTES)
+
+    async def send(self, receive: Receive, send: Send, answer: Ready, place: Place) -> None:
+        """Send an answer in pieces, and give back its place."""
+        left = answer.size
+        gone: asyncio.Future[None] | None = None
+        number = 0
+        try:
+            await send(answer.start)
+            async for piece in self._pieces(answer):
+                left -= len(piece)
+                number += 1
+                await send(body_message(piece, more=left > 0))
+                if number % _PIECES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                if place.is_cut or (gone is not None and gone.done()):
+                    return
+                self._unread.touch(place)
+                if gone is None and left > _NOTICED_BYTES:
+                    gone = asyncio.ensure_future(disconnected(receive))
+        finally:
+            self._unread.leave(place)
+            if gone is not None:
+                gone.cancel()
+
+    async def _pieces(self, answer: Ready) -> AsyncIterator[bytes]:
+        taken, left = 0, answer.size
+        source = _Source((*answer.ahead, answer.body["body"]))
+        while left:
+            others = max(1, self._unread.total // PLACE_BYTES)
+            most = min(PIECE_BYTES, _ROOM_FOR_PIECES // others, min(taken, left) // 2)
+            piece = await source.read(min(left, max(_LEAST_PIECE_BYTES, most)))
+            taken, left = taken + len(piece), left - len(piece)
+            yield piece
 
 
-def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text of parts in pieces of one size, of which the last may be smaller.
-
-    Each is made when it is asked for: what was sent before is on its way by then.
-    """
-    waiting: list[memoryview] = []
-    room = PIECE_BYTES
-    for part in parts:
-        rest = memoryview(part)
-        while len(rest) > room:
-            yield b"".join((*waiting, rest[:room]))
-            rest, waiting, room = rest[room:], [], PIECE_BYTES
-        waiting.append(rest)
-        room -= len(rest)
-    if waiting:
-        yield b"".join(waiting)
+async def disconnected(receive: Receive) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
 
 
-async def _send_packed(send: _Send, body: Packed) -> None:
-    pieces, left = body.pieces(), len(body)
-    while left:
-        piece = await asyncio.to_thread(next, pieces)
-        left -= len(piece)
-        await send(body_message(piece, more=left > 0))
-    if not len(body):
-        await send(body_message(b""))
+class _Source:
+    """The parts of a body, read one after the other."""
+
+    def __init__(self, parts: tuple[bytes | Packed, ...]) -> None:
+        self._parts = iter(parts)
+        self._text = memoryview(b"")
+        self._unpacked: Unpacked | None = None
+        self._at = 0
+
+    async def read(self, size: int) -> bytes:
+        """Return the next bytes, so many as are wanted; there must be as many."""
+        got: list[bytes | memoryview] = []
+        while size:
+            if not self._text and self._unpacked is None:
+                await self._begin_part()
+            text = self._read_some(size)
+            got.append(text)
+            size -= len(text)
+        return b"".join(got)
+
+    async def _begin_part(self) -> None:
+        part = next(self._parts)
+        if isinstance(part, Packed):  # always the last one
+            self._unpacked, self._at = await asyncio.to_thread(part.unpacked), part.begin
+        else:
+            self._text = memoryview(part)
+
+    def _read_some(self, size: int) -> bytes | memoryview:
+        if self._unpacked is not None:
+            piece = self._unpacked.read(self._at, size)
+            self._at += len(piece)
+            return piece
+        text, self._text = self._text[:size], self._text[size:]
+        return text

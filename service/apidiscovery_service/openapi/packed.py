@@ -1,9 +1,14 @@
-"""A text of which there is never more than a piece in memory: compressed, and read as it goes."""
+"""A text that is kept compressed, and unpacked for as long as somebody reads it."""
 
+import contextlib
 import hashlib
+import os
+import tempfile
+import threading
+import weakref
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import zstandard
@@ -21,6 +26,52 @@ _GZIP_LEVEL = 6
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 
+class Unpacked:
+    """A text in a file of the kernel's, which takes the same memory however many read it."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        with contextlib.ExitStack() as undo:
+            self._descriptor = _nameless_file()
+            undo.callback(os.close, self._descriptor)
+            for piece in pieces:
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            self._close = undo.pop_all().close
+
+    def __del__(self) -> None:
+        close = getattr(self, "_close", None)
+        if close is not None:
+            close()
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Return so many bytes from a place of the text, fewer at its end."""
+        return os.pread(self._descriptor, size, begin)
+
+
+def _nameless_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("apidiscovery")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+class _Sharing:
+    """The unpacked text of a packed one, as long as somebody reads it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unpacked: weakref.ref[Unpacked] | None = None
+
+    def get(self, data: bytes) -> Unpacked:
+        with self._lock:
+            unpacked = self._unpacked() if self._unpacked else None
+            if unpacked is None:
+                unpacked = Unpacked(zstandard.ZstdDecompressor().read_to_iter(data))
+                self._unpacked = weakref.ref(unpacked)
+            return unpacked
+
+
 @dataclass(frozen=True, slots=True)
 class Packed:
     """A text, or a part of it.
@@ -36,6 +87,7 @@ class Packed:
     hash: str
     end: int
     begin: int = 0
+    _sharing: _Sharing = field(default_factory=_Sharing, compare=False, repr=False)
 
     def __len__(self) -> int:
         """Return the number of bytes of the part."""
@@ -56,6 +108,14 @@ class Packed:
                 piece = reader.read(min(PIECE_BYTES, left))
                 left -= len(piece)
                 yield piece
+
+    def unpacked(self) -> Unpacked:
+        """Return the whole text, of which this may be a part, for all who read it now.
+
+        Raises:
+            OSError: The system has no room for it.
+        """
+        return self._sharing.get(self.data)
 
     def whole(self) -> bytes:
         """Return the bytes of the part at once, which only small ones should be."""

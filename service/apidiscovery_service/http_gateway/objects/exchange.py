@@ -1,6 +1,6 @@
 """Requests about objects as ASGI brings them: bodies are read, and watches stream."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -24,11 +24,10 @@ from apidiscovery_service.http_gateway.objects.routes import ObjectRoute, object
 from apidiscovery_service.http_gateway.objects.streaming import (
     Receive,
     Send,
-    disconnected,
     stream,
 )
 from apidiscovery_service.http_gateway.objects.watching import WatchStream
-from apidiscovery_service.http_gateway.sending import send_parts
+from apidiscovery_service.http_gateway.sending import disconnected
 from apidiscovery_service.http_gateway.statuses import (
     NOT_CACHED,
     negotiated_status,
@@ -52,6 +51,7 @@ class Exchange:
         bearer: What it brings to say who calls.
         receive: As ASGI has it.
         send: As ASGI has it.
+        deliver: Sends an answer that began at a moment, by `perf_counter`.
         began: When it came, by `perf_counter`.
     """
 
@@ -60,6 +60,7 @@ class Exchange:
     bearer: Bearer
     receive: Receive
     send: Send
+    deliver: Callable[[Ready, float], Awaitable[None]]
     began: float
 
 
@@ -122,9 +123,7 @@ class ObjectGateway:
     async def _send(self, exchange: Exchange, answer: Response) -> None:
         answer = replace(answer, endpoint=exchange.target.endpoint)
         ready = self._prepare(exchange.request.method, answer)
-        await exchange.send(ready.start)
-        await send_parts(exchange.send, ready.ahead, ready.body["body"])
-        ready.stats.observe(perf_counter() - exchange.began)
+        await exchange.deliver(ready, exchange.began)
 
     async def _answer(self, exchange: Exchange) -> Response | WatchStream:
         request, target = exchange.request, exchange.target

@@ -73,9 +73,3 @@ async def _sent(message: Message, send: Send) -> bool:
     except _GONE:
         return False
     return True
-
-
-async def disconnected(receive: Receive) -> None:
-    """Return when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        continue
