@@ -98,7 +98,7 @@ async def test_the_etag_is_the_hash_of_what_is_sent_in_pieces(
 async def test_all_of_it_goes_in_pieces_to_the_first_reader_and_to_later_ones(
     registry: Registry,
 ) -> None:
-    """The first one gets the text of the runs, which is not joined for it, later ones the joined."""
+    """For the first one nothing is joined, which takes about as long as sending it."""
     gateway = Gateway(CurrentEncoding(registry), Site(Checks(), Metrics()))
     sent: list[list[MutableMapping[str, Any]]] = []
 
@@ -118,7 +118,7 @@ async def test_all_of_it_goes_in_pieces_to_the_first_reader_and_to_later_ones(
     for _ in range(3):
         await gateway(scope, nothing_comes, send)
     pieces = [message["body"] for message in sent[0]]
-    assert len(registry.snapshot.named.runs) > len(pieces) > 1
+    assert len(pieces) > 1
     assert max(map(len, pieces)) <= PIECE_BYTES
     for later in sent[1:]:
         assert b"".join(message["body"] for message in later) == b"".join(pieces)
@@ -130,7 +130,7 @@ async def test_all_of_it_goes_in_pieces_to_the_first_reader_and_to_later_ones(
 
 
 async def nothing_comes() -> dict[str, Any]:
-    raise AssertionError("a question without a body was read")
+    return await asyncio.get_running_loop().create_future()
 
 
 @pytest.mark.parametrize("method", ["HEAD", "GET"])

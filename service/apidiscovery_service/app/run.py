@@ -30,6 +30,7 @@ from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
 from apidiscovery_service.grpc_api.openapi import OpenAPIService
 from apidiscovery_service.grpc_api.registry_service import RegistryService
 from apidiscovery_service.grpc_api.storage_versions import StorageVersionService
+from apidiscovery_service.grpc_api.unread import UnreadInterceptor
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, Site
 from apidiscovery_service.http_gateway.objects.answers import ObjectAnswers
@@ -412,7 +413,10 @@ class _Process:
             enabled=self._settings.gates[OPENAPI_V3],
             ready=lambda: self._ready,
         )
-        interceptors = self._security.interceptors(self._metrics)
+        interceptors = (
+            *self._security.interceptors(self._metrics),
+            UnreadInterceptor(self._unread, self._security.call_access),
+        )
         storage_versions = StorageVersionService(
             self._storage_versions,
             self._registry,

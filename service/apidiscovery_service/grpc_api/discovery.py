@@ -169,6 +169,7 @@ class DiscoveryService:
         # In a thread, since it may be all there is.
         message, sent = await asyncio.to_thread(self._first, chosen, request.known_groups.hashes)
         await context.write(message)
+        del message  # it may be large
         speak_by = loop.time() + silence_s
         while not self._stopping and not context.done():
             quiet = not await _set_by(changed, speak_by)
@@ -176,6 +177,7 @@ class DiscoveryService:
             following, sent = self._next(chosen, sent, quiet=quiet)
             if following is not None:
                 await context.write(following)
+                del following
                 speak_by = loop.time() + silence_s
 
     # Both give up their view before anything is awaited: a caller that does not read must not keep

@@ -18,6 +18,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.grpc_api.errors import DOMAIN, abort, abort_invalid, counted
 from apidiscovery_service.grpc_api.handlers import serialized, unary
+from apidiscovery_service.grpc_api.unread import holding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.index import server_relative_url
@@ -148,6 +149,7 @@ class OpenAPIService:
                     await _abort_unknown(context, key)
                 header = _header(body, form)
             header.superseded = bool(request.hash) and request.hash != header.hash
+            holding(context, len(body.data) if body else 0)
             await context.write(openapi_pb2.GetDocumentResponse(header=header))
             await _send(context, body, openapi_pb2.GetDocumentResponse)
 
@@ -185,8 +187,10 @@ class OpenAPIService:
         if body is None:
             await context.write(openapi_pb2.GetBundleResponse(gone=key))
             return
+        holding(context, len(body.data))
         await context.write(openapi_pb2.GetBundleResponse(header=_header(body, form)))
         await _send(context, body, openapi_pb2.GetBundleResponse)
+        holding(context, 0)
 
     @contextlib.asynccontextmanager
     async def _answering(self, method: str, context: _Context) -> AsyncGenerator[None]:

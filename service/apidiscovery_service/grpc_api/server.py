@@ -33,6 +33,9 @@ _OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
+# Of all connections, streams included; a caller has `unread.CALLER_CALLS` of them at most.
+_MAX_CALLS = 10_000
+
 
 class Service(Protocol):
     """A service beside DiscoveryService.
@@ -70,7 +73,9 @@ class GrpcServer:
         self._discovery = discovery
         self._ending = ending
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+        self._server = grpc.aio.server(
+            interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=_MAX_CALLS
+        )
         self._names = (SERVICE, *(service.name for service in services))
         handlers = (discovery.handler(), *(service.handler() for service in services))
         self._server.add_generic_rpc_handlers(handlers)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
+# What the host of an IPv4 connection to an IPv6 socket begins with (RFC 4291, 2.5.5.2).
+_MAPPED = "::ffff:"
+
 
 def end_name(peer: object) -> str:
     """Return what a connection goes by here, from its other end; empty if that has no name.
@@ -20,7 +23,8 @@ def end_name(peer: object) -> str:
     if isinstance(peer, str):
         return peer
     if isinstance(peer, (tuple, list)):
-        return " ".join(map(str, peer[:2]))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        host, port = peer[:2]  # pyright: ignore[reportUnknownVariableType]
+        return f"{str(host).removeprefix(_MAPPED)} {port}"  # pyright: ignore[reportUnknownArgumentType]
     return ""
 
 

@@ -124,6 +124,16 @@ class Unread(Collector):
         if self._remove(place) and self._queues:
             self._let_in()
 
+    def resize(self, place: Place, size: int) -> None:
+        """Count an answer that has a place as so many bytes."""
+        if not self._remove(place):
+            return
+        place.size = size
+        self.touch(place)
+        self._add(place)
+        if self._queues:
+            self._let_in()
+
     def touch(self, place: Place) -> None:
         """Note that something of an answer has been taken just now."""
         place.since = self._clock()
