@@ -4,6 +4,7 @@ A place is taken before a message is made that may be large, and before every ot
 that calls which find no room wait with empty hands.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NoReturn, TypeAlias
@@ -92,6 +93,8 @@ class CountedContext:
         data = await self.message(message)
         try:
             await self._context.write(data)
+        except grpc.aio.InternalError:  # the caller has gone, or was cut, meanwhile
+            raise asyncio.CancelledError from None
         finally:
             self.leave()
 

@@ -36,7 +36,7 @@ _TRUSTED_TOTAL_BYTES = 64 * PLACE_BYTES
 # Granian takes six before it waits for the reader.
 _LEAST_PIECE_BYTES = 1024
 # All that those together may take who read first and then stop.
-_ROOM_FOR_PIECES = 4 * 1024 * 1024
+_ROOM_FOR_PIECES = 8 * 1024 * 1024
 
 # From so much on it is worth while to notice that nobody is there any more: servers do not say so
 # when they are given a piece.
@@ -103,6 +103,8 @@ class Delivery:
                 self._unread.touch(place)
                 if gone is None and left > _NOTICED_BYTES:
                     gone = asyncio.ensure_future(disconnected(receive))
+        except asyncio.CancelledError:  # the server ends; Granian would log a traceback
+            return
         finally:
             self._unread.leave(place)
             if gone is not None:

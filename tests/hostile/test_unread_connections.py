@@ -1,0 +1,136 @@
+"""What becomes of connections that take nothing, with limits of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+import httpx2
+import pytest
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.feature_gates import FeatureGates
+from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
+from apidiscovery_service.grpc_api.unread import UnreadInterceptor
+from apidiscovery_service.health import Checks
+from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
+from apidiscovery_service.http_gateway.sending import PLACE_BYTES
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.registry import Registry
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.unread import Unread, UnreadLimits
+from raw_http import AGG
+from raw_http2 import END_STREAM, RawHttp2, call, get
+
+_WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
+_WITHIN_S = 20.0
+
+FEW = UnreadLimits(caller_bytes=40 * PLACE_BYTES, total_bytes=50 * PLACE_BYTES, stalled_s=60.0)
+SHORT = UnreadLimits(stalled_s=0.5)
+
+
+@pytest.fixture(autouse=True)
+def _every_answer_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them do is drawn by lot otherwise."""
+    monkeypatch.setattr("random.random", lambda: 0.0)
+
+
+@asynccontextmanager
+async def serving(unread: Unread) -> AsyncIterator[tuple[int, int]]:
+    """Serve the built-in catalogue over HTTP and gRPC; give both ports."""
+    registry = Registry()
+    registry.publish(kubernetes_catalog())
+    encoding, metrics = CurrentEncoding(registry), Metrics()
+    http = HttpServer(Gateway(encoding, Site(Checks(), metrics), unread=unread), "127.0.0.1", 0)
+    discovery = DiscoveryService(registry, encoding, FeatureGates(), metrics)
+    grpc = GrpcServer(discovery, [UnreadInterceptor(unread)])
+    serving = asyncio.create_task(http.serve())
+    grpc_port = await grpc.start("127.0.0.1:0")
+    try:
+        yield http.port, grpc_port
+    finally:
+        await asyncio.gather(http.stop(0.1), grpc.stop(0.1))
+        await serving
+
+
+async def fetched(port: int, source: str) -> httpx2.Response:
+    transport = httpx2.AsyncHTTPTransport(local_address=source)
+    async with httpx2.AsyncClient(transport=transport, timeout=30) as asking:
+        headers = {"accept": AGG, "accept-encoding": "identity"}  # small ones are never refused
+        return await asking.get(f"http://127.0.0.1:{port}/apis", headers=headers)
+
+
+async def until_answered(port: int, source: str) -> None:
+    async with asyncio.timeout(_WITHIN_S):
+        while (await fetched(port, source)).status_code != 200:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.1)
+
+
+async def until_taken(unread: Unread, size: int) -> None:
+    async with asyncio.timeout(_WITHIN_S):
+        while unread.total < size:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def test_an_http2_connection_that_takes_nothing_is_cut() -> None:
+    async with serving(Unread(SHORT)) as (port, _):
+        with RawHttp2(port) as stuck:
+            stuck.ask(get("/apis", ("accept", AGG)), 30)
+            await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
+        assert (await fetched(port, "127.0.0.1")).status_code == 200
+
+
+async def test_a_grpc_connection_that_takes_nothing_is_cut() -> None:
+    async with serving(Unread(SHORT)) as (_, port):
+        with RawHttp2(port) as stuck:
+            stuck.ask(call(_WATCH), 3, b"\0" * 5)
+            await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
+
+
+async def test_who_leaves_too_much_unread_is_refused_and_others_are_not() -> None:
+    """Over HTTP/2 the refusal ends its stream by itself: a body would be unread like the others."""
+    unread = Unread(FEW)
+    async with serving(unread) as (port, _):
+        stack = ExitStack()
+        connections = [stack.enter_context(RawHttp2(port, source="127.0.0.2")) for _ in range(2)]
+        for each in connections:
+            each.ask(get("/apis", ("accept", AGG)), 32)
+        await until_taken(unread, FEW.caller_bytes)
+        assert unread.of("address 127.0.0.2") == FEW.caller_bytes
+        with RawHttp2(port, source="127.0.0.2") as more:
+            stream = more.ask(get("/apis", ("accept", AGG)))
+            flags, _ = await asyncio.to_thread(more.headers_of, stream)
+            assert flags & END_STREAM
+        refused = await fetched(port, "127.0.0.2")
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["reason"] == "TooManyRequests"
+        assert (await fetched(port, "127.0.0.3")).status_code == 200
+        stack.close()
+        await until_answered(port, "127.0.0.2")
+
+
+async def test_when_all_room_is_taken_the_largest_hog_is_cut_for_others() -> None:
+    unread = Unread(FEW)
+    async with serving(unread) as (port, _):
+        stack = ExitStack()
+        sources = [f"127.0.0.{number}" for number in range(2, 10)]
+        hogs = [stack.enter_context(RawHttp2(port, source=source)) for source in sources]
+        for each in hogs:
+            each.ask(get("/apis", ("accept", AGG)), 32)
+        await until_taken(unread, FEW.total_bytes)
+        await until_answered(port, "127.0.0.20")
+        stack.close()
+
+
+async def test_calls_beyond_the_room_wait_and_are_answered_when_there_is_some() -> None:
+    unread = Unread(UnreadLimits(caller_bytes=1, total_bytes=1))  # one at a time
+    async with serving(unread) as (_, port):
+        stuck = RawHttp2(port)
+        stuck.ask(call(_WATCH), 1, b"\0" * 5)
+        await until_taken(unread, 1)
+        with RawHttp2(port, window=2**20, source="127.0.0.3") as waiting:
+            stream = waiting.ask(call(_WATCH), 1, b"\0" * 5)
+            answer = asyncio.create_task(asyncio.to_thread(waiting.headers_of, stream))
+            done, _ = await asyncio.wait([answer], timeout=0.3)
+            assert not done
+            stuck.close()
+            await asyncio.wait_for(answer, _WITHIN_S)
