@@ -42,6 +42,10 @@ soak: setup ## Draw the memory of a server under an hour of mixed load into docs
 real: setup ## Run the tests against real kube-apiservers, which APIDISCOVERY_KUBE_APISERVER starts
 	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/real $(ARGS)
 
+.PHONY: hostile
+hostile: setup ## Run the tests that attack a server: floods, bombs, clients that never read
+	$(BIN)/pytest tests/hostile $(ARGS)
+
 .PHONY: generate
 generate: setup ## Rewrite generated/ from protos/
 	$(BIN)/python tools/generate.py

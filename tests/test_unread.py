@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
-from apidiscovery_service.unread import Unread, UnreadLimits, connection_name
+from apidiscovery_service.unread import Unread, UnreadLimits, end_name
 
 LIMITS = UnreadLimits(caller_bytes=100, total_bytes=150, stalled_s=30.0)
 
@@ -113,4 +113,4 @@ async def test_a_place_that_shrinks_lets_the_next_one_in(setup: Setup) -> None:
     ],
 )
 def test_a_connection_goes_by_its_other_end(peer: object, name: str) -> None:
-    assert connection_name(peer) == name
+    assert end_name(peer) == name

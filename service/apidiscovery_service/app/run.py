@@ -415,7 +415,7 @@ class _Process:
         )
         interceptors = (
             *self._security.interceptors(self._metrics),
-            UnreadInterceptor(self._unread, self._security.call_access),
+            UnreadInterceptor(self._unread, self._security.call_access, self._security.peers),
         )
         storage_versions = StorageVersionService(
             self._storage_versions,

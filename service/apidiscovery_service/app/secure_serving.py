@@ -30,7 +30,7 @@ class SecureServing:
         """
         counts = FrontMetrics()
         metrics.register(counts)
-        peers = Peers()
+        self.peers = peers = Peers()
         self._tokens: TokenFile | None = None
         self._certificates: Certificates | None = None
         self.access: Access | None = None

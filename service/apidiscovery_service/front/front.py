@@ -27,6 +27,7 @@ from apidiscovery_service.access.peers import Peer, Peers
 from apidiscovery_service.front.certificates import Certificates
 from apidiscovery_service.front.metrics import FrontMetrics
 from apidiscovery_service.front.relay import Relay
+from apidiscovery_service.unread.connections import bound_unsent
 
 _BACKLOG = 1024
 
@@ -330,5 +331,6 @@ def _listen(name: str, host: str, port: int, *, tls: bool) -> socket.socket:
         reason = error.strerror or error
         what = f"{name} over TLS" if tls else name
         raise OSError(f"cannot listen on {host}:{port} for {what}: {reason}") from error
+    bound_unsent(listening)
     listening.setblocking(False)  # noqa: FBT003 - its only argument
     return listening

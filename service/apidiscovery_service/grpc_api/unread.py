@@ -21,9 +21,10 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.access.limits import Counts, network
+from apidiscovery_service.access.peers import Peers, connection_name
 from apidiscovery_service.grpc_api.admission import CallAccess
 from apidiscovery_service.grpc_api.errors import abort
-from apidiscovery_service.unread import Place, Unread, connection_name
+from apidiscovery_service.unread import Place, Unread, end_name
 
 # Calls of one caller at a time, streams included: each takes some 25 KB.
 CALLER_CALLS = 6_000
@@ -116,10 +117,14 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
     Args:
         unread: Gives places to messages.
         access: Says who calls; None where nobody is asked, and addresses count.
+        peers: The connections of the front; None where nothing stands before the server.
     """
 
-    def __init__(self, unread: Unread, access: CallAccess | None = None) -> None:
+    def __init__(
+        self, unread: Unread, access: CallAccess | None = None, peers: Peers | None = None
+    ) -> None:
         self._unread = unread
+        self._peers = peers
         self._access = access
         self._calls: Counts[str] = Counts(CALLER_CALLS)
 
@@ -204,8 +209,9 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
                 return self._access.admit(context).limit_key
             except Unauthenticated as error:
                 return error.limit_key or ""
+        peer = self._peers.get(connection_name(context.peer())) if self._peers is not None else None
         host, _, _ = _connection(context.peer()).partition(" ")
-        return f"address {network(host)}"
+        return f"address {network(peer.address if peer is not None else host)}"
 
 
 def _connection(peer: str) -> str:
@@ -218,4 +224,4 @@ def _connection(peer: str) -> str:
     if kind not in ("ipv4", "ipv6"):
         return address
     host, _, port = address.rpartition(":")
-    return connection_name((host.strip("[]"), port))
+    return end_name((host.strip("[]"), port))

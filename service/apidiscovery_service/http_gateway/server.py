@@ -18,7 +18,7 @@ from granian.server.embed import Server
 
 from apidiscovery_service.http_gateway.asgi import Application
 from apidiscovery_service.http_gateway.entrance import Entrance
-from apidiscovery_service.unread.connections import cut_where
+from apidiscovery_service.unread.connections import bound_unsent, cut_where
 
 _BACKLOG = 1024
 _MAX_CONNECTIONS = 4096
@@ -32,10 +32,8 @@ _PING_EVERY_MS = 30_000
 # millisecond. What the connections of an attacker ask at once is in line before everybody else's
 # next request: for 512 connections it is 0.6 s of work with 32 streams, 2 s with 100.
 _MAX_STREAMS = 32
-# Of a stream, beyond a piece of a body; and of a connection, in the system.
+# Of a stream, beyond a piece of a body.
 _MAX_UNSENT_BYTES = 64 * 1024
-# How long the system waits for a client that takes nothing; as long as `unread.UnreadLimits`.
-_STALLED_MS = 30_000
 _PING_TIMEOUT_S = 10
 
 # After the connections are cut, what is left to do is to notice.
@@ -151,7 +149,7 @@ def _listen(host: str, port: int) -> socket.socket:
         # Inherited by what is accepted. Without it an HTTP/2 answer in two writes waits for the
         # client's delayed acknowledgement, 40 ms.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _bound_unsent(listening)
+        bound_unsent(listening)
         listening.settimeout(0)
         listening.bind(address)
         listening.listen(_BACKLOG)
@@ -160,17 +158,6 @@ def _listen(host: str, port: int) -> socket.socket:
         reason = error.strerror or error
         raise OSError(f"cannot listen on {host}:{port} for HTTP: {reason}") from error
     return listening
-
-
-def _bound_unsent(listening: socket.socket) -> None:
-    """Bound what the system keeps for a client that does not read, where it can do that.
-
-    Otherwise it takes 2.5 MB for each connection, and keeps that for ever.
-    """
-    for name, most in (("TCP_NOTSENT_LOWAT", _MAX_UNSENT_BYTES), ("TCP_USER_TIMEOUT", _STALLED_MS)):
-        option = getattr(socket, name, None)
-        if option is not None:
-            listening.setsockopt(socket.IPPROTO_TCP, option, most)
 
 
 def _listen_unix(path: Path) -> socket.socket:

@@ -5,6 +5,9 @@ import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+_UNSENT_BYTES = 64 * 1024
+_STALLED_MS = 30_000  # as long as `UnreadLimits.stalled_s`
+
 _DESCRIPTORS = Path("/proc/self/fd")
 
 # What the host of an IPv4 connection to an IPv6 socket begins with (RFC 4291, 2.5.5.2).
@@ -51,3 +54,14 @@ def cut_where(is_meant: Callable[[socket.socket], bool]) -> None:
                     connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             continue  # no socket, or gone by now
+
+
+def bound_unsent(listening: socket.socket) -> None:
+    """Bound what the system keeps of what clients do not read, where it can do that.
+
+    Otherwise it takes 2.5 MB for each connection, without end.
+    """
+    for name, most in (("TCP_NOTSENT_LOWAT", _UNSENT_BYTES), ("TCP_USER_TIMEOUT", _STALLED_MS)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            listening.setsockopt(socket.IPPROTO_TCP, option, most)
