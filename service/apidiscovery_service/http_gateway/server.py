@@ -8,6 +8,7 @@ port it took for port 0.
 import asyncio
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 from granian._granian import SocketHolder
