@@ -238,6 +238,10 @@ async def test_pages(served: ObjectServer) -> None:
     """A list in pages is one list, of one resourceVersion; what has changed ends it with 410."""
     for name in ("a.a", "b.b", "c.c"):
         await served.create(name)
+    begun = read(await served.get(f"{PATH}?limit=1"))["metadata"]
+    assert begun["remainingItemCount"] == 2
+    cached = f"{PATH}?limit=1&resourceVersion=0&continue={begun['continue']}"
+    assert names(await served.get(cached)) == ["b.b", "c.c"]
     first = read(await served.get(f"{PATH}?limit=2"))
     token = first["metadata"]["continue"]
     assert first["metadata"]["remainingItemCount"] == 1

@@ -81,10 +81,9 @@ class ListParameters:
     def as_list(self) -> ListOptions:
         """Return what of it concerns a list."""
         # Upstream answers 0 from its cache, which has no pages.
-        cached = self.resource_version == "0" and not self.continue_token
         return ListOptions(
             self.selection,
-            0 if cached else self.limit,
+            0 if self.resource_version == "0" else self.limit,
             self.continue_token,
             self.resource_version,
             self.match,
