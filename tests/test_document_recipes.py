@@ -4,13 +4,16 @@ import asyncio
 import hashlib
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
+import crd_goldens
 import orjson
 import pytest
 import zstandard
+from apidiscovery_service import releases
+from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import Contribution, Offer, Precedence
 from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.body import Form
@@ -26,11 +29,9 @@ from crd_goldens import manifests
 from crd_manifests import CRONTABS, crd, edited, simple
 from groups import offer, resource
 from openapi_checks import dangling, errors, without_empty_defaults
-from openapi_recipes import LoopLag
+from openapi_recipes import LoopLag, sha512
 
 _ANOTHER = {"openAPIV3Schema": {"type": "object", "description": "Another."}}
-
-GOLDEN_INDEX = Path(__file__).parent / "golden" / "crds" / "openapi" / "openapi.v3.index.json"
 
 
 class FakeUpstreams:
@@ -96,36 +97,38 @@ async def test_without_anything_there_is_version_alone(served: Served) -> None:
     assert served.documents.warnings() == []
 
 
-async def test_index_of_real_definitions_is_kubernetes(served: Served) -> None:
+async def test_index_of_the_catalogue_with_real_definitions_is_kubernetes(served: Served) -> None:
+    served.registry.publish(kubernetes_catalog())
     served.declare("manifests:a", *manifests())
     index = await served.documents.whole_index()
-    paths = orjson.loads(GOLDEN_INDEX.read_bytes())["paths"]
-    golden = {
-        key: paths[key]["serverRelativeURL"].rpartition("=")[2]
-        for key in paths
-        if "apiextensions" not in key
-    }
-    assert index.entries.keys() == golden.keys()
-    assert dict(index.entries) | {"version": ""} == golden | {"version": ""}
-    assert len(served.crd_seconds) == len(golden) - 1
+    assert index.body == crd_goldens.index()
+    assert len(served.crd_seconds) == len(crd_goldens.group_versions())
     assert all(seconds > 0 for seconds in served.crd_seconds)
 
 
-async def test_the_catalogue_has_a_document_for_everything(served: Served) -> None:
+async def test_discovery_of_the_catalogue_with_real_definitions_is_kubernetes(
+    served: Served,
+) -> None:
+    served.registry.publish(kubernetes_catalog())
+    served.declare("manifests:a", *manifests())
+    ours = aggregated.encode(served.registry.snapshot.named, Representation(JSON, "v2"))
+    assert ours == crd_goldens.discovery()
+
+
+async def test_the_catalogue_has_the_documents_of_a_kube_apiserver(served: Served) -> None:
+    """Their hashes are known beforehand: none is made for the index."""
     served.registry.publish(kubernetes_catalog())
     index = await served.documents.index()
-    offers = kubernetes_catalog().offers
-    versions = {f"apis/{o.group}/{o.version.version}" for o in offers if o.group} | {"api/v1"}
-    groups = {f"apis/{o.group}" for o in offers if o.group}
-    assert index.entries.keys() == versions | groups | {"api", "apis", "version"}
-    real = {"api/v1", "apis/apps/v1", "apis/batch/v1", "apis/discovery.k8s.io/v1"}
-    why = "from discovery, for the document of Kubernetes is not packaged"
-    assert dict(index.notes) == dict.fromkeys(versions - real, why)
+    (recorded,) = releases.read("openapi/v3/index.json")
+    assert index.body == recorded
+    assert served.made == ["index"]
+    assert dict(index.notes) == {}
     assert served.documents.warnings() == []
-    for key in index.entries:
-        document = await served.document(key)
-        assert dangling(document) == set()
-        assert document.get(MARK) == index.notes.get(key)
+    for key, stated in index.entries.items():
+        body = await served.documents.body(key)
+        assert body is not None
+        assert sha512(body.data) == stated
+        assert dangling(orjson.loads(body.data)) == set()
 
 
 @pytest.mark.parametrize("key", ["apis", "apis/storage.k8s.io", "apis/storage.k8s.io/v1", "api/v1"])

@@ -57,16 +57,26 @@ def catalogue() -> Snapshot:
 
 
 @pytest.fixture(scope="module")
+def builtin() -> Snapshot:
+    offers = [
+        offer
+        for name in ("api", "apis")
+        for offer in read_manifest(GOLDEN / "builtin" / f"{name}.v2.json").offers
+    ]
+    return Registry().publish(Contribution("builtin", Precedence.BUILTIN, tuple(offers)))
+
+
+@pytest.fixture(scope="module")
 def edge() -> Snapshot:
     return Registry().publish(Contribution("edge", Precedence.BUILTIN, read_manifest(EDGE).offers))
 
 
 @pytest.fixture(scope="module")
-def goldens(catalogue: Snapshot, edge: Snapshot) -> Mapping[str, Document]:
+def goldens(builtin: Snapshot, edge: Snapshot) -> Mapping[str, Document]:
     """The documents by the name that their goldens begin with."""
     return {
-        "builtin/api": catalogue.core,
-        "builtin/apis": catalogue.named,
+        "builtin/api": builtin.core,
+        "builtin/apis": builtin.named,
         "edge/edge": edge.named,
     }
 

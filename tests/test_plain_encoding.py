@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import status_pb2
+from apidiscovery_service import releases
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service.model import (
+    Contribution,
     Group,
     GroupVersionKind,
+    Precedence,
     Resource,
     Scope,
     Subresource,
@@ -22,6 +25,7 @@ from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.discovery_list import Node, read_list
+from apidiscovery_service.sources.manifest_file import read_manifest
 from decoded import json_object, unwrapped, yaml_object
 from groups import GROUPS, document_of, resource
 from hypothesis import given
@@ -53,9 +57,25 @@ def test_api_is_that_of_kubernetes(catalogue: Snapshot) -> None:
     assert json_object(plain.encode(document, PLAIN)) == golden("api.json")
 
 
-def test_apis_is_that_of_kubernetes_in_its_order(catalogue: Snapshot) -> None:
-    document = plain.group_list(catalogue.named)
-    assert json_object(plain.encode(document, PLAIN)) == golden("apis.json")
+def test_apis_is_that_of_kubernetes_in_its_order() -> None:
+    offers = read_manifest(GOLDEN / "builtin" / "apis.v2.json").offers
+    snapshot = Registry().publish(Contribution("builtin", Precedence.BUILTIN, offers))
+    assert json_object(plain.encode(plain.group_list(snapshot.named), PLAIN)) == golden("apis.json")
+
+
+def test_apis_of_the_catalogue_is_that_of_its_release(catalogue: Snapshot) -> None:
+    (recorded,) = releases.read("apis.json")
+    assert plain.encode(plain.group_list(catalogue.named), PLAIN) == recorded
+
+
+def test_lists_of_the_catalogue_are_those_of_its_release(catalogue: Snapshot) -> None:
+    """Storage version hashes included, to the byte."""
+    groups = [published.group for published in catalogue.named.by_name.values()]
+    for group in (*groups, catalogue.core.by_name[""].group):
+        for version in group.versions:
+            key = f"apis__{group.name}__{version.version}" if group.name else "api__v1"
+            (recorded,) = releases.read(f"lists/{key}.json")
+            assert plain.encode(plain.resource_list(group, version), PLAIN) == recorded
 
 
 def test_api_v1_is_that_of_kubernetes_with_its_storage_versions(catalogue: Snapshot) -> None:

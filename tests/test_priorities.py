@@ -43,7 +43,7 @@ CATALOGUE = kubernetes_catalog().offers
 
 
 def test_every_group_of_the_catalogue_is_in_the_table() -> None:
-    assert {o.group for o in CATALOGUE} == TABLE.keys()
+    assert {o.group for o in CATALOGUE} <= TABLE.keys()
 
 
 @pytest.mark.parametrize("offer", CATALOGUE, ids=lambda o: f"{o.group}-{o.version.version}")

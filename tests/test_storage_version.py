@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from apidiscovery_service.storage_version import storage_version_hash
 
-PUBLISHED = Path(__file__).parent / "golden" / "storage_version_hashes.json"
-DATA = files("apidiscovery_service") / "sources" / "catalog_data"
+GOLDEN = Path(__file__).parent / "golden"
+PUBLISHED = GOLDEN / "storage_version_hashes.json"
+STORED = GOLDEN / "stored_versions.json"
 
 Key: TypeAlias = tuple[str, str]  # group-version and plural
 
@@ -71,7 +71,7 @@ def hashed(stored: str) -> str:
 
 
 def load_storage_versions() -> dict[Key, str]:
-    text = (DATA / "storage_versions.json").read_text(encoding="utf-8")
+    text = STORED.read_text(encoding="utf-8")
     document: dict[str, dict[str, str]] = json.loads(text)
     return {
         (group_version, plural): stored
@@ -81,8 +81,8 @@ def load_storage_versions() -> dict[Key, str]:
 
 
 def catalog_kinds() -> Iterator[tuple[Key, str]]:
-    for name in ("api.json", "apis.json"):
-        document: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))
+    for name in ("api.v2.json", "apis.v2.json"):
+        document: dict[str, Any] = json.loads((GOLDEN / "builtin" / name).read_bytes())
         for group in document["items"]:
             for version in group["versions"]:
                 group_version = f"{group['metadata'].get('name', '')}/{version['version']}"
@@ -166,6 +166,6 @@ def test_a_resource_is_stored_once_whatever_version_serves_it(
 
 
 def test_storage_versions_are_written_sorted() -> None:
-    text = (DATA / "storage_versions.json").read_text(encoding="utf-8")
+    text = STORED.read_text(encoding="utf-8")
 
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True) + "\n"

@@ -12,7 +12,8 @@ from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1_pb2
-from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.model import Contribution, Precedence
+from apidiscovery_service.sources.manifest_file import read_manifest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -61,7 +62,12 @@ each_version = pytest.mark.parametrize("version", [V2, V2BETA1], ids=["v2", "v2b
 
 @pytest.fixture(name="builtin")
 async def fixture_builtin() -> AsyncGenerator[Served]:
-    async with serving(kubernetes_catalog()) as served:
+    offers = [
+        offer
+        for name in ("api", "apis")
+        for offer in read_manifest(GOLDEN / f"{name}.v2.json").offers
+    ]
+    async with serving(Contribution("builtin", Precedence.BUILTIN, tuple(offers))) as served:
         yield served
 
 

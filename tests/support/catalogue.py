@@ -1,14 +1,10 @@
-"""The built-in catalogue as the documents that it is packaged as, read without the service."""
+"""The built-in catalogue as the documents that it is packaged as."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import apidiscovery_service
-
-_DATA = Path(apidiscovery_service.__file__).parent / "sources" / "catalog_data"
+from apidiscovery_service import releases
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +32,8 @@ class Entry:
 
 def entries() -> Iterator[Entry]:
     """Yield each resource of each group-version, in document order."""
-    for name in ("api.json", "apis.json"):
-        document: dict[str, Any] = json.loads((_DATA / name).read_bytes())
+    for name in ("api.v2.json", "apis.v2.json"):
+        document: dict[str, Any] = releases.read_json(name)
         for item in document["items"]:
             seen: set[str] = set()
             for version in item["versions"]:

@@ -3,9 +3,10 @@
 import gzip
 import json
 import re
+import tarfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from apidiscovery_kubeconfig import yaml_text
@@ -15,25 +16,45 @@ _FOLDER = Path(__file__).parent.parent / "golden" / "crds"
 
 
 @cache
+def _recorded() -> dict[str, bytes]:
+    """Return what a kube-apiserver 1.36 with all definitions answered, by name of the file."""
+    with tarfile.open(_FOLDER / "kubernetes-1.36.tar.xz") as archive:
+        return {
+            member.name: content.read()
+            for member in archive
+            if (content := archive.extractfile(member)) is not None
+        }
+
+
+def discovery() -> bytes:
+    """Return its aggregated discovery, Kubernetes' own groups included."""
+    return _recorded()["apis.v2.json"]
+
+
+def index() -> bytes:
+    """Return its index of documents, those of Kubernetes' own groups included."""
+    return _recorded()["openapi.v3.index.json"]
+
+
+@cache
 def hashes() -> dict[str, str]:
-    """Return the hash of each document by its key, such as `apis/cert-manager.io/v1`."""
-    index = json.loads((_FOLDER / "openapi" / "openapi.v3.index.json").read_bytes())
+    """Return the hash of each of its documents by key, such as `apis/cert-manager.io/v1`."""
     return {
         key: entry["serverRelativeURL"].partition("?hash=")[2]
-        for key, entry in index["paths"].items()
+        for key, entry in json.loads(index())["paths"].items()
     }
 
 
 def group_versions() -> list[tuple[str, str]]:
     """Return the group-versions that are made of definitions."""
-    found = [key.split("/")[1:] for key in hashes() if key.count("/") == 2]
-    return [(group, version) for group, version in found if group != "apiextensions.k8s.io"]
+    names = [name for name in sorted(_recorded()) if name.endswith(".json")]
+    keys = [name.removesuffix(".json").split("__")[1:] for name in names if "__" in name]
+    return [(group, version) for group, version in keys]
 
 
-def document(key: str) -> bytes:
-    """Return a document that Kubernetes published."""
-    name = key.replace("/", "__")
-    return gzip.decompress((_FOLDER / "openapi" / f"{name}.json.gz").read_bytes())
+def document(key: str, form: Literal["json", "pb"] = "json") -> bytes:
+    """Return the document of a group-version that is made of definitions."""
+    return _recorded()[f"openapi/{key.replace('/', '__')}.{form}"]
 
 
 @cache

@@ -26,22 +26,22 @@ def dangling(document: dict[str, Any]) -> set[str]:
     """Return the references that lead nowhere within a document."""
     there = {
         _SCHEMAS + name.replace("~", "~0").replace("/", "~1")
-        for name in document["components"]["schemas"]
+        for name in document["components"].get("schemas", {})
     }
     return set(references(document)) - there
 
 
 def without_empty_defaults(value: object) -> object:
-    """Return a document without the defaults `{}` beside `allOf`.
+    """Return a document without the defaults `{}` and of empty text.
 
-    Kubernetes publishes them also where the schema wants fields.
+    Kubernetes publishes them also where the schema wants fields, or one of some texts.
     """
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
         return {
             name: without_empty_defaults(member)
             for name, member in members.items()
-            if not (name == "default" and member == {})
+            if not (name == "default" and member in ({}, ""))
         }
     if isinstance(value, list):
         return [without_empty_defaults(item) for item in cast("list[object]", value)]

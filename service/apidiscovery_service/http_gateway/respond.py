@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from apidiscovery_service import compression, go_json
+from apidiscovery_service import compression, go_json, releases
 from apidiscovery_service.encoding import (
     APIGroupList,
     APIResourceList,
@@ -66,9 +66,6 @@ _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 # The profile of clients that want one server's own view. Source: k8s.io/client-go
 # discovery/discovery_client.go, AcceptV2NoPeer.
 NO_PEER = "nopeer"
-
-# The Kubernetes version whose behaviour and catalogue this server has.
-KUBERNETES_VERSION = ("1", "37")
 
 
 @dataclass(slots=True)
@@ -372,12 +369,11 @@ def _version(request: Request, site: Site) -> Response:
     refused = restful_refusal(request, (JSON.media_type,))
     if refused is not None:
         return replace(negotiated_status(request, refused), endpoint="/version")
-    major, minor = KUBERNETES_VERSION
+    of_kubernetes = releases.version()
     body = go_json.dumps_pretty(
         {
-            "major": major,
-            "minor": minor,
-            "gitVersion": f"v{major}.{minor}.0+apidiscovery-{site.version}",
+            **of_kubernetes,
+            "gitVersion": f"{of_kubernetes['gitVersion']}+apidiscovery-{site.version}",
             "gitCommit": "",
             "gitTreeState": "",
             "buildDate": "1970-01-01T00:00:00Z",

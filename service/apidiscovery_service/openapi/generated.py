@@ -135,15 +135,13 @@ class _Document:
 
     def text(self, why: str) -> bytes:
         """Return the document."""
-        listing = server_paths.schemas()
-        names = (server_paths.RESOURCE_LIST, f"{meta_components.META}APIResource")
         return json_text.dumps(
             {
                 "openapi": "3.0.0",
                 "info": server_paths.INFO,
                 "paths": {path: self._paths[path] for path in sorted(self._paths)},
                 "components": {
-                    "schemas": self._schemas.all({name: listing[name] for name in names}),
+                    "schemas": self._schemas.all(server_paths.list_schemas()),
                     "securitySchemes": server_paths.SECURITY_SCHEMES,
                 },
                 **({MARK: why} if why else {}),

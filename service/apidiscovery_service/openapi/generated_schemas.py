@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, cast
+from typing import Final
 
 import orjson
 
@@ -102,27 +102,9 @@ def _meta() -> Mapping[str, Fragment]:
     """Return the schemas of Kubernetes' own types that operations and objects refer to."""
     found = meta_components.components(scale=True)
     return {
-        name: Fragment(json_text.dumps(_without_empty_defaults(orjson.loads(text))))
+        name: Fragment(json_text.dumps(meta_components.without_empty_defaults(orjson.loads(text))))
         for name, text in found.items()
     }
-
-
-def _without_empty_defaults(schema: object) -> object:
-    """Return a schema without the defaults `{}` that are not valid by the schema beside them.
-
-    Kubernetes publishes them wherever a struct is no pointer, required fields or not; clients that
-    check documents refuse them.
-    """
-    if isinstance(schema, dict):
-        members = cast("dict[str, object]", schema)
-        return {
-            name: _without_empty_defaults(member)
-            for name, member in members.items()
-            if not (name == "default" and member == {} and "allOf" in members)
-        }
-    if isinstance(schema, list):
-        return [_without_empty_defaults(item) for item in cast("list[object]", schema)]
-    return schema
 
 
 def _name(kind: GroupVersionKind) -> str:

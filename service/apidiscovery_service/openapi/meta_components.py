@@ -1,16 +1,14 @@
 """What every document of CustomResourceDefinitions shares: schemas of meta types, parameters.
 
-`data/README.md` says where they are from.
+They are those that an apiextensions server of the packaged release publishes.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, cast
 
-import orjson
-
+from apidiscovery_service import releases
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.json_text import Fragment
 
@@ -109,6 +107,24 @@ def reference(model: str) -> dict[str, object]:
     return {"$ref": _REFERENCE + model}
 
 
+def without_empty_defaults(schema: object) -> object:
+    """Return a schema without the defaults `{}` that are not valid by the schema beside them.
+
+    Kubernetes publishes them wherever a struct is no pointer, required fields or not; clients that
+    check documents refuse them.
+    """
+    if isinstance(schema, dict):
+        members = cast("dict[str, object]", schema)
+        return {
+            name: without_empty_defaults(member)
+            for name, member in members.items()
+            if not (name == "default" and member == {} and "allOf" in members)
+        }
+    if isinstance(schema, list):
+        return [without_empty_defaults(item) for item in cast("list[object]", schema)]
+    return schema
+
+
 def _described(description: str, model: str) -> Fragment:
     """Return a reference with a description, which may not stand beside a `$ref`.
 
@@ -123,8 +139,7 @@ def _text(description: str) -> Fragment:
 
 @cache
 def _data() -> dict[str, Any]:
-    text = files("apidiscovery_service.openapi") / "data" / "meta_components.json"
-    return cast("dict[str, Any]", orjson.loads(text.read_bytes()))
+    return cast("dict[str, Any]", releases.read_json("crd.json"))
 
 
 def _schemas() -> dict[str, dict[str, Any]]:

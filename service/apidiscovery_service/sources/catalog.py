@@ -1,48 +1,72 @@
-"""The discovery of Kubernetes' own APIs, packaged.
+"""Kubernetes' own APIs, as a kube-apiserver of the packaged release serves them by default."""
 
-`catalog_data/README.md` says where the documents are from.
-"""
-
+import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files
-from typing import cast
 
 import orjson
 
-from apidiscovery_service.model import Contribution, Offer, Precedence, Version
+from apidiscovery_service import releases
+from apidiscovery_service.model import CORE_GROUP, Contribution, Offer, Precedence, Version
+from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.discovery_list import Node, read_list
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.storage_version import storage_version_hash
 
 SOURCE = "catalog"
-
-_DATA = files("apidiscovery_service.sources") / "catalog_data"
 
 
 def kubernetes_catalog() -> Contribution:
     """Return every built-in group-version of Kubernetes with its resources and priorities."""
-    storage = cast("dict[str, dict[str, str]]", _load("storage_versions.json"))
     offers: list[Offer] = []
-    for name in ("api.json", "apis.json"):
-        groups = [
-            (group, tuple(_with_hashes(group, version, storage) for version in versions))
-            for group, versions in read_list(Node(_load(name)))
-        ]
-        offers += ordered_offers(groups)
+    for text in releases.read("api.v2.json", "apis.v2.json"):
+        groups = read_list(Node(orjson.loads(text)))
+        hashes = _storage_version_hashes(groups)
+        offers += ordered_offers(
+            [
+                (group, tuple(_with_hashes(one, hashes[_key(group, one)]) for one in versions))
+                for group, versions in groups
+            ]
+        )
     return Contribution(SOURCE, Precedence.CATALOG, tuple(offers))
 
 
-def _load(name: str) -> object:
-    return cast("object", orjson.loads((_DATA / name).read_bytes()))
+def _key(group: str, version: Version) -> str:
+    root = f"apis/{group}" if group != CORE_GROUP else "api"
+    return f"{root}/{version.version}"
 
 
-def _with_hashes(group: str, version: Version, storage: dict[str, dict[str, str]]) -> Version:
-    """Return the version with the storage version hash of each persisted resource."""
-    stored = storage.get(f"{group}/{version.version}".lstrip("/"), {})
+def _storage_version_hashes(
+    groups: list[tuple[str, tuple[Version, ...]]],
+) -> dict[str, dict[str, str]]:
+    """Return the storage version hashes of group-versions by key and name of the resource.
+
+    Only the unaggregated lists tell them.
+    """
+    keys = [_key(group, version) for group, versions in groups for version in versions]
+    lists = releases.read(*(f"lists/{key.replace('/', '__')}.json" for key in keys))
+    return {
+        key: {
+            resource["name"]: resource["storageVersionHash"]
+            for resource in orjson.loads(text)["resources"]
+            if "storageVersionHash" in resource
+        }
+        for key, text in zip(keys, lists, strict=True)
+    }
+
+
+def _with_hashes(version: Version, hashes: Mapping[str, str]) -> Version:
     resources = [
-        replace(resource, storage_version_hash=storage_version_hash(*stored[name].split("/")))
-        if (name := resource.resource) in stored
-        else resource
+        replace(resource, storage_version_hash=hashes.get(resource.resource, ""))
         for resource in version.resources
     ]
     return replace(version, resources=tuple(resources))
+
+
+def catalog_recipe(key: str) -> Recipe | None:
+    """Return how the document of a path such as `apis/apps/v1` is had; None for none."""
+    known = releases.openapi_hashes().get(key)
+    if known is None:
+        return None
+    return Recipe(
+        ("catalog", key), lambda: asyncio.to_thread(releases.openapi_document, key), known
+    )

@@ -14,18 +14,18 @@ from typing import Final, Protocol
 import zstandard
 
 from apidiscovery_service.model import CORE_GROUP, Group, Version
-from apidiscovery_service.openapi import server_paths
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.generated import generated_document
+from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.registry import Registry
+from apidiscovery_service.releases import openapi_hashes
 from apidiscovery_service.sources import catalog, storage_version_api
-from apidiscovery_service.sources.catalog_openapi import catalog_recipe
+from apidiscovery_service.sources.catalog import catalog_recipe
 from apidiscovery_service.sources.crd_model import Names
 from apidiscovery_service.sources.crd_names import ESTABLISHED
 from apidiscovery_service.sources.declarations import Declarations, crd_source
 
-_NOT_PACKAGED: Final = "from discovery, for the document of Kubernetes is not packaged"
 _NOT_PUBLISHED: Final = "from discovery, for the source publishes no document"
 _FAILED: Final = "from discovery, for the document cannot be made"
 
@@ -98,7 +98,7 @@ class DocumentRecipes:
         winners = self._registry.winners(group)
         recipes = self._versions(published.group, winners)
         if group != CORE_GROUP and catalog.SOURCE in winners.values():
-            recipes[f"apis/{group}"] = _fixed(partial(server_paths.group_document, group))
+            recipes |= _catalog_recipes(f"apis/{group}")
         return recipes
 
     def _versions(self, group: Group, winners: Mapping[str, str]) -> dict[str, Recipe]:
@@ -113,7 +113,7 @@ class DocumentRecipes:
                 recipe = self._of_crds(group.name, version.version, defined)
             else:
                 recipe = self._published(source, group.name, version.version, key)
-            recipes[key] = _with_generated(recipe, source, group.name, version)
+            recipes[key] = _with_generated(recipe, group.name, version)
         return recipes
 
     def _published(self, source: str, group: str, version: str, key: str) -> Recipe | None:
@@ -157,28 +157,21 @@ class DocumentRecipes:
         return made
 
     def common(self) -> Mapping[str, Recipe]:
-        """Return the recipes of `version`, and with the catalogue of `api` and `apis`."""
-        version = {"version": _fixed(server_paths.version_document)}
+        """Return the recipes of `version`, and with the catalogue of all that belongs to none."""
         if self._registry.contribution(catalog.SOURCE) is None:
-            return version
-        roots = {"api": server_paths.api_document, "apis": server_paths.apis_document}
-        return {key: _fixed(make) for key, make in roots.items()} | version
+            return _catalog_recipes("version")
+        return _catalog_recipes(*(key for key in openapi_hashes() if group_of(key) is None))
 
 
-def _fixed(make: Callable[[], bytes]) -> Recipe:
-    """Return the recipe of a document that depends on nothing but its path."""
-
-    async def made() -> bytes:
-        return make()
-
-    return Recipe("fixed", made)
+def _catalog_recipes(*keys: str) -> dict[str, Recipe]:
+    """Return the recipes of those paths of which there are packaged documents."""
+    return {key: recipe for key in keys if (recipe := catalog_recipe(key)) is not None}
 
 
-def _with_generated(recipe: Recipe | None, source: str, group: str, version: Version) -> Recipe:
+def _with_generated(recipe: Recipe | None, group: str, version: Version) -> Recipe:
     """Return a recipe that falls back on what discovery tells, or just that if there is none."""
     if recipe is None:
-        why = _NOT_PACKAGED if source == catalog.SOURCE else _NOT_PUBLISHED
-        return _generated(why, group, version)
+        return _generated(_NOT_PUBLISHED, group, version)
 
     return replace(recipe, fallback=partial(_instead, group, version))
 

@@ -30,7 +30,7 @@ GROUP, VERSION = "internal.apiserver.k8s.io", "v1alpha1"
 LEASE_GROUP, LEASE_VERSION = "coordination.k8s.io", "v1"
 
 _KEY = f"apis/{GROUP}/{VERSION}"
-_SCHEMA = files("apidiscovery_service.sources") / "catalog_data" / "storage_version.json"
+_SCHEMA = files("apidiscovery_service.sources") / "storage_version_crd.json"
 _READING = ("get", "list", "watch")
 
 

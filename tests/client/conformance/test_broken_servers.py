@@ -499,7 +499,7 @@ async def test_a_kube_apiserver_has_to_have_aggregated_discovery_since_1_27() ->
         report = await asyncio.to_thread(run, Endpoint(url=url))
         older = await asyncio.to_thread(run, Endpoint(url=url), release=(1, 26))
     assert numbers(report, Outcome.FAIL) == {1}
-    assert (report.profile, report.release) == (Profile.KUBE_APISERVER, "1.37")
+    assert (report.profile, report.release) == (Profile.KUBE_APISERVER, "1.36")
     assert numbers(older, Outcome.FAIL) == set()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 from ambiguous_cluster import builtin_groups
-from apidiscovery_client import InvalidConfiguration
+from apidiscovery_client import InvalidConfiguration, testing
 from apidiscovery_client.model import GroupVersion, GroupVersionResource, Resource, Snapshot
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.snapshots.file import dump, load
@@ -43,6 +43,11 @@ def test_1_15_is_what_a_server_of_it_answered() -> None:
     told = release("1.15")
     assert by_name(told.resources) == by_name(recorded.resources)
     assert gvs(told) == gvs(recorded)
+
+
+def test_newest_release_is_what_a_server_of_it_serves() -> None:
+    """Which is also what the fake server of the testing package serves."""
+    assert release(known_releases()[-1]).groups == testing.builtin_groups()
 
 
 def test_newest_release_agrees_with_the_documents_of_the_next_one() -> None:
