@@ -145,6 +145,7 @@ def decoded(response: RawResponse) -> bytes:
         ("/api/v1", "application/json", "lists/api__v1.json"),
         ("/apis/apps/v1", "application/json", "lists/apis__apps__v1.json"),
         ("/openapi/v3", "application/json", "openapi/v3/index.json"),
+        ("/openapi/v2", "application/json", "openapi/v2.json"),
         ("/openapi/v3/api", "application/json", "openapi/v3/api.json"),
         ("/openapi/v3/api/v1", "application/json", "openapi/v3/api__v1.json"),
         ("/openapi/v3/apis/policy", "application/json", "openapi/v3/apis__policy.json"),

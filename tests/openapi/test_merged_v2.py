@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from apidiscovery_service import go_json
+from apidiscovery_service import go_json, releases
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.v2.merged import Merged, merged
@@ -47,7 +47,7 @@ def whole(result: Merged) -> Json:
     value = orjson.loads(result.document.whole())
     assert not dangling(value)
     assert is_well_formed(value)
-    assert go_json.dumps(value) == result.document.whole()
+    assert orjson.dumps(value) == result.document.whole()
     return value
 
 
@@ -119,6 +119,35 @@ def test_documents_of_kubernetes_merge_without_a_word() -> None:
     assert value["paths"] == alone[0]["paths"] | alone[1]["paths"]
     assert value["definitions"].keys() == alone[0]["definitions"].keys() | alone[1]["definitions"]
     assert value["securityDefinitions"] == alone[0]["securityDefinitions"]
+
+
+def test_the_packaged_documents_are_the_one_that_a_kube_apiserver_serves() -> None:
+    info = {"title": "Kubernetes", "version": releases.RELEASE}
+    (recorded,) = releases.read("openapi/v2.json")
+
+    result = merged([], info, packaged=releases.openapi_hashes())
+
+    assert not result.notes
+    assert result.document.whole() == recorded
+
+
+def test_of_the_packaged_document_stays_what_served_documents_need() -> None:
+    """Another one of a group-version takes its place, under names that do not clash."""
+    others = set(releases.openapi_hashes()) - {"apis/apps/v1"}
+    name = "io.k8s.api.apps.v1.Deployment"
+    of_apps = document("apis/apps/v1", name, **{name: {"description": "another"}})
+    config_map = "io.k8s.api.core.v1.ConfigMap"
+    other = document("apis/x.example/v1", config_map, **{config_map: {"description": "another"}})
+
+    value = whole(merged([of_apps, other], INFO, packaged=others))
+
+    below_apps = [path for path in value["paths"] if path.startswith("/apis/apps/v1/")]
+    assert below_apps == ["/apis/apps/v1/"]
+    assert answer(value, "/apis/apps/v1/") == {"description": "another"}
+    assert answer(value, "/apis/x.example/v1/") == {"description": "another"}
+    assert "io.k8s.api.apps.v1.StatefulSet" not in value["definitions"]
+    assert "data" in value["definitions"][config_map]["properties"]
+    assert f"{config_map}_v2" in value["definitions"]
 
 
 def test_documents_out_of_order_are_refused_as_names_would_depend_on_it() -> None:

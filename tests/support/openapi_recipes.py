@@ -4,7 +4,7 @@ import asyncio
 import gc
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from time import thread_time
@@ -132,8 +132,13 @@ class CountingEncoders:
         return encode
 
     def _merged(
-        self, documents: Iterable[tuple[str, bytes]], info: Mapping[str, JSONValue], max_bytes: int
+        self,
+        documents: Iterable[tuple[str, bytes]],
+        info: Mapping[str, JSONValue],
+        max_bytes: int,
+        packaged: Collection[str],
     ) -> Merged:
+        assert not packaged
         self.calls["merged"] += 1
         self.merging.set()
         assert self.go_on.wait(10)

@@ -6,7 +6,7 @@ as there is room.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -32,6 +32,9 @@ _SLICE_S = 0.002
 _PATIENCE_S = 5.0
 _NAMED = 3
 
+Merger: TypeAlias = Callable[
+    [Iterable[tuple[str, bytes]], Mapping[str, JSONValue], int, Collection[str]], Merged
+]
 _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
 
@@ -42,15 +45,13 @@ class Encoders:
     Attributes:
         v3: From the JSON of a document to its protobuf.
         v2: The same for the document of everything.
-        merged: From keys and documents, the `info` of the result, and the bytes that it may have,
-            to that document.
+        merged: From keys and documents, the `info` of the result, the bytes that it may have, and
+            the keys of documents of the packaged release, to that document.
     """
 
     v3: Callable[[bytes], bytes] = protobuf_v3.encode_v3
     v2: Callable[[bytes], bytes] = protobuf_v2.encode_v2
-    merged: Callable[[Iterable[tuple[str, bytes]], Mapping[str, JSONValue], int], Merged] = (
-        merged.merged
-    )
+    merged: Merger = merged.merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Documents:
         self._merging = Merging(
             self.whole_index,
             self._made,
-            lambda documents: merge(documents, info, merged_bytes),
+            lambda documents, packaged: merge(documents, info, merged_bytes, packaged),
             self._bodies,
             observe,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
+from apidiscovery_service import releases
 from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding
 from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
@@ -18,7 +19,7 @@ from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 MERGED_KEY: Final = "/openapi/v2"
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
-Merge: TypeAlias = Callable[[Iterable[tuple[str, bytes]]], Merged]
+Merge: TypeAlias = Callable[[Iterable[tuple[str, bytes]], frozenset[str]], Merged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Merging:
     Args:
         index: Returns what is listed now.
         fetch: Returns the document of a key as it is now; None when there is none.
-        merge: From keys and documents to the merged one; runs in a thread.
+        merge: From keys and documents, and the keys of those that are the packaged release's, to
+            the merged one; runs in a thread.
         bodies: Where bodies are made and kept.
         observe: Told what was made and the seconds it took.
     """
@@ -127,9 +129,12 @@ class Merging:
         try:
             index = await self._index()
             start = perf_counter()
-            documents = _Listed(index.entries, self._fetch)
+            release = releases.openapi_hashes()
+            packaged = {key for key, stated in index.entries.items() if release.get(key) == stated}
+            others = {key: index.entries[key] for key in index.entries if key not in packaged}
+            documents = _Listed(others, self._fetch)
             try:
-                merged = await asyncio.to_thread(self._merge_all, documents)
+                merged = await asyncio.to_thread(self._merge_all, documents, frozenset(packaged))
             except TooLarge as error:
                 refused = DocumentUnavailable(MERGED_KEY, str(error))
                 self._refused = (index.etag, refused)

@@ -4,9 +4,14 @@ Kubernetes merges so (kube-openapi `aggregator.go: mergeSpecs`): a definition th
 have is there once; one that is another thing under the same name gets the next free of `NAME_v2`,
 `NAME_v3`, … and what refers to it is told. Two definitions are the same here when also all that
 they lead to is the same; Kubernetes compares their own text alone.
+
+Of Kubernetes' own documents the v2 form is packaged, and says more than can be made of v3: shared
+parameters, schemes, what an operation consumes. It stands for those of them that are served.
+
+The text is that of kube-openapi `Swagger.MarshalJSON`, which escapes nothing for the sake of HTML.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +21,7 @@ from typing import Final, NamedTuple
 import orjson
 import zstandard
 
-from apidiscovery_service import go_json
+from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import stepwise_json
@@ -32,12 +37,20 @@ from apidiscovery_service.openapi.v2.places import (
     as_object,
     as_text,
 )
-from apidiscovery_service.openapi.v2.references import UNRESOLVED, components
+from apidiscovery_service.openapi.v2.references import (
+    UNRESOLVED,
+    components,
+    pointed,
+    reached,
+    references_in,
+)
 
 _MAX_NOTES: Final = 100
 # Of the result. That of 5000 CustomResourceDefinitions of usual size has as much, and making it
 # takes about as much memory.
 MAX_BYTES: Final = 256 * 2**20
+# The sections that the packaged document has, by those of v3.
+_PACKAGED: Final = ("schemas", "parameters", "securitySchemes")
 
 
 class TooLarge(DiscoveryError):
@@ -62,6 +75,7 @@ def merged(
     documents: Iterable[tuple[str, bytes]],
     info: Mapping[str, JSONValue],
     max_bytes: int = MAX_BYTES,
+    packaged: Collection[str] = (),
 ) -> Merged:
     """Return the v2 document of all that v3 documents say.
 
@@ -73,12 +87,15 @@ def merged(
         documents: Documents as JSON by key, such as `apis/apps/v1`, in the order of their keys.
         info: The `info` of the result.
         max_bytes: Of the result as JSON.
+        packaged: Keys of documents that are those of the packaged release; not among `documents`.
 
     Raises:
         TooLarge: The result would have more; no more documents are taken then.
         ValueError: The documents come in another order.
     """
     merge = _Merge(max_bytes)
+    if packaged:
+        merge.add_packaged(packaged)
     last = ""
     for key, text in documents:
         if key < last:
@@ -174,6 +191,7 @@ class _Merge:
         self._known: dict[bytes, _Part] = {}
         self._notes: list[str] = []
         self._left_out = 0
+        self._security = b""
 
     def note(self, line: str) -> None:
         if len(self._notes) < _MAX_NOTES:
@@ -204,7 +222,33 @@ class _Merge:
             made = self._part(entry, again[entry]) if entry in again else part
             self._add_part((SECTIONS[entry[0]], finals[entry]), made)
         for path, item in paths.items():
-            self._add_path(key, path, go_json.dumps(item))
+            self._add_path(key, path, orjson.dumps(item))
+
+    def add_packaged(self, keys: Collection[str]) -> None:
+        """Add what the packaged document says of some v3 documents, and all that this leads to."""
+        (text,) = releases.read("openapi/v2.json")
+        source = _parsed(text)
+        values = {
+            (section, name): as_object(value, None)
+            for section in _PACKAGED
+            for name, value in as_object(source[SECTIONS[section]], None).items()
+        }
+        edges = {entry: _referred(value) for entry, value in values.items()}
+        start = {entry for entry in values if entry[0] == "securitySchemes"}
+        for path, item in as_object(source["paths"], None).items():
+            key = _key_of(path)
+            if key in keys:
+                self._add_path(key, path, orjson.dumps(item))
+                start |= _referred(item)
+        parts = {
+            entry: self._part(entry, Component(values[entry], edges[entry]))
+            for entry in reached(start, edges)
+        }
+        for (section, name), digest in _closed_digests(parts).items():
+            self._names[SECTIONS[section]].final(name, digest, ())
+            self._add_part((SECTIONS[section], name), parts[section, name])
+        self._security = orjson.dumps(source["security"])
+        stepwise_json.dismantle(source)
 
     def _missing(self, finals: Mapping[Entry, str]) -> list[Entry]:
         return [
@@ -280,7 +324,7 @@ class _Merge:
         section, name = entry
         at: Place = ((((None, "components"), section), name), KINDS)
         kinds = _by_kind(as_list(value.get(KINDS, []), at), at)
-        text = go_json.dumps(value)
+        text = orjson.dumps(value)
         is_whole = UNRESOLVED.encode() not in text
         return _Part(self._pack.compress(text), digest, kinds, component.referred, is_whole)
 
@@ -288,7 +332,7 @@ class _Merge:
         """Return the result; what it is made of is gone afterwards."""
         out = Packing()
         out.write(b'{"swagger":"2.0","info":')
-        out.write(go_json.dumps(key_order.INFO.arranged(info)))
+        out.write(orjson.dumps(key_order.INFO.arranged(info)))
         out.write(b',"paths":')
         paths = {path: item.packed for path, item in self._paths.items()}
         self._paths.clear()
@@ -298,8 +342,10 @@ class _Merge:
             names[section].append(name)
         for section, members in names.items():
             if members:
-                out.write(b"," + go_json.dumps(section) + b":")
+                out.write(b"," + orjson.dumps(section) + b":")
                 _write_object(out, members, partial(self._take, section))
+        if self._security:
+            out.write(b',"security":' + self._security)
         out.write(b"}")
         return out.packed()
 
@@ -311,9 +357,26 @@ class _Merge:
             return text
         kinds = self._kinds[entry]
         value = as_object(orjson.loads(text), None)
-        return go_json.dumps(
+        return orjson.dumps(
             key_order.SCHEMA.arranged(value | {KINDS: [kinds[name] for name in sorted(kinds)]})
         )
+
+
+def _key_of(path: str) -> str:
+    """Return the key of the packaged v3 document that has a path; empty when there is none."""
+    steps = path.strip("/").split("/")
+    keys = ("/".join(steps[:length]) for length in range(len(steps), 0, -1))
+    return next((key for key in keys if key in releases.openapi_hashes()), "")
+
+
+def _referred(value: JSONValue) -> frozenset[Entry]:
+    """Return the components that a value of the packaged document refers to."""
+    return frozenset(
+        (section, found[0])
+        for reference in references_in(value)
+        for section in _PACKAGED
+        if (found := pointed(reference, f"#/{SECTIONS[section]}/")) is not None
+    )
 
 
 def _by_kind(kinds: list[JSONValue], place: Place) -> dict[str, JSONValue]:
@@ -351,7 +414,7 @@ def _write_object(out: Packing, names: Iterable[str], text_of: Callable[[str], b
     """Write an object whose members are JSON text, by name."""
     before = b"{"
     for name in sorted(names):
-        out.write(before + go_json.dumps(name) + b":")
+        out.write(before + orjson.dumps(name) + b":")
         out.write(text_of(name))
         before = b","
     out.write(b"}" if before == b"," else b"{}")
