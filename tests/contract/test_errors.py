@@ -42,8 +42,8 @@ def port(own_server: Server) -> Iterator[int]:
         "/nope",
         "/apis/nope",
         "/apis/nope/v1",
-        "/apis/apps/v9",
-        "/apis/apps/v9/deployments",
+        "/apis/storagemigration.k8s.io/v1",
+        "/apis/storagemigration.k8s.io/v1/x",
         "/apis/Apps",
         "//apis",
         "/../apis",
@@ -69,9 +69,12 @@ def test_a_path_that_nothing_serves_is_a_text(port: int, path: str) -> None:
         "/api/v1/pods",
         "/api/v9",
         "/api/v9/pods",
+        "/apis/apps/v99",
+        "/apis/apps/v99/",
+        "/apis/apps/v99/deployments",
     ],
 )
-def test_a_path_below_a_group_version_is_a_status(port: int, path: str) -> None:
+def test_a_path_below_what_kubernetes_serves_itself_is_a_status(port: int, path: str) -> None:
     response = get(port, path)
     assert (response.status, response.body) == (404, STATUS_404)
     assert response.content_type == ["application/json"]

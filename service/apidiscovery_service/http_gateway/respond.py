@@ -56,8 +56,9 @@ from apidiscovery_service.media_type import (
 )
 from apidiscovery_service.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from apidiscovery_service.metrics import NO_PEER_SUFFIX, Metrics
-from apidiscovery_service.model import Freshness
+from apidiscovery_service.model import CORE_GROUP, Freshness
 from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
 _MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
@@ -315,16 +316,25 @@ def _is_stale(target: Target | None, encoded: EncodedSnapshot) -> bool:
 
 
 def _above(target: DocumentRoute) -> MissingRoute:
-    """Return what is missing when a document is not there: `/api/...` belongs to go-restful."""
-    return MissingRoute("") if target.endpoint == "/api/{version}" else MissingRoute()
+    """Return what is missing when a document is not there."""
+    match target.plain:
+        case APIResourceList(group, version):
+            return MissingRoute(group, version)
+        case _:
+            return MissingRoute()
 
 
 def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -> Response:
-    """Answer 404: a Status below a group-version that is served and below `/api`, else text."""
-    known = target.group == "" or (
-        target.group is not None and encoded.version(target.group, target.version) is not None
-    )
-    if not known:
+    """Answer 404: a Status below what go-restful serves, else text.
+
+    That is `/api`, every group-version that is served, and whatever else is below a group that
+    is Kubernetes' own.
+    """
+    if target.group is None or not (
+        target.group == CORE_GROUP
+        or encoded.version(target.group, target.version) is not None
+        or (target.group in BUILT_IN_GROUPS and encoded.group(target.group) is not None)
+    ):
         return _text(404, "404 page not found\n")
     message = "the server could not find the requested resource"
     return negotiated_status(request, plain.status(404, "NotFound", message, details=True))

@@ -5,6 +5,7 @@ DefaultGenericAPIServicePriorities and cmd/kube-apiserver/app/aggregator.go:apiV
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from apidiscovery_service.model import Offer, Version
 
@@ -47,6 +48,9 @@ _TABLE = {
     "internal.apiserver.k8s.io": _Row(16000, {"v1alpha1": 9}),
     "storagemigration.k8s.io": _Row(15800, {"v1beta1": 9, "v1alpha1": 9}),
 }
+
+# The groups that Kubernetes has had of its own; empty text is the core group.
+BUILT_IN_GROUPS: Final = frozenset(_TABLE)
 
 _NO_ROW = _Row(DEFAULT_GROUP_PRIORITY, {})
 
