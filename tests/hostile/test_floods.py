@@ -1,6 +1,7 @@
 """Floods of frames and fields, against the real process: it goes on, and stays small."""
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def _bomb() -> bytes:
     )
 
 
-FLOODS = {
+FLOODS: dict[str, Callable[[], bytes]] = {
     "resets (CVE-2023-44487)": _resets,
     "pings": lambda: frame(PING, 0, 0, b"12345678") * _MANY,
     "settings": lambda: frame(SETTINGS, 0, 0) * _MANY,

@@ -105,7 +105,8 @@ class RawHttp2:
 
     def ask(self, fields: Fields, times: int = 1, body: bytes = b"") -> int:
         """Ask several times at once; return the first stream."""
-        first, sent = self._next, []
+        first = self._next
+        sent: list[bytes] = []
         for _ in range(times):
             flags = END_HEADERS if body else END_HEADERS | END_STREAM
             sent.append(frame(HEADERS, flags, self._next, block(fields)))

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-_UNSENT_BYTES = 64 * 1024
+_UNSENT_BYTES = 256 * 1024
 _STALLED_MS = 30_000  # as long as `UnreadLimits.stalled_s`
 
 _DESCRIPTORS = Path("/proc/self/fd")
