@@ -72,6 +72,16 @@ class Resource:
     subresources: tuple[Subresource, ...] = ()
     storage_version_hash: str = ""
 
+    @property
+    def is_made_up(self) -> bool:
+        """Whether it only stands there as the parent of its subresources.
+
+        Source: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery,
+        which makes such parents; there was no line for them in the list that it read.
+        """
+        kind = self.response_kind
+        return self.verbs is None and (kind is None or not kind.kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -79,11 +89,14 @@ class Version:
 
     Attributes:
         freshness: `Current`, `Stale` or, from an upstream, anything else; empty is not written.
+        listed: The names of the lines of the unaggregated list, such as `pods/log`, where their
+            order is another than that of the resources.
     """
 
     version: str
     resources: tuple[Resource, ...] = ()
     freshness: str = Freshness.CURRENT
+    listed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +134,7 @@ class Offer:
         group_rank: Decides between groups of equal priority, lowest first, before their names do;
             a list whose own order is kept ranks its groups by their place.
         version_rank: The same between versions of the group.
+        list_place: Priority and rank of the group in the unaggregated list, where they are others.
     """
 
     group: str
@@ -129,6 +143,7 @@ class Offer:
     version_priority: int
     group_rank: int = LAST_RANK
     version_rank: int = LAST_RANK
+    list_place: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,8 @@ def _list_key(name: str, offers: list[Offer]) -> GroupKey:
     """
     if name in (CORE_GROUP, _LISTED_FIRST):
         return (-(2**31), 0, name)
+    places = (offer.list_place or (offer.group_priority, offer.group_rank) for offer in offers)
     return min(
-        (-offer.group_priority, offer.group_rank, f"{offer.version.version}.{name}")
-        for offer in offers
+        (-priority, rank, f"{offer.version.version}.{name}")
+        for (priority, rank), offer in zip(places, offers, strict=True)
     )

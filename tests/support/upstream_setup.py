@@ -50,6 +50,7 @@ class PlainEndpoint:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.proxy = ""
         self._client: httpx2.AsyncClient | None = None
 
     def client(self) -> httpx2.AsyncClient:
@@ -162,6 +163,14 @@ class Asking:
         """Ask once more; return what is known of the last path."""
         self.known = await self._rounds.round(self.known)
         return self.known.roots[-1]
+
+    async def has(self, path: str, groups: tuple[str, ...]) -> bool:
+        """Ask once more; tell whether these are the groups of a path."""
+        await self.round()
+        return any(
+            root.path == path and tuple(group.name for group in root.groups) == groups
+            for root in self.known.roots
+        )
 
     async def close(self) -> None:
         await self._spec.endpoint.aclose()

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from apidiscovery_service.model import Freshness
 from apidiscovery_service.sources.upstreams.bounded_json import Body
+from apidiscovery_service.sources.upstreams.failure import Reason
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange, media_type
 from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
@@ -23,7 +24,15 @@ from misbehaving_server import (
     conditional,
     document,
 )
-from upstream_setup import Ask, PlainEndpoint, group_list, item, resource_list, spec_of
+from upstream_setup import (
+    Ask,
+    PlainEndpoint,
+    group_list,
+    item,
+    resource_list,
+    spec_of,
+    until_so,
+)
 
 BETA = AGG.replace("v=v2", "v=v2beta1")
 REMOTE = frozenset({("remote.example.com", "v1")})
@@ -118,6 +127,8 @@ async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> 
         assert {root.state for root in one.known.roots} == {Freshness.STALE}
         server.answers = {"/apis": aggregated(item("a.test"))}
         await one.round()
+        assert [root.reason for root in one.known.roots] == [Reason.EMPTIED, ""]
+        await until_so(lambda: one.has("/api", ()), "it is believed when said again")
     assert [(root.state, len(root.groups)) for root in one.known.roots] == [
         (Freshness.CURRENT, 0),
         (Freshness.CURRENT, 1),

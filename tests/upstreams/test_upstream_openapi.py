@@ -256,8 +256,8 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         # What was known stays, and discovery is not concerned.
         assert run.hash("a.test") == before
         assert run.state() == "Current"
-    assert {path.partition("?")[0] for path in server.paths} == {
-        "/apis",
+    asked = {path.partition("?")[0] for path in server.paths}
+    assert {path for path in asked if not path.startswith("/apis")} == {
         V3,
         f"{V3}/{A}",
         f"{V3}/{B}",

@@ -172,6 +172,9 @@ def resource_list(
     """Return `APIResourceList`, what `/api/{version}` and `/apis/{group}/{version}` serve."""
     name = f"{group.name}/{version.version}" if group.name else version.version
     lines = list(_lines(group.name, version))
+    if version.listed:
+        places = {listed: place for place, listed in enumerate(version.listed)}
+        lines.sort(key=lambda line: places.get(line.name, len(places)))
     return PlainDocument(
         "APIResourceList",
         "" if group.name in _UNVERSIONED_GROUPS else "v1",
@@ -188,20 +191,10 @@ def resource_list(
 
 def _lines(group: str, version: Version) -> Iterator[_APIResource]:
     for resource in version.resources:
-        if not _made_up(resource):
+        if not resource.is_made_up:
             yield _resource_line(group, version.version, resource)
         for subresource in resource.subresources:
             yield _subresource_line(group, version.version, resource, subresource)
-
-
-def _made_up(resource: Resource) -> bool:
-    """Tell whether a resource only stands there as the parent of its subresources.
-
-    Source: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery, which
-    makes such parents; there was no line for them in the list that it read.
-    """
-    kind = resource.response_kind
-    return resource.verbs is None and (kind is None or not kind.kind)
 
 
 def _elided(group: str, version: str, kind: GroupVersionKind | None) -> tuple[str, str, str]:

@@ -4,7 +4,8 @@ Source: kubernetes/kubernetes pkg/controlplane/apiserver/aggregator.go:
 DefaultGenericAPIServicePriorities and cmd/kube-apiserver/app/aggregator.go:apiVersionPriorities.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from apidiscovery_service.model import Offer, Version
@@ -88,6 +89,22 @@ def ordered_offers(
             for version_place, version in enumerate(versions)
         ]
     return offers
+
+
+def listed_as(offers: list[Offer], names: Iterable[str]) -> list[Offer]:
+    """Return offers whose groups have another order in the unaggregated list.
+
+    Their places there are made as those in the aggregated document are.
+
+    Args:
+        offers: All of a list.
+        names: Of groups, in the order of the unaggregated list; those it lacks come last.
+    """
+    offered = dict.fromkeys(offer.group for offer in offers)
+    order = [*dict.fromkeys([*(name for name in names if name in offered), *offered])]
+    priorities = _not_rising([_TABLE.get(name, _NO_ROW).group for name in order])
+    places = {name: (priorities[rank], rank) for rank, name in enumerate(order)}
+    return [replace(offer, list_place=places[offer.group]) for offer in offers]
 
 
 def _not_rising(priorities: list[int]) -> list[int]:

@@ -6,7 +6,7 @@ so that one odd group does not take the others with it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import cast
@@ -51,8 +51,8 @@ class Reading:
     Attributes:
         core: Whether it must have the core group only, or named ones only.
         warnings: What was left out, at most some.
-        kept: Whether it is a document that we keep ourselves: it has storage version hashes, and
-            what was taken once is taken again.
+        kept: Whether it is a document that we keep ourselves: it has storage version hashes and
+            the order of lists, and what was taken once is taken again.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -161,6 +161,7 @@ def _group(json: BoundedJSON, reading: Reading, where: str) -> Group | None:
 
 def _version(json: BoundedJSON, reading: Reading, where: str) -> Version:
     name, freshness, resources = "", "", list[Resource]()
+    listed: tuple[str, ...] | None = None
     for field_name in json.fields():
         if field_name == "resources":
             resources = [
@@ -170,9 +171,11 @@ def _version(json: BoundedJSON, reading: Reading, where: str) -> Version:
         elif field_name in ("version", "freshness"):
             text = _text({field_name: json.value()}, field_name, where)
             name, freshness = (text, freshness) if field_name == "version" else (name, text)
+        elif field_name == "listed" and reading.kept:
+            listed = _texts({field_name: json.value()}, field_name, where)
         else:
             json.value()
-    return Version(name, tuple(resources), freshness)
+    return Version(name, tuple(resources), freshness, listed or ())
 
 
 def _resource(value: object, where: str, reading: Reading) -> Resource:
@@ -276,7 +279,7 @@ def read_resource_list(body: Body, version: str, reading: Reading) -> Version:
     """Return an APIResourceList as kube-apiserver converts it to an aggregated version.
 
     Entries with a slash become subresources of what stands before it; a parent that is not listed
-    is made up and put after the others. Storage version hashes are kept besides.
+    is made up and put after the others. Storage version hashes and the order are kept besides.
 
     Raises:
         UpstreamFailed: It cannot be read, or a subresource is in another scope than its parent.
@@ -291,7 +294,19 @@ def read_resource_list(body: Body, version: str, reading: Reading) -> Version:
         else:
             json.value()
     json.end()
-    return Version(version, _converted(entries), Freshness.CURRENT)
+    resources = _converted(entries)
+    names = tuple(_text(entry, "name", f"resources[{i}]") for i, entry in enumerate(entries))
+    listed = () if names == tuple(list_lines(resources)) else names
+    return Version(version, resources, Freshness.CURRENT, listed)
+
+
+def list_lines(resources: Iterable[Resource]) -> Iterator[str]:
+    """Yield the names of the lines of a list that is in the order of the resources."""
+    for resource in resources:
+        if not resource.is_made_up:
+            yield resource.resource
+        for subresource in resource.subresources:
+            yield f"{resource.resource}/{subresource.subresource}"
 
 
 @dataclass(slots=True)

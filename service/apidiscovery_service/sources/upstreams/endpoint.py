@@ -27,6 +27,7 @@ from apidiscovery_kubeconfig.tls import Tls, check_trust
 
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
+from apidiscovery_service.sources.upstreams.reachability import address
 from apidiscovery_service.sources.upstreams.transport import RenewingTransport
 
 SETTINGS = (
@@ -77,6 +78,15 @@ class Endpoint:
     def __post_init__(self) -> None:
         """Raise `InvalidConfiguration` when the address is none."""
         object.__setattr__(self, "url", server_url(self.url, "the address of the server"))
+
+    @property
+    def proxy(self) -> str:
+        """`HOST:PORT` of the proxy that is connected to in place of the server; empty for none."""
+        proxy = self._proxy()
+        if proxy is None:
+            return ""
+        host, port = address(proxy)
+        return f"{host}:{port}"
 
     def client(self) -> httpx2.AsyncClient:
         """Return the client for this server, always the same one; it stays valid until `aclose`.

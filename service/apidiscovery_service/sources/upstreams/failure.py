@@ -18,6 +18,7 @@ class Reason(StrEnum):
     CONTENT_TYPE = "UnexpectedContentType"
     MALFORMED = "MalformedAnswer"
     TOO_LARGE = "TooLarge"
+    EMPTIED = "Emptied"
     NOT_CACHED = "NotModifiedWithoutCache"
     CREDENTIALS = "Credentials"
     INTERNAL = "Internal"

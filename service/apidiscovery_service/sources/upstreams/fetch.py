@@ -14,6 +14,7 @@ import httpx2
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.bounded_json import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
+from apidiscovery_service.sources.upstreams.reachability import answered_without_tls, explained
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
 JSON = "application/json"
@@ -37,6 +38,7 @@ _FED = 1 << 16
 _MAX_MEMBERS = 4096  # of gzip; each costs as much as 64 KiB of content, however little is in it
 _GZIP = 16 + zlib.MAX_WBITS
 _MAX_ETAG = 1024
+_SHOWN_OF_BODY = 1024
 _PARAMETER = re.compile(r'\s*;\s*([^\s;=]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*')
 
 T = TypeVar("T")
@@ -183,7 +185,7 @@ class Exchange:
         except DiscoveryError as error:
             raise UpstreamFailed(Reason.CREDENTIALS, f"GET {path}: {error}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            text = str(error) or type(error).__name__
+            text = await explained(error, self._spec.endpoint.url, self._spec.endpoint.proxy)
             raise UpstreamFailed(Reason.UNREACHABLE, f"GET {path}: {text}") from error
 
     async def _exchange(self, path: str, headers: httpx2.Headers) -> Answer:
@@ -196,6 +198,10 @@ class Exchange:
             body = await self._body(response)
         finally:
             await response.aclose()
+        if response.status_code == HTTPStatus.BAD_REQUEST:
+            reason = answered_without_tls(bytes(body[:_SHOWN_OF_BODY]))
+            if reason:
+                raise UpstreamFailed(Reason.UNREACHABLE, reason)
         coding = response.headers.get("content-encoding", "").strip().lower()
         if body and coding not in ("", "identity", "gzip"):
             message = f"got Content-Encoding {coding!r}, want gzip or none"

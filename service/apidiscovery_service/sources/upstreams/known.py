@@ -20,6 +20,8 @@ class Root:
         groups: As served last, in the server's order.
         failures: Of an old server, the group-versions that could not be had, each with the reason.
         warnings: What of the document was left out.
+        listed: The names of groups in the order of the unaggregated list; empty when that is not
+            known.
     """
 
     path: str
@@ -33,6 +35,7 @@ class Root:
     groups: tuple[Group, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
     @property
     def is_current(self) -> bool:
@@ -51,6 +54,16 @@ class Known:
     roots: tuple[Root, ...]
 
     @property
+    def bad(self) -> list[Root]:
+        """The paths of which something failed."""
+        return [root for root in self.roots if not root.is_current or root.failures]
+
+    @property
     def is_well(self) -> bool:
         """Whether nothing failed."""
-        return all(root.is_current and not root.failures for root in self.roots)
+        return not self.bad
+
+    @property
+    def error(self) -> str:
+        """Why it is not well, one line; empty when it is."""
+        return "; ".join(root.error for root in self.bad)

@@ -125,8 +125,8 @@ class VersionsFetch:
         return had, failed
 
     async def _version(self, gv: GroupVersion) -> Version:
-        group, version = gv
-        path = f"{self._base(group)}/{name_of(group, version)}"
+        _, version = gv
+        path = list_path(self._spec, self._root, gv)
         as_master = self._spec.kind is not Kind.SERVICE
         answer = await self._exchange.get(path, JSON, as_master=as_master)
         if answer.status != HTTPStatus.OK:
@@ -142,9 +142,12 @@ class VersionsFetch:
         self._memory.digests[gv] = now
         return read
 
-    def _base(self, group: str) -> str:
-        # An APIService without a group is of the core group, which is elsewhere.
-        return "/api" if not group and self._spec.kind is Kind.SERVICE else self._root.path
+
+def list_path(spec: UpstreamSpec, root: Root, gv: GroupVersion) -> str:
+    """Return where the list of a group-version is, below the URL of the upstream."""
+    # An APIService without a group is of the core group, which is elsewhere.
+    base = "/api" if not gv[0] and spec.kind is Kind.SERVICE else root.path
+    return f"{base}/{name_of(*gv)}"
 
 
 def versions_of(groups: Iterable[Group]) -> dict[GroupVersion, Version]:

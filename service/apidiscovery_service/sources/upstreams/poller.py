@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncGenerator
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
@@ -11,12 +12,15 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.upstreams import record
+from apidiscovery_service.sources.upstreams.failure import Reason, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_poller import Capacity, DocumentsPoller, forget
+from apidiscovery_service.sources.upstreams.reachability import accepts, address
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.unaggregated import UnaggregatedLists
 from apidiscovery_service.storage import Fenced, Guard, Store, StoreUnavailable
 
 # Where the name of a server leads may change, and the old address may go on answering.
@@ -24,6 +28,8 @@ _NEW_CONNECTION_EVERY_ROUNDS = 10
 # So that many servers are not asked all at the same moment for ever.
 _JITTER = 0.1
 _FORGET_S = 2.0
+# How often a server that takes no connections is tried while the next poll is awaited.
+_KNOCK_EVERY_S = 2.0
 
 _log = structlog.get_logger(__name__)
 
@@ -104,19 +110,26 @@ class Poller:
     async def _poll(self, guard: Guard) -> None:
         rounds = Rounds(self.spec, self._exchange, lambda: self.wanted)
         known = await self._first(guard)
+        lists = UnaggregatedLists(self.spec, self._exchange)
+        tell = _Teller(self.spec)
         failures = old = 0
         while True:
             self._woken.clear()
             known = await rounds.round(known)
             is_kept = await self._keep(known, guard)
+            tell(known)
             self._count(known)
+            wanted = self.wanted if self.spec.kind is Kind.SERVICE else None
+            # Later, since who asks what there is should not wait for what was asked besides.
+            known = await lists.look(known, wanted)
+            is_kept = await self._keep(known, guard) and is_kept
             if self._documents:
-                is_service = self.spec.kind is Kind.SERVICE
-                self._documents.discovered(known, self.wanted if is_service else None)
-            failures = 0 if known.is_well and is_kept else failures + 1
+                self._documents.discovered(known, wanted)
+            is_doubtful = any(root.reason == Reason.EMPTIED for root in known.bad)
+            failures = 0 if (known.is_well or is_doubtful) and is_kept else failures + 1
             old += 1
             is_in_use = self._documents is not None and self._documents.is_asking
-            if failures or (old >= _NEW_CONNECTION_EVERY_ROUNDS and not is_in_use):
+            if failures or is_doubtful or (old >= _NEW_CONNECTION_EVERY_ROUNDS and not is_in_use):
                 old = 0
                 await self.spec.endpoint.aclose()
             await self._pause(failures)
@@ -209,12 +222,53 @@ class Poller:
 
     async def _pause(self, failures: int) -> None:
         timing = self.spec.timing
-        pause = timing.poll_s
-        if failures:
-            pause = min(timing.first_retry_s * 2 ** min(failures - 1, 32), timing.last_retry_s)
+        pause = timing.retry_s(failures) if failures else timing.poll_s
         pause *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
+        waits = [asyncio.create_task(self._woken.wait())]
+        if failures:
+            waits.append(asyncio.create_task(self._until_it_is_back()))
         try:
-            async with asyncio.timeout(pause):
-                await self._woken.wait()
-        except TimeoutError:
+            await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+
+    async def _until_it_is_back(self) -> None:
+        """Wait until the server takes connections after it did not; for ever if it does already."""
+        endpoint = self.spec.endpoint
+        server = address(endpoint.url)
+        if endpoint.proxy or await accepts(*server):
+            await asyncio.Event().wait()
+        while True:
+            await asyncio.sleep(_KNOCK_EVERY_S)
+            if await accepts(*server):
+                return
+
+
+class _Teller:
+    """Logs when an upstream begins to fail and when it is well again, once each."""
+
+    def __init__(self, spec: UpstreamSpec) -> None:
+        self._log = _log.bind(upstream=spec.name, address=spec.endpoint.url)
+        self._was_well: bool | None = None
+        self._since = time.monotonic()
+
+    def __call__(self, known: Known) -> None:
+        """Take what a round has found."""
+        was_well, self._was_well = self._was_well, known.is_well
+        if was_well is known.is_well:
             return
+        now = time.monotonic()
+        lasted_s, self._since = round(now - self._since, 1), now
+        groups = sum(len(root.groups) for root in known.roots)
+        if known.is_well:
+            message = "upstream answers" if was_well is None else "upstream answers again"
+            self._log.info(
+                message, groups=groups, **({} if was_well is None else {"after_s": lasted_s})
+            )
+        elif was_well is None:
+            message = "upstream was not reached, trying again"
+            self._log.warning(message, reason=shown(known.error), kept_groups=groups)
+        else:
+            message = "upstream fails, what it had last is kept"
+            self._log.warning(message, reason=shown(known.error), kept_groups=groups)

@@ -7,7 +7,7 @@ from datetime import datetime
 from apidiscovery_service.model import CORE_GROUP, Freshness, Group, Offer, Resource, Version
 from apidiscovery_service.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
-from apidiscovery_service.sources.priorities import ordered_offers
+from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import name_of
@@ -51,13 +51,18 @@ def mirrored_offers(view: View) -> tuple[Offer, ...]:
     """Return all groups of a server in its own order; of what failed, what it served last."""
     core = _core_versions(view)
     named: dict[str, dict[str, Version]] = {}
+    listed: list[str] = []
     for root in view.roots:
+        listed += root.listed
         for group in () if root.core else _as_fresh(view, root):
             versions = named.setdefault(group.name, {})
             for version in group.versions:
                 versions.setdefault(version.version, version)
     groups = [(name, tuple(versions.values())) for name, versions in named.items()]
-    return (*ordered_offers([(CORE_GROUP, core)] if core else []), *ordered_offers(groups))
+    offers = ordered_offers(groups)
+    if listed:
+        offers = listed_as(offers, listed)
+    return (*ordered_offers([(CORE_GROUP, core)] if core else []), *offers)
 
 
 def _core_versions(view: View) -> tuple[Version, ...]:
@@ -132,14 +137,14 @@ def mirror_condition(source: str, address: str, view: View) -> Condition:
         return Condition(SourceStatus(source, SourceState.PENDING, address=address), NOT_REFRESHED)
     if not view.is_trusted:
         return _not_refreshed(source, address, view)
-    bad = [root for root in view.roots if not root.is_current or root.failures]
+    bad = view.known.bad
     of_interest = bad or view.roots
     state = SourceState.STALE if bad else SourceState.CURRENT
     status = SourceStatus(
         source,
         state,
         max((time for root in of_interest if (time := _time(root.since))), default=None),
-        shown("; ".join(root.error for root in bad), _MAX_ERROR),
+        shown(view.known.error, _MAX_ERROR),
         address,
     )
     return Condition(status, bad[0].reason if bad else "")

@@ -104,6 +104,7 @@ def _root_value(root: Root) -> dict[str, object]:
         "old": root.old,
         "failures": root.failures,
         "warnings": root.warnings,
+        "listed": root.listed,
     }
 
 
@@ -114,7 +115,7 @@ def _groups_line(root: Root) -> bytes:
 
 
 def _kept_group(group: Group) -> dict[str, JSONValue]:
-    """Return the item of an aggregated document with the storage version hashes."""
+    """Return the item of an aggregated document with what only unaggregated ones tell."""
     value = group_value(group)
     versions = cast("list[dict[str, JSONValue]]", value.get("versions", []))
     for version, version_value in zip(group.versions, versions, strict=True):
@@ -122,6 +123,8 @@ def _kept_group(group: Group) -> dict[str, JSONValue]:
         for resource, resource_value in zip(version.resources, resources, strict=True):
             if resource.storage_version_hash:
                 resource_value["storageVersionHash"] = resource.storage_version_hash
+        if version.listed:
+            version_value["listed"] = version.listed
     return value
 
 
@@ -241,6 +244,7 @@ def _root(value: dict[str, object], document: bytes) -> Root:
         groups=groups,
         failures=tuple((str(name), str(text)) for name, text in failures),
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
+        listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),
     )
 
 

@@ -5,6 +5,8 @@ pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,8 +28,11 @@ from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, JSON, Answe
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
 _SHOWN_FAILURES = 3
+# The pause between two polls may be so much shorter than it is configured.
+_ALMOST = 0.8
 
 _log = structlog.get_logger(__name__)
 
@@ -53,10 +58,19 @@ class Rounds:
         self._exchange = exchange
         self._wanted = wanted
         self._memories = {path: Memory() for path, _ in spec.paths}
+        # How often a path was said to have nothing any more, and when last.
+        self._doubts: dict[str, tuple[int, float]] = {}
 
     async def round(self, known: Known) -> Known:
         """Ask every path once; one that fails does not keep the others from being asked."""
-        roots = await asyncio.gather(*(self._root(root) for root in known.roots))
+        roots = [
+            self._doubted(before, now)
+            for before, now in zip(
+                known.roots,
+                await asyncio.gather(*(self._root(root) for root in known.roots)),
+                strict=True,
+            )
+        ]
         pairs = zip(known.roots, roots, strict=True)
         if all(now.state == Freshness.STALE for now in roots if not now.core):
             roots = [_unless_it_vanished(before, now) for before, now in pairs]
@@ -73,6 +87,30 @@ class Rounds:
             now = _failed(root, UpstreamFailed(Reason.INTERNAL, text))
         is_same = (now.state, bool(now.failures)) == (root.state, bool(root.failures))
         return replace(now, since=root.since if is_same and root.since else now_text())
+
+    def _doubted(self, before: Root, now: Root) -> Root:
+        """Believe that all groups are gone only when that is said several times, a poll apart.
+
+        A server that has lost its storage, or another one at its address, says so, too.
+        """
+        of_declared = self._spec.kind is Kind.SERVICE and now.old
+        if not now.is_current or now.groups or not before.groups or of_declared:
+            self._doubts.pop(now.path, None)
+            return now
+        timing, time_now = self._spec.timing, time.monotonic()
+        times, last = self._doubts.get(now.path, (0, -math.inf))
+        if time_now - last >= timing.poll_s * _ALMOST:
+            times, last = times + 1, time_now
+        if times >= timing.empty_answers:
+            self._doubts.pop(now.path, None)
+            return now
+        self._doubts[now.path] = (times, last)
+        message = (
+            f"GET {now.path}: answered without any group, where there were {len(before.groups)}; "
+            f"believed when said {timing.empty_answers} times, this is time {times}"
+        )
+        doubted = _failed(before, UpstreamFailed(Reason.EMPTIED, message))
+        return replace(doubted, since=now.since if before.is_current else before.since)
 
     async def _ask(self, root: Root) -> Root:
         etag = root.etag if not root.old or self._memories[root.path].listed else ""
@@ -110,7 +148,9 @@ class Rounds:
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
         reading = self._reading(root)
-        groups = await self._exchange.read(answer, lambda body: read_aggregated(body, reading))
+        groups = await self._exchange.read(
+            answer, lambda body: with_known_lists(read_aggregated(body, reading), root.groups)
+        )
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()

@@ -49,6 +49,7 @@ class _UnusableEndpoint:
 
     def __init__(self, url: str, error: InvalidConfiguration) -> None:
         self.url = url
+        self.proxy = ""
         self._error = error
 
     def client(self) -> httpx2.AsyncClient:

@@ -16,6 +16,8 @@ CORE_IN_PATTERNS = "core"
 
 _UNFIT_FOR_A_KEY = re.compile(r"[^A-Za-z0-9.-]+")
 _SHOWN_OF_NAME = 60
+# In intervals of polls.
+_LONGEST_RETRY = 2
 
 
 class Endpoint(Protocol):
@@ -24,6 +26,11 @@ class Endpoint(Protocol):
     @property
     def url(self) -> str:
         """The server's root, without credentials."""
+        ...
+
+    @property
+    def proxy(self) -> str:
+        """`HOST:PORT` of the proxy that is connected to in place of the server; empty for none."""
         ...
 
     def client(self) -> httpx2.AsyncClient:
@@ -95,7 +102,9 @@ class Timing:
     Attributes:
         poll_s: After success.
         first_retry_s: After the first failure; doubled after each further one.
-        last_retry_s: What that never exceeds.
+        last_retry_s: What that never exceeds, nor twice `poll_s`.
+        empty_answers: How often an upstream has to say that it has no groups any more, a poll
+            apart, before that is believed.
         openapi_s: Between requests for the index of OpenAPI documents, and after the first failure
             of one; doubled after each further one.
         openapi_last_retry_s: What that never exceeds.
@@ -109,9 +118,15 @@ class Timing:
     poll_s: float = 60.0
     first_retry_s: float = 0.5
     last_retry_s: float = 60.0
+    empty_answers: int = 2
     openapi_s: float = 60.0
     openapi_last_retry_s: float = 3600.0
     openapi_after_s: float = 0.5
+
+    def retry_s(self, failures: int) -> float:
+        """Return the pause after so many failures in a row."""
+        longest = max(self.first_retry_s, min(self.last_retry_s, _LONGEST_RETRY * self.poll_s))
+        return min(self.first_retry_s * 2 ** min(failures - 1, 32), longest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""Whether a server can be reached, and if not, why, in words that say what to do."""
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx2
+
+_LOOK_S = 1.0
+# OpenSSL's name of an error and the line of its source.
+_OPENSSL = re.compile(r"\[[^]]*\] |\s*\(_ssl\.c:\d+\)")
+# What h11 says of bytes that no HTTP/1.1 begins with, and h2 of a stream that is ended at once.
+_NO_HTTP = ("illegal request line", "illegal status line")
+_RESET = "StreamReset"
+_DISCONNECTED = "Server disconnected"
+
+GRPC_PORT = "this is a gRPC port, its HTTP port is probably 8080"
+_SPEAKS_TLS = "this port speaks TLS; want an https:// URL"
+_SPEAKS_NO_TLS = "this port does not speak TLS; want an http:// URL"
+# What servers answer with status 400 to HTTP without TLS: Go's, nginx.
+_PLAIN_TO_TLS = (b"HTTP request to an HTTPS server", b"plain HTTP request was sent to HTTPS port")
+
+
+def answered_without_tls(body: bytes) -> str:
+    """Return what a body of status 400 says if it says that TLS is wanted, else nothing."""
+    return _SPEAKS_TLS if any(text in body for text in _PLAIN_TO_TLS) else ""
+
+
+async def accepts(host: str, port: int) -> bool:
+    """Tell whether a server takes connections; nothing is said to it."""
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def explained(error: BaseException, url: str, proxy: str = "") -> str:
+    """Return why a request failed, one line.
+
+    Args:
+        error: What was raised.
+        url: Where the server is.
+        proxy: `HOST:PORT` that was connected to in its place; empty for none.
+    """
+    host, port = address(url)
+    peer = proxy or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    for cause in _causes(error):
+        words = _cause_in_words(cause, peer)
+        if words:
+            return words
+    text = str(error) or type(error).__name__
+    if isinstance(error, httpx2.RemoteProtocolError) and not proxy:
+        return await _protocol_in_words(text, url, host, port)
+    return text
+
+
+def _cause_in_words(cause: BaseException, peer: str) -> str:
+    """Return what a cause says, nothing where it is none that explains."""
+    match cause:
+        case ConnectionRefusedError():
+            return f"connection refused by {peer}"
+        case socket.gaierror():
+            return f"name not known: {peer.rpartition(':')[0]}"
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
+            return _SPEAKS_NO_TLS
+        case ssl.SSLError():
+            return _OPENSSL.sub("", str(cause))
+        case OSError(strerror=str(reason)):
+            return f"{peer}: {reason}"
+        case _:
+            return ""
+
+
+async def _protocol_in_words(text: str, url: str, host: str, port: int) -> str:
+    """Return what an answer that is no HTTP says of the port."""
+    is_odd = text.startswith((*_NO_HTTP, _DISCONNECTED))
+    if url.startswith("https:"):
+        return GRPC_PORT if _RESET in text else text
+    if is_odd and await _speaks_tls(host, port):
+        return _SPEAKS_TLS
+    # What begins with a byte that is no letter is a frame of HTTP/2.
+    return GRPC_PORT if text == _NO_HTTP[0] else text
+
+
+def address(url: str) -> tuple[str, int]:
+    """Return the host and the port of a server."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it comes from, the members of groups included."""
+    seen: list[BaseException] = [error]
+    for one in seen:
+        yield one
+        seen += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        cause = one.__cause__ or one.__context__
+        seen += [cause] if cause and cause not in seen else []
+
+
+async def _speaks_tls(host: str, port: int) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Nothing is said to it, nothing it says is believed.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True

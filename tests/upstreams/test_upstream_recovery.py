@@ -1,0 +1,201 @@
+"""An upstream that dies, comes back or empties itself: when it is asked again, and what is told."""
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
+from apidiscovery_service.sources.upstreams.spec import Limits, Timing
+from apidiscovery_service.storage.memory import MemoryStore
+from certificates import Authority
+from misbehaving_server import DOWN, MisbehavingServer, aggregated
+from structlog.testing import capture_logs
+from upstream_setup import Ask, Running, item, running, spec_of, until
+
+_GOOD = {"/apis": aggregated(item("a.test"))}
+_EMPTY = {"/apis": aggregated()}
+
+
+# --------------------------------------------------------------------------------------------------
+# When it is asked again.
+
+
+@pytest.mark.parametrize(("poll_s", "longest_s"), [(60.0, 60.0), (2.0, 4.0), (0.1, 0.5)])
+def test_the_pause_after_failures_is_bounded_by_the_interval(
+    poll_s: float, longest_s: float
+) -> None:
+    timing = Timing(poll_s=poll_s)
+    pauses = [timing.retry_s(failures) for failures in range(1, 100)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.5, longest_s)
+
+
+async def test_a_server_that_takes_connections_again_is_asked_at_once() -> None:
+    slow = Timing(poll_s=3600, first_retry_s=3600, last_retry_s=3600)
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    spec = spec_of(f"http://127.0.0.1:{port}", timing=slow)
+    async with running(MemoryStore(), spec) as run:
+        await until(lambda: run.state() == "Stale", "it is not reached")
+        async with MisbehavingServer(_GOOD, None, port):
+            await until(lambda: run.freshness("a.test") == "Current", "it is asked", within_s=10)
+
+
+async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop() -> None:
+    slow = Timing(poll_s=3600, first_retry_s=3600, last_retry_s=3600)
+    async with MisbehavingServer({"/apis": DOWN}) as server:
+        async with running(MemoryStore(), spec_of(server.url, timing=slow)) as run:
+            await until(lambda: run.state() == "Stale", "it is not reached")
+            await asyncio.sleep(0.2)
+        assert server.paths == ["/apis"]
+
+
+# --------------------------------------------------------------------------------------------------
+# Whether it is believed.
+
+
+async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> None:
+    timing = Timing(poll_s=0.3, first_retry_s=0.01, last_retry_s=0.01)
+    async with (
+        MisbehavingServer(_GOOD) as server,
+        running(MemoryStore(), spec_of(server.url, timing=timing)) as run,
+    ):
+        await until(lambda: run.freshness("a.test") == "Current", "it is read")
+        server.answers = _EMPTY
+        await until(lambda: run.freshness("a.test") == "Stale", "it is doubted")
+        asked, doubted = server.paths.count("/apis"), time.monotonic()
+        assert run.error() == (
+            "GET /apis: answered without any group, where there were 1; "
+            "believed when said 2 times, this is time 1"
+        )
+        await until(lambda: run.group("a.test") is None, "it is believed")
+        assert time.monotonic() - doubted > 0.2
+        assert server.paths.count("/apis") - asked <= 3
+        assert run.state() == "Current"
+
+
+async def test_a_doubt_ends_when_the_groups_are_back(ask: Ask) -> None:
+    async with MisbehavingServer(_GOOD) as server:
+        one = ask(spec_of(server.url, timing=Timing(poll_s=0, empty_answers=2)))
+        for answers, groups in ((_GOOD, 1), (_EMPTY, 1), (_GOOD, 1), (_EMPTY, 1), (_EMPTY, 0)):
+            server.answers = answers
+            assert len((await one.round()).groups) == groups
+
+
+async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
+    async with MisbehavingServer(_GOOD) as server:
+        one = ask(spec_of(server.url, timing=Timing(empty_answers=1)))
+        await one.round()
+        server.answers = _EMPTY
+        root = await one.round()
+    assert (root.groups, root.error) == ((), "")
+
+
+# --------------------------------------------------------------------------------------------------
+# What is told.
+
+
+async def test_death_and_recovery_are_logged_once_each() -> None:
+    with capture_logs() as logs:
+        async with (
+            MisbehavingServer(_GOOD) as server,
+            running(MemoryStore(), spec_of(server.url)) as run,
+        ):
+            await until(lambda: run.freshness("a.test") == "Current", "it is read")
+            for answers, state in (({"/apis": DOWN}, "Stale"), (_GOOD, "Current")):
+                server.answers = answers
+                await _until_polled_as(server, run, state)
+    assert [(e["event"], e["log_level"], e.get("reason")) for e in _of_upstream(logs)] == [
+        ("upstream answers", "info", None),
+        (
+            "upstream fails, what it had last is kept",
+            "warning",
+            "GET /apis: got status 503, want 200 or 304",
+        ),
+        ("upstream answers again", "info", None),
+    ]
+
+
+async def _until_polled_as(server: MisbehavingServer, run: Running, state: str) -> None:
+    """Wait for a state, and for some more polls."""
+    await until(lambda: run.state() == state, state)
+    asked = server.paths.count("/apis") + 3
+    await until(lambda: server.paths.count("/apis") >= asked, "some more polls")
+
+
+def _of_upstream(logs: list[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    return [e for e in logs if e.get("upstream") == "east" and e["log_level"] != "debug"]
+
+
+async def _error(url: str) -> str:
+    """Return why an upstream was not reached, as the log has it and as the sources show it."""
+    with capture_logs() as logs:
+        async with running(MemoryStore(), spec_of(url, limits=Limits(exchange_s=5))) as run:
+            await until(lambda: run.state() == "Stale", "it is not reached")
+            await until(lambda: _of_upstream(logs), "it is logged")
+            shown = run.error()
+    (entry,) = _of_upstream(logs)
+    assert entry["event"] == "upstream was not reached, trying again"
+    assert entry["reason"] == shown
+    return shown.removeprefix("GET /apis: ")
+
+
+async def test_a_refused_connection_is_told_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    assert await _error(f"http://127.0.0.1:{port}") == f"connection refused by 127.0.0.1:{port}"
+
+
+async def test_an_unknown_name_is_told_in_words() -> None:
+    assert await _error("http://nosuch.invalid") == "name not known: nosuch.invalid"
+
+
+async def test_https_to_a_port_without_tls_is_told_in_words() -> None:
+    async with _answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
+        error = await _error(url.replace("http:", "https:"))
+    assert error == "this port does not speak TLS; want an http:// URL"
+
+
+async def test_http_to_a_port_with_tls_is_told_in_words(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).server(["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    async with MisbehavingServer(_GOOD, context) as server:
+        error = await _error(server.url.replace("https:", "http:"))
+    assert error == "this port speaks TLS; want an https:// URL"
+
+
+async def test_a_server_that_says_itself_that_it_wants_tls_is_told_in_words() -> None:
+    raw = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+    async with _answering(raw) as url:
+        assert await _error(url) == "this port speaks TLS; want an https:// URL"
+
+
+async def test_http_to_a_grpc_port_is_told_in_words() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        assert await _error(f"http://127.0.0.1:{port}") == GRPC_PORT
+    finally:
+        await server.stop(None)
+
+
+@asynccontextmanager
+async def _answering(raw: bytes) -> AsyncIterator[str]:
+    """Run a server that says the same to everybody; yield its URL."""
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(raw)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
