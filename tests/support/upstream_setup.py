@@ -186,13 +186,14 @@ class Ask(Protocol):
 
 
 @asynccontextmanager
-async def running(
+async def running(  # noqa: PLR0913 - one for each thing that tests set
     store: Store,
     *specs: UpstreamSpec,
     services: Sequence[ApiService] = (),
     settings: ServiceSettings | None = None,
     polls: bool = True,
     grace_s: float = 0.3,
+    silence_s: float = 60.0,
 ) -> AsyncGenerator[Running]:
     """Load and follow upstreams, and poll them unless told not to."""
     registry, metrics, declarations = Registry(), Metrics(), DeclaredServices(*services)
@@ -206,6 +207,7 @@ async def running(
         specs=specs,
         services=settings,
         grace_s=grace_s,
+        silence_s=silence_s,
     )
     await upstreams.load()
     tasks = [asyncio.create_task(upstreams.follow())]

@@ -6,6 +6,7 @@ by the writer's claim; after that it is served as stale until another has asked.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,6 +49,11 @@ _CLAIMS = "claims/"
 # How long a record is believed after its writer has gone: the next one asks at once, and has its
 # answer after two exchanges at most.
 GRACE_S = 12.0
+# How long records are believed while the store says nothing: as old as that they may be anyway,
+# for upstreams are asked once a minute.
+SILENCE_S = 60.0
+# So often in that time the store is asked whether it is there.
+_LOOKS = 6
 
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
@@ -130,6 +136,7 @@ class Upstreams:
         specs: The servers that are mirrored, by configuration.
         services: How servers behind APIServices are reached.
         grace_s: How long a record is believed after its writer has gone.
+        silence_s: How long records are believed while the store cannot be asked.
 
     Attributes:
         documents: The OpenAPI documents of all of them.
@@ -146,6 +153,7 @@ class Upstreams:
         specs: Sequence[UpstreamSpec] = (),
         services: ServiceSettings | None = None,
         grace_s: float = GRACE_S,
+        silence_s: float = SILENCE_S,
     ) -> None:
         self.documents = UpstreamDocuments(store)
         self._capacity = Capacity()
@@ -156,6 +164,9 @@ class Upstreams:
         self._metrics = metrics
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
+        self._silence_s = silence_s
+        # Why no record is believed: the store does not answer; empty when it does.
+        self._silence = ""
         # Their own, so that a large answer delays no other work of the process.
         self._threads = ReadingThreads(_THREADS, "upstream")
         self._followed: dict[str, _Followed] = {}
@@ -186,6 +197,7 @@ class Upstreams:
                 tasks.create_task(self._watch(record.PREFIX, self._records_changed))
                 tasks.create_task(self._watch(_CLAIMS + record.PREFIX, self._claims_changed))
                 tasks.create_task(self._read_new())
+                tasks.create_task(self._listen())
         finally:
             for followed in self._followed.values():
                 _stop(followed)
@@ -216,6 +228,17 @@ class Upstreams:
             more = len(lines) - _MAX_WARNINGS
             lines = [*lines[:_MAX_WARNINGS], f"upstreams: {more} more such lines"]
         return [shown(line, _MAX_WARNING) for line in lines]
+
+    def awaited(self) -> str:
+        """Return which mirrored servers are waited for, one line.
+
+        Empty when one has ever answered, or when there is none.
+        """
+        mirrors = [f for f in self._followed.values() if not f.services]
+        if any(f.view.has_answer for f in mirrors):
+            return ""
+        lines = [_warning(c.status) for f in mirrors for c in f.conditions.values()]
+        return shown("; ".join(lines), _MAX_WARNING)
 
     # Which upstreams there are.
 
@@ -375,7 +398,9 @@ class Upstreams:
             return False
         _stop(followed)
         is_trusted = is_news or self._held.get(followed.spec.id) == known.claim
-        followed.view = View(known, is_trusted, "" if is_trusted else now_text())
+        is_trusted = is_trusted and not self._silence
+        since = "" if is_trusted else now_text()
+        followed.view = View(known, is_trusted, since, self._silence)
         followed.mark = entry.mark
         return True
 
@@ -418,12 +443,12 @@ class Upstreams:
     def _reconsider(self, followed: _Followed) -> None:
         """Trust a record whose writer is alive; lose trust in a while when it has gone."""
         known = followed.view.known
-        if known is None:
+        if known is None or self._silence:
             return
         if self._held.get(followed.spec.id) == known.claim:
             _stop(followed)
             if not followed.view.is_trusted:
-                followed.view = replace(followed.view, is_trusted=True, since="")
+                followed.view = View(known, is_trusted=True)
                 self._publish([followed])
         elif followed.view.is_trusted and not followed.losing:
             loop = asyncio.get_running_loop()
@@ -436,6 +461,53 @@ class Upstreams:
             return
         followed.view = replace(followed.view, is_trusted=False, since=now_text())
         self._publish([followed])
+
+    # Whether the store would tell.
+
+    async def _listen(self) -> None:
+        """Ask the store now and then whether it is there, until cancelled.
+
+        Whoever is cut off hears neither that an upstream has died nor that its writer has; a watch
+        may be silent for either reason.
+        """
+        pause_s = self._silence_s / _LOOKS
+        heard, since = time.monotonic(), now_text()
+        while True:
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._list_claims()
+            except (DiscoveryError, TimeoutError) as error:
+                if not self._silence and time.monotonic() - heard >= self._silence_s:
+                    self._fall_silent(since, str(error) or "no answer in time")
+            else:
+                heard, since = time.monotonic(), now_text()
+                if self._silence:
+                    await self._hear_again()
+            await asyncio.sleep(pause_s)
+
+    def _fall_silent(self, since: str, reason: str) -> None:
+        """Believe no record any more."""
+        self._silence = f"last known; the store has told nothing since: {reason}"
+        _log.warning("upstreams are taken for stale: the store is silent", reason=reason)
+        for followed in self._followed.values():
+            _stop(followed)
+            view = followed.view
+            if view.is_trusted or not view.known:
+                followed.view = View(view.known, since=since, doubt=self._silence)
+        self._publish(self._followed.values())
+
+    async def _hear_again(self) -> None:
+        """Believe the records of writers that are alive, as they are now."""
+        try:
+            await self._list_records()
+        except DiscoveryError:
+            return  # the next look comes soon
+        self._silence = ""
+        _log.info("the store answers again")
+        for followed in self._followed.values():
+            followed.view = replace(followed.view, doubt="")
+            self._reconsider(followed)
+        self._publish(self._followed.values())
 
 
 class _OnChanges(Protocol):

@@ -25,15 +25,22 @@ class View:
         known: None when it was never asked.
         is_trusted: Whether somebody alive asked last; else everything is stale.
         since: When trust was lost.
+        doubt: Why it was lost, one line.
     """
 
     known: Known | None = None
     is_trusted: bool = False
     since: str = ""
+    doubt: str = ""
 
     @property
     def roots(self) -> tuple[Root, ...]:
         return self.known.roots if self.known else ()
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it has ever answered."""
+        return any(root.is_current or root.groups for root in self.roots)
 
     def is_current(self, root: Root) -> bool:
         return self.is_trusted and root.is_current
@@ -133,10 +140,10 @@ def _version_in(root: Root, service: ApiService) -> Version | None:
 
 def mirror_condition(source: str, address: str, view: View) -> Condition:
     """Return how far a mirrored server can be believed."""
+    if not view.is_trusted and (view.known or view.doubt):
+        return _not_refreshed(source, address, view)
     if view.known is None:
         return Condition(SourceStatus(source, SourceState.PENDING, address=address), NOT_REFRESHED)
-    if not view.is_trusted:
-        return _not_refreshed(source, address, view)
     bad = view.known.bad
     of_interest = bad or view.roots
     state = SourceState.STALE if bad else SourceState.CURRENT
@@ -171,7 +178,7 @@ def service_condition(service: ApiService, source: str, address: str, view: View
 
 
 def _not_refreshed(source: str, address: str, view: View) -> Condition:
-    error = "last known; nobody has asked it since"
+    error = view.doubt or "last known; nobody has asked it since"
     status = SourceStatus(source, SourceState.STALE, _time(view.since), error, address)
     return Condition(status, NOT_REFRESHED)
 

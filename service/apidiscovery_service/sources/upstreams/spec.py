@@ -126,7 +126,7 @@ class Timing:
     def retry_s(self, failures: int) -> float:
         """Return the pause after so many failures in a row."""
         longest = max(self.first_retry_s, min(self.last_retry_s, _LONGEST_RETRY * self.poll_s))
-        return min(self.first_retry_s * 2 ** min(failures - 1, 32), longest)
+        return min(self.first_retry_s * 2.0 ** min(failures - 1, 32), longest)
 
 
 @dataclass(frozen=True, slots=True)

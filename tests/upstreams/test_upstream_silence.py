@@ -1,0 +1,79 @@
+"""A process that its store tells nothing any more says so of what it knows from there."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from apidiscovery_service.storage import Batch, Entry, Listing, StoreUnavailable
+from apidiscovery_service.storage.memory import MemoryStore
+from misbehaving_server import MisbehavingServer, aggregated
+from upstream_setup import Running, item, running, spec_of, until
+
+_GOOD = {"/apis": aggregated(item("a.test"))}
+
+
+class _Link(MemoryStore):
+    """The way to a store, which can be cut: then reads fail and watches are silent."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self._store = store
+        self.whole = asyncio.Event()
+        self.whole.set()
+
+    async def get(self, key: str) -> Entry | None:
+        self._check()
+        return await self._store.get(key)
+
+    async def list(self, prefix: str) -> Listing:
+        self._check()
+        return await self._store.list(prefix)
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        async for batch in self._store.watch(prefix, after):
+            await self.whole.wait()
+            yield batch
+
+    def _check(self) -> None:
+        if not self.whole.is_set():
+            raise StoreUnavailable("the store cannot be reached")
+
+
+async def _is_current(run: Running) -> None:
+    await until(lambda: (run.state(), run.freshness("a.test")) == ("Current", "Current"), "current")
+
+
+async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None:
+    store = MemoryStore()
+    link = _Link(store)
+    async with MisbehavingServer(_GOOD) as server:
+        spec = spec_of(server.url)
+        async with (
+            running(store, spec),
+            running(link, spec_of(server.url), polls=False, silence_s=0.5) as cut_off,
+        ):
+            await _is_current(cut_off)
+            link.whole.clear()
+            server.answers = {}
+            await until(lambda: cut_off.state() == "Stale", "it says so")
+            assert cut_off.freshness("a.test") == "Stale"
+            assert cut_off.error() == (
+                "last known; the store has told nothing since: the store cannot be reached"
+            )
+            assert cut_off.error() in cut_off.upstreams.warnings()[0]
+            server.answers = _GOOD
+            link.whole.set()
+            await _is_current(cut_off)
+
+
+async def test_a_short_silence_of_the_store_changes_nothing() -> None:
+    store = MemoryStore()
+    link = _Link(store)
+    async with (
+        MisbehavingServer(_GOOD) as server, running(store, spec_of(server.url)),
+        running(link, spec_of(server.url), polls=False, silence_s=30) as cut_off,
+    ):
+        await _is_current(cut_off)
+        link.whole.clear()
+        asked = server.paths.count("/apis") + 5
+        await until(lambda: server.paths.count("/apis") >= asked, "some polls")
+        assert (cut_off.state(), cut_off.error()) == ("Current", "")
