@@ -66,6 +66,13 @@ class Registry:
         """Return the latest contribution of a source; None if there is none."""
         return self._contributions.get(source)
 
+    def offers_besides(self, prefixes: tuple[str, ...]) -> bool:
+        """Tell whether a source offers anything whose name begins with none of these."""
+        return any(
+            one.offers and not one.source.startswith(prefixes)
+            for one in self._contributions.values()
+        )
+
     def winners(self, group: str) -> dict[str, str]:
         """Return the source that serves each version of a group, by version."""
         return {

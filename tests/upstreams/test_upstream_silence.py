@@ -69,7 +69,8 @@ async def test_a_short_silence_of_the_store_changes_nothing() -> None:
     store = MemoryStore()
     link = _Link(store)
     async with (
-        MisbehavingServer(_GOOD) as server, running(store, spec_of(server.url)),
+        MisbehavingServer(_GOOD) as server,
+        running(store, spec_of(server.url)),
         running(link, spec_of(server.url), polls=False, silence_s=30) as cut_off,
     ):
         await _is_current(cut_off)

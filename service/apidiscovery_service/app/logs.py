@@ -1,11 +1,21 @@
 """Structured logs on standard error: a constant message, and its values as fields."""
 
 import logging
+import os
 import sys
 
 import structlog
 
 LEVELS = ("debug", "info", "warning", "error")
+
+
+def _is_coloured() -> bool:
+    """Tell whether messages are coloured: on a terminal that knows how to, unless NO_COLOR is set.
+
+    Source: no-color.org.
+    """
+    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_wanted and sys.stderr.isatty()
 
 
 def configure_logging(level: str, *, as_json: bool) -> None:
@@ -16,7 +26,7 @@ def configure_logging(level: str, *, as_json: bool) -> None:
         structlog.processors.JSONRenderer()
         if as_json
         else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            colors=_is_coloured(), exception_formatter=structlog.dev.plain_traceback
         )
     )
     structlog.configure(

@@ -21,7 +21,7 @@ import uvloop
 from apidiscovery_service.app.collecting import collect_sparingly
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener
 from apidiscovery_service.app.secure_serving import SecureServing
-from apidiscovery_service.app.settings import Settings
+from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
@@ -45,6 +45,7 @@ from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests import Manifests
 from apidiscovery_service.sources.registrations import Registrations
+from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
 from apidiscovery_service.sources.storage_version_api import storage_version_api
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
@@ -62,6 +63,12 @@ DRAIN_S = 5.0
 
 # Between attempts to read a store that is not there yet.
 _STORE_RETRY_S = 0.5
+
+# Between looks for a first answer of an upstream.
+_LOOK_S = 0.1
+
+# What is there though there is no local source: what upstreams have, and our own API.
+_OTHERS = ("upstream:", STORAGE_VERSION_SOURCE)
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _LARGE_BYTES = 4 * 1024 * 1024
@@ -164,7 +171,7 @@ class _Process:
         others: _Others,
     ) -> None:
         self._settings = settings
-        self._ready = False
+        self._ready = self._has_something = False
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._metrics = metrics
@@ -220,7 +227,7 @@ class _Process:
         checks.add("log", lambda: None)
         checks.add(
             "local-sources",
-            lambda: None if self._ready else "catalogue, manifests and store are still being read",
+            self._unread,
             ["readyz"],
         )
         checks.add(
@@ -279,13 +286,14 @@ class _Process:
                 return
             following += [tasks.create_task(follow()) for follow in self._followers()]
             if grpc is not None:
-                await grpc.set_ready()
+                following.append(tasks.create_task(self._say_ready(grpc)))
             addresses = {
                 "http": str(http.address) if http else None,
                 "grpc": str(grpc.address) if grpc else None,
             }
             with _announced(self._settings.ready_file, addresses):
-                _log.info("serving", **addresses, groups=self._registry.snapshot.named.size)
+                shown = _shown(addresses, self._settings.security)
+                _log.info("serving", **shown, groups=self._registry.snapshot.named.size)
                 await self._stopping.wait()
             _log.info("stopping", delay_s=self._settings.shutdown_delay_s, drain_s=DRAIN_S)
             await self._delay_end([each for each in (http, grpc) if each])
@@ -308,6 +316,12 @@ class _Process:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.shutdown_delay_s):
                 await self._hurried.wait()
+
+    async def _say_ready(self, grpc: GrpcListener) -> None:
+        while self._awaited():  # noqa: ASYNC110 - what ends it comes from many sides
+            await asyncio.sleep(_LOOK_S)
+        if not self._stopping.is_set():
+            await grpc.set_ready()
 
     def _followers(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """Return what keeps the sources up to date, each until it is cancelled."""
@@ -374,6 +388,7 @@ class _Process:
             openapi=OpenAPIAnswers(self._documents),
             objects=self._objects,
             is_defined=self._declarations.defines,
+            awaited=self._awaited,
         )
         gateway = Gateway(
             self._encoding,
@@ -398,6 +413,7 @@ class _Process:
             self._settings.gates,
             self._metrics,
             ready=lambda: self._ready,
+            awaited=self._awaited,
             statuses=self._statuses,
         )
         registry = RegistryService(
@@ -411,7 +427,7 @@ class _Process:
             self._documents,
             self._metrics,
             enabled=self._settings.gates[OPENAPI_V3],
-            ready=lambda: self._ready,
+            ready=lambda: self._ready and not self._awaited(),
         )
         interceptors = (
             *self._security.interceptors(self._metrics),
@@ -432,12 +448,47 @@ class _Process:
         )
         return GrpcListener(address, server, self._security.fronts)
 
+    def _unread(self) -> str | None:
+        """Return why there is nothing to be ready with; None when there is something."""
+        if not self._ready:
+            return "catalogue, manifests and store are still being read"
+        awaited = self._awaited()
+        return (
+            f"there is no local source, and no upstream has answered: {awaited}"
+            if awaited
+            else None
+        )
+
+    def _awaited(self) -> str:
+        """Return which upstreams are waited for; empty as soon as there is anything to serve."""
+        if self._has_something:
+            return ""
+        awaited = self._upstreams.awaited()
+        self._has_something = self._ready and (
+            not awaited or self._registry.offers_besides(_OTHERS)
+        )
+        return "" if self._has_something else awaited
+
     def _statuses(self) -> list[SourceStatus]:
         broken = [
             SourceStatus(f"manifests:{path}", SourceState.STALE, error=str(error))
             for path, error in self._manifests.problems.items()
         ]
         return [*broken, *self._upstreams.states()]
+
+
+def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, str]:
+    """Return where the server is, for people, and a command to try."""
+    http, grpc = addresses["http"], addresses["grpc"]
+    url = f"{'https' if security.has_tls else 'http'}://{http}"
+    command = "api-resources --server " + url if http else f"get sources --grpc-server {grpc}"
+    if security.has_tls:
+        command += " --certificate-authority FILE"
+    if security.identifies:
+        command += " --token TOKEN"
+    urls = {"http": url if http else "", "grpc": grpc or ""}
+    shown = {name: where for name, where in urls.items() if where}
+    return {**shown, "to_try": f"apidiscovery {command}"}
 
 
 async def _once_available(load: Callable[[], Awaitable[None]]) -> None:

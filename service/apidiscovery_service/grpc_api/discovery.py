@@ -49,6 +49,8 @@ class DiscoveryService:
         gates: Which document versions are served.
         metrics: Where calls and watches are counted.
         ready: Whether the local sources are in the snapshot.
+        awaited: Returns which upstreams are waited for while there is nothing else to serve; empty
+            for none.
         statuses: The sources about which there is something to tell.
     """
 
@@ -60,6 +62,7 @@ class DiscoveryService:
         metrics: Metrics,
         *,
         ready: Callable[[], bool] = lambda: True,
+        awaited: Callable[[], str] = str,
         statuses: Callable[[], Iterable[SourceStatus]] = tuple,
     ) -> None:
         self._registry = registry
@@ -69,6 +72,7 @@ class DiscoveryService:
         self._offered = gates.aggregated_versions
         self._metrics = metrics
         self._ready = ready
+        self._awaited = awaited
         self._changed: set[asyncio.Event] = set()
         self._unwatched = asyncio.Event()
         self._unwatched.set()
@@ -222,6 +226,9 @@ class DiscoveryService:
         request: discovery_pb2.GetDiscoveryRequest | discovery_pb2.WatchDiscoveryRequest,
     ) -> Selection:
         await self._see_that_it_serves(context)
+        if self._awaited():
+            message = "no upstream has answered yet; ListSources tells why"
+            await context.abort(grpc.StatusCode.UNAVAILABLE, message)
         try:
             return selection(request.accept_versions, request.scope, self._offered)
         except InvalidFields as error:

@@ -81,6 +81,8 @@ class Site:
         extension: Whether this is an extension API server, of which kube-aggregator asks what it
             serves: it has no core group, nothing is at `/api`, and `/apis` tells its address.
         is_defined: Given a group and a version, whether CustomResourceDefinitions make it up.
+        awaited: Returns which upstreams are waited for while there is nothing else to serve; empty
+            for none.
     """
 
     checks: Checks
@@ -92,6 +94,7 @@ class Site:
     objects: ObjectAnswers | None = None
     extension: bool = False
     is_defined: Callable[[str, str], bool] = lambda _group, _version: False
+    awaited: Callable[[], str] = str
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
@@ -124,8 +127,8 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
             return Response(200, headers, site.metrics.text(), "/metrics", "text")
         case VersionRoute():
             return _version(request, site)
-        case _ if not ready:
-            return starting(request)
+        case _ if not ready or site.awaited():
+            return starting(request, _awaiting(request, site) if ready else "")
         case IndexRoute():
             return _index(encoded.snapshot, site)
         case DocumentRoute():
@@ -143,6 +146,12 @@ def _is_defined(target: Target | None, site: Site) -> bool:
     pkg/apiserver/customresource_discovery.go:versionDiscoveryHandler.
     """
     return isinstance(target, APIResourceList) and site.is_defined(target.group, target.version)
+
+
+def _awaiting(request: Request, site: Site) -> str:
+    """Return why nothing is answered yet, for an empty document would be believed."""
+    upstreams = f": {site.awaited()}" if request.trusted else ""
+    return f"no upstream has answered yet{upstreams}"
 
 
 def refusal(request: Request, refused: Refused) -> Response:

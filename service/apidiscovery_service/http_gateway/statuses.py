@@ -90,12 +90,12 @@ def invalid_timeout(request: Request) -> PlainDocument | None:
     return plain.status(400, "BadRequest", message)
 
 
-def starting(request: Request) -> Response:
-    """Answer before the sources have been read.
+def starting(request: Request, reason: str = "") -> Response:
+    """Answer before the sources have been read; without a reason, in the words of the reference.
 
     Source: k8s.io/apiserver pkg/util/notfoundhandler.
     """
-    message = (
+    message = reason or (
         "the request has been made before all known HTTP paths have been installed, "
         "please try again"
     )

@@ -57,6 +57,7 @@ class _Outcome:
     good: dict[Path, Declared] = field(default_factory=dict[Path, Declared])
     bad: dict[Path, InvalidDocument] = field(default_factory=dict[Path, InvalidDocument])
     gone: set[Path] = field(default_factory=set[Path])
+    empty: dict[Path, str] = field(default_factory=dict[Path, str])
 
 
 class Manifests:
@@ -74,6 +75,7 @@ class Manifests:
         self._metrics = metrics
         self._signatures: dict[Path, _Signature] = {}
         self._problems: dict[Path, InvalidDocument] = {}
+        self._empty: dict[Path, str] = {}
 
     @property
     def problems(self) -> Mapping[Path, InvalidDocument]:
@@ -85,7 +87,8 @@ class Manifests:
 
         A name that several origins declare is one too, also where they are no files.
         """
-        broken = [self._problems[path] for path in sorted(self._problems)]
+        broken: list[object] = [self._problems[path] for path in sorted(self._problems)]
+        broken += self._empty.values()
         lines = [line for error in broken for line in str(error).splitlines()]
         return [f"manifests: {line}" for line in (*lines, *self._declarations.conflicts())]
 
@@ -123,6 +126,11 @@ class Manifests:
         """Read the files that are new or changed; nothing is applied yet."""
         outcome = _Outcome()
         present = set(self._files())
+        outcome.empty = {
+            path: _emptiness(path)
+            for path in self._paths
+            if path.is_dir() and not any(file.parent == path for file in present)
+        }
         outcome.gone = {path for path in self._signatures if path not in present}
         for path in sorted(present):
             signature = _signature(path)
@@ -165,6 +173,10 @@ class Manifests:
             )
         for path, error in outcome.bad.items():
             self._break(path, error)
+        for path, text in outcome.empty.items():
+            if path not in self._empty:
+                _log.warning("manifests directory without manifests", reason=text)
+        self._empty = outcome.empty
         for path in outcome.gone:
             del self._signatures[path]
             self._mend(path)
@@ -191,6 +203,15 @@ class Manifests:
     def _mend(self, path: Path) -> None:
         if self._problems.pop(path, None) is not None:
             self._metrics.manifest_errors.remove(str(path))
+
+
+def _emptiness(path: Path) -> str:
+    """Say what is missing in a directory, and what is there in its place."""
+    folders = sum(1 for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))
+    text = f"{path}: no .yaml, .yml or .json file in it"
+    if not folders:
+        return text
+    return f"{text}; its {folders} folders are not read: give --manifests for each"
 
 
 def _origin(path: Path) -> str:

@@ -332,7 +332,7 @@ class Claims:
 
     async def _hold(self, name: str, work: Work, entry: Entry) -> None:
         """Work until the claim is somebody else's or the work fails."""
-        _log.info("claim held", claim=name)
+        _log.debug("claim held", claim=name)
         self._held.add(name)
         working = asyncio.ensure_future(work(Guard(entry.key, entry.created)))
         losing = asyncio.create_task(self._until(lambda: self._is_lost(entry)))

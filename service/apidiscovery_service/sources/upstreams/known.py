@@ -66,4 +66,7 @@ class Known:
     @property
     def error(self) -> str:
         """Why it is not well, one line; empty when it is."""
-        return "; ".join(root.error for root in self.bad)
+        errors = [root.error for root in self.bad]
+        # A server that is not there is not there for each path.
+        reasons = {root.error.removeprefix(f"GET {root.path}: ") for root in self.bad}
+        return "; ".join(errors if len(reasons) > 1 or len(errors) == 1 else reasons)
