@@ -447,7 +447,9 @@ class TestGet:
                 error="connection refused",
                 address="https://east:6443",
                 group_versions=[
-                    discovery_pb2.OfferedGroupVersion(group=group, version="v1")
+                    discovery_pb2.OfferedGroupVersion(
+                        group=group, version="v1", shadowed_by="" if group else "catalog"
+                    )
                     for group in ("", "apps", "batch", "example.com")
                 ],
             ),
@@ -455,14 +457,14 @@ class TestGet:
         with FakeRegistry(sources=sources) as registry:
             assert cli(capsys, registry, "get", "sources").stdout == (
                 "NAME            STATE     SINCE                  GROUP-VERSIONS"
-                "                    ERROR\n"
+                "                    SHADOWED        ERROR\n"
                 "catalog         Current   <unknown>              <none>        "
-                "                    <none>\n"
+                "                    <none>          <none>\n"
                 "upstream:east   Stale     2023-11-14T22:13:20Z   v1,apps/v1,batch/v1 + 1 more..."
-                "   connection refused\n"
+                "   v1 by catalog   connection refused\n"
             )
             wide = cli(capsys, registry, "get", "sources", "upstream:east", "-o", "wide").stdout
-            assert "v1,apps/v1,batch/v1,example.com/v1   https://east:6443" in wide
+            assert "v1,apps/v1,batch/v1,example.com/v1   v1 by catalog   https://east:6443" in wide
             printed = cli(capsys, registry, "get", "source", "-o", "json").stdout
             assert [source["name"] for source in json.loads(printed)["sources"]] == [
                 "catalog",

@@ -223,7 +223,14 @@ def test_an_api_service_and_a_discovery_list_are_served_with_where_they_come_fro
     shop = sources["registrations:groups/shop"]
     assert shop["state"] == "SOURCE_STATE_CURRENT"
     table = call("get", "sources").stdout
-    assert table.splitlines()[0].split() == ["NAME", "STATE", "SINCE", "GROUP-VERSIONS", "ERROR"]
+    assert table.splitlines()[0].split() == [
+        "NAME",
+        "STATE",
+        "SINCE",
+        "GROUP-VERSIONS",
+        "SHADOWED",
+        "ERROR",
+    ]
     assert "shop.example.com/v1" in table
     eventually(
         lambda: "False (FailedDiscoveryCheck)" in call("get", "apiservices").stdout,

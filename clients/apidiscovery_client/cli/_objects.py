@@ -158,19 +158,29 @@ _TABLES: Mapping[Kind, tuple[tuple[str, ...], _Row]] = {
 
 
 def sources_table(found: Sequence[discovery_pb2.Source], *, wide: bool, headers: bool) -> str:
-    """Return the table of sources; wide has their addresses and every group-version."""
-    head = ["NAME", "STATE", "SINCE", "GROUP-VERSIONS", *(["ADDRESS"] if wide else []), "ERROR"]
+    """Return the table of sources; wide has their addresses and every group-version.
+
+    What another source serves in place of one is told with that source.
+    """
+    last = [*(["ADDRESS"] if wide else []), "ERROR"]
+    head = ["NAME", "STATE", "SINCE", "GROUP-VERSIONS", "SHADOWED", *last]
     rows = [_source_row(source, wide=wide) for source in found]
     return table([*([head] if headers else []), *rows]) if rows else ""
 
 
 def _source_row(source: discovery_pb2.Source, *, wide: bool) -> list[str]:
     offered = [f"{gv.group}/{gv.version}".lstrip("/") for gv in source.group_versions]
+    shadowed = [
+        f"{name} by {gv.shadowed_by}"
+        for name, gv in zip(offered, source.group_versions, strict=True)
+        if gv.shadowed_by
+    ]
     return [
         source.name,
         _SOURCE_STATES.get(source.state, _UNKNOWN),
         _rfc3339(source.since) if source.HasField("since") else _UNKNOWN,
         _listed(offered, wide=wide),
+        _listed(shadowed, wide=wide),
         *([source.address or "<none>"] if wide else []),
         source.error or "<none>",
     ]
