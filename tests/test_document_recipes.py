@@ -19,6 +19,7 @@ from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.generated import MARK
+from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.packed import Packed
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.registry import Registry
@@ -35,26 +36,34 @@ _ANOTHER = {"openAPIV3Schema": {"type": "object", "description": "Another."}}
 
 
 class FakeUpstreams:
-    """Documents of upstreams, by source and group-version."""
+    """Documents of upstreams, by source and key."""
 
     def __init__(self) -> None:
-        self.recipes: dict[tuple[str, str, str], Recipe] = {}
+        self.recipes: dict[tuple[str, str], Recipe] = {}
         self.listeners: list[Callable[[frozenset[str]], None]] = []
 
-    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
-        return self.recipes.get((source, group, version))
+    def recipe(self, source: str, key: str) -> Recipe | None:
+        return self.recipes.get((source, key))
+
+    def common(self) -> dict[str, Recipe]:
+        return {key: one for (_, key), one in self.recipes.items() if group_of(key) is None}
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
         self.listeners.append(listener)
 
-    def publish(self, source: str, group: str, version: str, text: bytes) -> None:
+    def publish(self, source: str, key: str, text: bytes) -> None:
         async def make() -> bytes:
             await asyncio.sleep(0)
             return text
 
-        self.recipes[source, group, version] = Recipe(("upstream", text), make)
+        self.recipes[source, key] = Recipe(("upstream", text), make)
         for listener in self.listeners:
-            listener(frozenset({group}))
+            listener(frozenset({group_of(key) or ""}))
+
+    def withdraw(self, source: str, key: str) -> None:
+        del self.recipes[source, key]
+        for listener in self.listeners:
+            listener(frozenset({group_of(key) or ""}))
 
 
 class Served:
@@ -172,11 +181,27 @@ async def test_whoever_wins_a_group_version_gives_its_document(served: Served) -
     assert (await served.document("apis/apps/v1"))[MARK] == (
         "from discovery, for the source publishes no document"
     )
-    served.upstreams.publish("upstream:a", "apps", "v1", b'{"openapi":"3.0.0"}')
+    served.upstreams.publish("upstream:a", "apis/apps/v1", b'{"openapi":"3.0.0"}')
     assert await served.document("apis/apps/v1") == {"openapi": "3.0.0"}
     assert "apis/apps" not in (await served.documents.index()).entries
     served.registry.withdraw("upstream:a")
     assert MARK not in await served.document("apis/apps/v1")
+
+
+async def test_an_upstreams_documents_above_group_versions_count_before_our_own(
+    served: Served,
+) -> None:
+    served.registry.publish(kubernetes_catalog())
+    served.offer("upstream:a", offer("apps/v1", resources=(resource(),)))
+    ours = {key: await served.document(key) for key in ("apis", "apis/batch", "version")}
+    for key in ("apis", "apis/apps", "version", ".well-known/openid-configuration"):
+        served.upstreams.publish("upstream:a", key, f'{{"of":"{key}"}}'.encode())
+        assert await served.document(key) == {"of": key}
+        assert key in (await served.documents.index()).entries
+    assert await served.document("apis/batch") == ours["apis/batch"]
+    for key in ("apis", "apis/apps", "version"):
+        served.upstreams.withdraw("upstream:a", key)
+    assert {key: await served.document(key) for key in ours} == ours
 
 
 async def test_another_source_of_the_same_discovery_gives_its_own_document(served: Served) -> None:
@@ -280,7 +305,7 @@ async def test_a_document_that_cannot_be_made_comes_from_discovery(served: Serve
         raise OSError("no such place")
 
     served.offer("upstream:a", offer("a.example/v1", resources=(resource(),)))
-    served.upstreams.recipes["upstream:a", "a.example", "v1"] = Recipe("broken", broken)
+    served.upstreams.recipes["upstream:a", "apis/a.example/v1"] = Recipe("broken", broken)
     document = await served.document("apis/a.example/v1")
     assert document[MARK] == (
         "from discovery, for the document cannot be made: the document could not be had"

@@ -24,6 +24,7 @@ from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.openapi_index import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
@@ -126,13 +127,13 @@ class Running:
         return next((v for v in found.versions if v.version == version), None) if found else None
 
     def hash(self, group: str, version: str = "v1", source: str = "upstream:east") -> str:
-        recipe = self.upstreams.documents.recipe(source, group, version)
+        recipe = self.upstreams.documents.recipe(source, key_of((group, version)))
         return recipe.hash if recipe else ""
 
     async def document(
         self, group: str, version: str = "v1", source: str = "upstream:east"
     ) -> bytes:
-        recipe = self.upstreams.documents.recipe(source, group, version)
+        recipe = self.upstreams.documents.recipe(source, key_of((group, version)))
         return await recipe.make() if recipe else b""
 
     def freshness(self, group: str, version: str = "v1") -> str:
@@ -329,7 +330,11 @@ class Publisher:
         self.replies: dict[str, Reply] = {}
         self.etag = ""
         self.discovery = aggregated(
-            *(item(key.split("/")[1], key.split("/")[2]) for key in keys if key.startswith("apis/"))
+            *(
+                item(*key.split("/")[1:])
+                for key in keys
+                if key.startswith("apis/") and key.count("/") == 2
+            )
         )
 
     def url(self, key: str) -> str:

@@ -37,6 +37,7 @@ from upstream_setup import (
 )
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
+EAST = "upstream:east"
 V3, V2 = "/openapi/v3", "/openapi/v2"
 
 
@@ -56,7 +57,7 @@ async def _is_empty(store: Store) -> bool:
 
 
 async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
-    publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis", "version")
+    publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis/unoffered.test", "api/v9")
     publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
     told: list[frozenset[str]] = []
     async with (
@@ -70,7 +71,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
         assert run.hash("c.test") == ""
         assert run.hash("a.test", "v2") == ""
         assert run.hash("unoffered.test") == ""
-        recipe = run.upstreams.documents.recipe("upstream:west", "a.test", "v1")
+        recipe = run.upstreams.documents.recipe("upstream:west", A)
         assert recipe is None
     assert fetched(server) == [A, B]
     assert frozenset().union(*told) == {"a.test", "b.test"}
@@ -252,7 +253,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         await until(run.upstreams.warnings, "it is told of")
         await polled(server)
         (line,) = run.upstreams.warnings()
-        assert line.startswith("upstream east: OpenAPI: GET /openapi/v3: a.test/v1: serverRel")
+        assert line.startswith("upstream east: OpenAPI: GET /openapi/v3: apis/a.test/v1: serverRel")
         # What was known stays, and discovery is not concerned.
         assert run.hash("a.test") == before
         assert run.state() == "Current"
@@ -262,6 +263,44 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         f"{V3}/{A}",
         f"{V3}/{B}",
     }
+
+
+_ABOVE = (".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version")
+
+
+async def test_documents_above_group_versions_are_passed_on_too(store: Store) -> None:
+    publisher = Publisher(A, "apis/a.test", *_ABOVE)
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        documents = run.upstreams.documents
+        await until(lambda: len(documents.common()) == len(_ABOVE), "all are there")
+        recipes = {**documents.common(), "apis/a.test": documents.recipe(EAST, "apis/a.test")}
+        for key, recipe in recipes.items():
+            assert recipe
+            assert (await recipe.make(), recipe.hash) == (
+                publisher.documents[key],
+                sha512(publisher.documents[key]),
+            )
+        publisher.documents["version"] = openapi_document("another")
+        publisher.etag = ""
+        await until(
+            lambda: documents.common()["version"].hash == sha512(publisher.documents["version"]),
+            "another has taken its place",
+        )
+
+
+async def test_of_servers_behind_apiservices_only_group_versions_are_asked_for(
+    store: Store,
+) -> None:
+    publisher = Publisher("apis/remote.example.com/v1", "apis/remote.example.com", *_ABOVE)
+    async with MisbehavingServer(publisher) as server:
+        settings = service_settings(server.url, openapi=True)
+        async with running(store, services=[api_service()], settings=settings) as run:
+            source = "apiservice:v1.remote.example.com"
+            await until(lambda: run.hash("remote.example.com", source=source), "it is there")
+    assert fetched(server) == ["apis/remote.example.com/v1"]
 
 
 _SOUND = openapi_document("x")

@@ -353,7 +353,7 @@ async def test_of_a_document_that_was_replaced_and_removed_the_new_one_is_read(
         spec = publishing(server.url)
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is there")
-            recipe = run.upstreams.documents.recipe("upstream:east", "a.test", "v1")
+            recipe = run.upstreams.documents.recipe("upstream:east", A)
             old = (await store.list(openapi_record.DOCUMENTS)).entries
             publisher.documents[A] = openapi_document("new")
             await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "the new")

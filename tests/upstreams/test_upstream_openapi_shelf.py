@@ -27,7 +27,7 @@ from apidiscovery_service.storage.memory import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-GV = ("a.test", "v1")
+KEY = "apis/a.test/v1"
 
 
 def kept(packed: Packed) -> Kept:
@@ -35,7 +35,7 @@ def kept(packed: Packed) -> Kept:
 
 
 def naming(*documents: Packed) -> Published:
-    return Published(Form.V3, documents={("g", f"v{i}"): kept(d) for i, d in enumerate(documents)})
+    return Published(Form.V3, documents={f"apis/g/v{i}": kept(d) for i, d in enumerate(documents)})
 
 
 async def claimed(store: Store) -> Guard:
@@ -57,8 +57,8 @@ _PUBLISHED = st.builds(
     etag=_TEXT,
     digest=_TEXT,
     offered=_TEXT,
-    documents=st.dictionaries(st.tuples(_TEXT, _TEXT), _KEPT, max_size=5),
-    refused=st.dictionaries(st.tuples(_TEXT, _TEXT), st.builds(Refused, _TEXT, _TEXT), max_size=3),
+    documents=st.dictionaries(_TEXT, _KEPT, max_size=5),
+    refused=st.dictionaries(_TEXT, st.builds(Refused, _TEXT, _TEXT), max_size=3),
     odd=st.lists(_TEXT, max_size=3).map(tuple),
     error=_TEXT,
     is_clean=st.booleans(),
@@ -252,7 +252,7 @@ async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> N
 
 async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
     store = MemoryStore()
-    many = {(f"g{i}.test", "v1"): Kept(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)}
+    many = {f"apis/g{i}.test/v1": Kept(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)}
     shelf = Shelf(store, "x", await claimed(store))
     await shelf.load()
     await shelf.save(Published(Form.V3, documents=many))

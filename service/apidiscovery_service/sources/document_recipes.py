@@ -33,8 +33,12 @@ _FAILED: Final = "from discovery, for the document cannot be made"
 class PublishedDocuments(Protocol):
     """What other API servers publish."""
 
-    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
-        """Return the document that a source publishes of a group-version; None for none."""
+    def recipe(self, source: str, key: str) -> Recipe | None:
+        """Return the document that a source publishes of a path; None for none."""
+        ...
+
+    def common(self) -> Mapping[str, Recipe]:
+        """Return the documents of paths that belong to no group."""
         ...
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
@@ -97,9 +101,17 @@ class DocumentRecipes:
             return {}
         winners = self._registry.winners(group)
         recipes = self._versions(published.group, winners)
-        if group != CORE_GROUP and catalog.SOURCE in winners.values():
-            recipes |= _catalog_recipes(f"apis/{group}")
-        return recipes
+        above = self._above(group, winners) if group != CORE_GROUP else None
+        return {**recipes, f"apis/{group}": above} if above else recipes
+
+    def _above(self, group: str, winners: Mapping[str, str]) -> Recipe | None:
+        """Return the recipe of `apis/GROUP`, of a source that serves a version of the group."""
+        key = f"apis/{group}"
+        for source in dict.fromkeys(winners.values()) if self._upstreams else ():
+            published = self._upstreams and self._upstreams.recipe(source, key)
+            if published:
+                return published
+        return catalog_recipe(key) if catalog.SOURCE in winners.values() else None
 
     def _versions(self, group: Group, winners: Mapping[str, str]) -> dict[str, Recipe]:
         defined: Mapping[str, tuple[_Defined, ...]] = {}
@@ -112,11 +124,11 @@ class DocumentRecipes:
             if source == crd_source(group.name):
                 recipe = self._of_crds(group.name, version.version, defined)
             else:
-                recipe = self._published(source, group.name, version.version, key)
+                recipe = self._published(source, key)
             recipes[key] = _with_generated(recipe, group.name, version)
         return recipes
 
-    def _published(self, source: str, group: str, version: str, key: str) -> Recipe | None:
+    def _published(self, source: str, key: str) -> Recipe | None:
         """Return the document that a source has for a group-version; None when it has none."""
         if source == catalog.SOURCE:
             return catalog_recipe(key)
@@ -127,7 +139,7 @@ class DocumentRecipes:
             return Recipe(
                 ("carried", carried), lambda: asyncio.to_thread(zstandard.decompress, carried)
             )
-        return self._upstreams.recipe(source, group, version) if self._upstreams else None
+        return self._upstreams.recipe(source, key) if self._upstreams else None
 
     def _defined(self, group: str) -> dict[str, tuple[_Defined, ...]]:
         """Return the established CustomResourceDefinitions of a group by version served."""
@@ -157,10 +169,15 @@ class DocumentRecipes:
         return made
 
     def common(self) -> Mapping[str, Recipe]:
-        """Return the recipes of `version`, and with the catalogue of all that belongs to none."""
-        if self._registry.contribution(catalog.SOURCE) is None:
-            return _catalog_recipes("version")
-        return _catalog_recipes(*(key for key in openapi_hashes() if group_of(key) is None))
+        """Return the recipes of `version`, with the catalogue of all paths of no group.
+
+        What an upstream has counts before the others, as everywhere.
+        """
+        keys: Iterable[str] = ("version",)
+        if self._registry.contribution(catalog.SOURCE) is not None:
+            keys = (key for key in openapi_hashes() if group_of(key) is None)
+        published = self._upstreams.common() if self._upstreams else {}
+        return {**_catalog_recipes(*keys), **published}
 
 
 def _catalog_recipes(*keys: str) -> dict[str, Recipe]:

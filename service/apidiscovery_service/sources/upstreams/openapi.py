@@ -13,9 +13,10 @@ from functools import partial
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.model import CORE_GROUP
+from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams import openapi_record, record
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published
 from apidiscovery_service.storage import Batch, Entry, Store
 from apidiscovery_service.storage.following import follow
@@ -45,23 +46,33 @@ class UpstreamDocuments:
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._threads = ThreadPoolExecutor(1, "upstream-documents")
 
-    def recipe(self, source: str, group: str, version: str) -> Recipe | None:
-        """Return the document that a source publishes for a group-version, None for none.
+    def recipe(self, source: str, key: str) -> Recipe | None:
+        """Return the document that a source publishes of a path, None for none.
 
         It comes to other bytes only where another document has taken its place meanwhile. Making it
         raises DocumentUnavailable, StoreUnavailable or BadRecord.
 
         Args:
             source: `upstream:NAME` or `apiservice:NAME`.
-            group: Empty for the core group.
-            version: Such as v1.
+            key: Without leading slash, such as `apis/apps/v1`.
         """
         upstream = self._ids.get(source, "")
         published = self._published.get(upstream)
-        kept = published.documents.get((group, version)) if published else None
-        if kept is None:
-            return None
-        make = partial(self._document, upstream, (group, version), kept)
+        kept = published.documents.get(key) if published else None
+        return self._recipe(upstream, key, kept) if kept else None
+
+    def common(self) -> dict[str, Recipe]:
+        """Return the documents of paths that belong to no group, each of the first that has it."""
+        found: dict[str, Recipe] = {}
+        for _, upstream in sorted(self._ids.items()):
+            published = self._published.get(upstream, _NOTHING)
+            for key, kept in published.documents.items():
+                if key not in found and group_of(key) is None:
+                    found[key] = self._recipe(upstream, key, kept)
+        return found
+
+    def _recipe(self, upstream: str, key: str, kept: Kept) -> Recipe:
+        make = partial(self._document, upstream, key, kept)
         return Recipe(("upstream", kept.hash), make, kept.hash)
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
@@ -87,7 +98,7 @@ class UpstreamDocuments:
 
     def _groups(self, upstream: str) -> frozenset[str]:
         published = self._published.get(upstream)
-        return frozenset(group for group, _ in published.documents) if published else frozenset()
+        return _groups_of(published.documents) if published else frozenset()
 
     def _tell(self, upstream: str, groups: frozenset[str]) -> None:
         if upstream in self._ids.values():
@@ -97,7 +108,7 @@ class UpstreamDocuments:
         for listener in self._listeners if groups else ():
             listener(groups)
 
-    async def _document(self, upstream: str, gv: GroupVersion, kept: Kept) -> bytes:
+    async def _document(self, upstream: str, key: str, kept: Kept) -> bytes:
         """Return a document, or the one that has taken its place where that is not heard of yet.
 
         Raises:
@@ -106,21 +117,21 @@ class UpstreamDocuments:
             BadRecord: It is damaged.
         """
         try:
-            return await self._kept_document(upstream, gv, kept)
+            return await self._kept_document(upstream, key, kept)
         except DocumentUnavailable:
             entry = await self._store.get(openapi_record.index_key(upstream))
             published = await self._unsealed(entry) if entry else _NOTHING
-            now = published.documents.get(gv)
+            now = published.documents.get(key)
             if now is None or now.hash == kept.hash:
                 raise
-        return await self._kept_document(upstream, gv, now)
+        return await self._kept_document(upstream, key, now)
 
-    async def _kept_document(self, upstream: str, gv: GroupVersion, kept: Kept) -> bytes:
+    async def _kept_document(self, upstream: str, key: str, kept: Kept) -> bytes:
         packed = bytearray()
-        for key in openapi_record.piece_keys(upstream, kept.hash, kept.pieces):
-            entry = await self._store.get(key)
+        for piece in openapi_record.piece_keys(upstream, kept.hash, kept.pieces):
+            entry = await self._store.get(piece)
             if entry is None:
-                raise DocumentUnavailable(f"document of {name_of(*gv)}: {key} is not in the store")
+                raise DocumentUnavailable(f"document of {key}: {piece} is not in the store")
             packed += entry.value
         loop = asyncio.get_running_loop()
         unpack = partial(openapi_record.unpack, bytes(packed), kept)
@@ -181,14 +192,18 @@ class UpstreamDocuments:
         if published is not None:
             self._published[upstream] = published
         now = (published or _NOTHING).documents
-        changed = {
-            gv for gv in before.keys() | now.keys() if _hash(before.get(gv)) != _hash(now.get(gv))
-        }
-        self._tell(upstream, frozenset(group for group, _ in changed))
+        keys = before.keys() | now.keys()
+        changed = [key for key in keys if _hash(before.get(key)) != _hash(now.get(key))]
+        self._tell(upstream, _groups_of(changed))
 
 
 def _upstream(key: str) -> str:
     return key.removeprefix(openapi_record.INDEXES)
+
+
+def _groups_of(keys: Iterable[str]) -> frozenset[str]:
+    """Return the groups of documents; what belongs to none is looked at with any."""
+    return frozenset(group_of(key) or CORE_GROUP for key in keys)
 
 
 def _hash(kept: Kept | None) -> str:

@@ -17,6 +17,9 @@ PATH = "/openapi/v3"
 
 _MAX_URL = 2048
 _MAX_ODD = 10
+# Of documents that describe neither groups nor versions; a kube-apiserver has five.
+_MAX_OTHERS = 32
+_OTHER_KEY = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _SHOWN_OF_URL = 100
 # One slash, then what may stand in a request line; a backslash is a slash to some.
 _ORIGIN_FORM = re.compile(r"/(?![/\\])[!\"$-\[\]-~]*")
@@ -37,31 +40,62 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The documents of group-versions that are of interest.
+    """The documents that are of interest, by key: the path that each describes, as `apis/apps/v1`.
 
     Attributes:
         odd: What else should have been here, a line each; bounded.
     """
 
-    documents: dict[GroupVersion, Listed] = field(default_factory=dict[GroupVersion, Listed])
-    odd: dict[GroupVersion, str] = field(default_factory=dict[GroupVersion, str])
+    documents: dict[str, Listed] = field(default_factory=dict[str, Listed])
+    odd: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        lines = [f"{name_of(*gv)}: {text}" for gv, text in sorted(self.odd.items())]
+        lines = [f"{key}: {text}" for key, text in sorted(self.odd.items())]
         if len(lines) > _MAX_ODD:
             lines = [*lines[:_MAX_ODD], f"{len(lines) - _MAX_ODD} more of this kind"]
         return tuple(f"GET {PATH}: {line}" for line in lines)
 
 
-def read_index(
-    body: Body, offered: AbstractSet[GroupVersion], prefix: str, within_s: float
-) -> Index:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which documents of an upstream are of interest.
+
+    Attributes:
+        offered: The group-versions that discovery offers.
+        is_whole: Whether also what describes no group-version: `api`, `apis`, `apis/GROUP`,
+            `version` and whatever else the upstream has.
+    """
+
+    offered: AbstractSet[GroupVersion]
+    is_whole: bool = False
+
+    def takes(self, key: str) -> bool:
+        """Tell whether a document is of interest."""
+        match key.split("/"):
+            case ["api", version]:
+                return ("", version) in self.offered
+            case ["apis", group, version]:
+                return (group, version) in self.offered
+            case ["apis", group]:
+                return self.is_whole and any(group == one for one, _ in self.offered)
+            case ["apis" | "api", _, *_]:
+                return False
+            case _:
+                return self.is_whole and bool(_OTHER_KEY.fullmatch(key))
+
+
+def key_of(gv: GroupVersion) -> str:
+    """Return the key of the document of a group-version."""
+    return f"{'apis' if gv[0] else 'api'}/{name_of(*gv)}"
+
+
+def read_index(body: Body, wanted: Wanted, prefix: str, within_s: float) -> Index:
     """Return which documents are listed.
 
     Args:
         body: JSON.
-        offered: The group-versions of interest; others are passed over.
+        wanted: Which are of interest; others are passed over.
         prefix: The path of the upstream's own URL.
         within_s: How long reading may take.
 
@@ -74,34 +108,27 @@ def read_index(
             reader.value()
             continue
         is_list = True
+        others = 0
         for key in reader.fields():
-            item, gv = reader.value(), _group_version(key)
-            if gv in offered:
-                _take(index, gv, item, prefix)
+            item = reader.value()
+            is_other = not key.startswith(("api/", "apis/"))
+            if wanted.takes(key) and not (is_other and others >= _MAX_OTHERS):
+                others += is_other
+                _take(index, key, item, prefix)
     reader.end()
     if not is_list:
         raise UpstreamFailed(Reason.MALFORMED, "want an object with paths, got none")
     return index
 
 
-def _group_version(key: str) -> GroupVersion:
-    match key.split("/"):
-        case ["api", version]:
-            return "", version
-        case ["apis", group, version]:
-            return group, version
-        case _:
-            return "", ""
-
-
-def _take(index: Index, gv: GroupVersion, item: object, prefix: str) -> None:
+def _take(index: Index, key: str, item: object, prefix: str) -> None:
     url = cast("dict[str, object]", item).get("serverRelativeURL") if isinstance(item, dict) else ""
     try:
-        index.documents[gv] = listed(url if isinstance(url, str) else "", prefix)
-        index.odd.pop(gv, None)
+        index.documents[key] = listed(url if isinstance(url, str) else "", prefix)
+        index.odd.pop(key, None)
     except ValueError as error:
-        index.documents.pop(gv, None)
-        index.odd[gv] = f"serverRelativeURL {shown(repr(url), _SHOWN_OF_URL)}: {error}"
+        index.documents.pop(key, None)
+        index.odd[key] = f"serverRelativeURL {shown(repr(url), _SHOWN_OF_URL)}: {error}"
 
 
 def listed(url: str, prefix: str) -> Listed:

@@ -16,7 +16,6 @@ import orjson
 import zstandard
 
 from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.record import BadRecord, Sealed
 
 INDEXES = "upstream-openapi/indexes/"
@@ -82,7 +81,7 @@ class Published:
         etag: Of the upstream's index, or of its v2 document; verbatim.
         digest: Of the body of the same.
         offered: Of the group-versions that this is complete for; empty when something is missing.
-        documents: By group-version.
+        documents: By key, the path that each describes, such as `apis/apps/v1`.
         refused: Of the same upstream's index, what was not taken; what was kept before stays.
         odd: What else of the index was passed over.
         error: Why the last attempt failed; empty when it did not.
@@ -93,8 +92,8 @@ class Published:
     etag: str = ""
     digest: str = ""
     offered: str = ""
-    documents: Mapping[GroupVersion, Kept] = field(default_factory=dict[GroupVersion, Kept])
-    refused: Mapping[GroupVersion, Refused] = field(default_factory=dict[GroupVersion, Refused])
+    documents: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    refused: Mapping[str, Refused] = field(default_factory=dict[str, Refused])
     odd: tuple[str, ...] = ()
     error: str = ""
     is_clean: bool = True
@@ -132,8 +131,8 @@ def seal(upstream: str, published: Published) -> Sealed:
         "etag": published.etag,
         "digest": published.digest,
         "offered": published.offered,
-        "documents": [_document_row(gv, kept) for gv, kept in published.documents.items()],
-        "refused": [[*gv, r.listed, r.reason] for gv, r in published.refused.items()],
+        "documents": [_document_row(key, kept) for key, kept in published.documents.items()],
+        "refused": [[key, r.listed, r.reason] for key, r in published.refused.items()],
         "odd": published.odd,
         "error": published.error,
         "clean": published.is_clean,
@@ -142,9 +141,9 @@ def seal(upstream: str, published: Published) -> Sealed:
     return record.cut(index_key(upstream), packed)
 
 
-def _document_row(gv: GroupVersion, kept: Kept) -> _Row:
+def _document_row(key: str, kept: Kept) -> _Row:
     listed = None if kept.listed == kept.hash else kept.listed
-    return [*gv, kept.hash, kept.size, kept.pieces, listed, kept.etag, kept.packed_size]
+    return [key, kept.hash, kept.size, kept.pieces, listed, kept.etag, kept.packed_size]
 
 
 async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -> Published:
@@ -171,7 +170,7 @@ def _published(packed: bytes) -> Published:
             digest=str(content["digest"]),
             offered=str(content["offered"]),
             documents=dict(map(_document, cast("list[_Row]", content["documents"]))),
-            refused={(g, v): Refused(listed, why) for g, v, listed, why in content["refused"]},
+            refused={key: Refused(listed, why) for key, listed, why in content["refused"]},
             odd=tuple(map(str, content["odd"])),
             error=str(content["error"]),
             is_clean=bool(content["clean"]),
@@ -180,8 +179,8 @@ def _published(packed: bytes) -> Published:
         raise BadRecord(f"it cannot be read: {type(error).__name__}: {error}") from None
 
 
-def _document(row: _Row) -> tuple[GroupVersion, Kept]:
-    group, version, document_hash, size, pieces, listed, etag, packed_size = row
+def _document(row: _Row) -> tuple[str, Kept]:
+    key, document_hash, size, pieces, listed, etag, packed_size = row
     stated = str(document_hash)
     kept = Kept(
         stated,
@@ -191,7 +190,7 @@ def _document(row: _Row) -> tuple[GroupVersion, Kept]:
         str(etag),
         int(packed_size or 0),
     )
-    return (str(group), str(version)), kept
+    return str(key), kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,13 @@ from apidiscovery_service.sources.upstreams.fetch import (
 )
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_check import check
-from apidiscovery_service.sources.upstreams.openapi_index import Index, Listed, read_index
+from apidiscovery_service.sources.upstreams.openapi_index import (
+    Index,
+    Listed,
+    Wanted,
+    key_of,
+    read_index,
+)
 from apidiscovery_service.sources.upstreams.openapi_record import (
     Form,
     Kept,
@@ -36,7 +42,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     pack,
 )
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
-from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
 # What is refused stays refused while its hash does, but not for ever: the fault may be a proxy's.
 _REFUSED_FOR_S = 3600.0
@@ -54,24 +60,22 @@ _log = structlog.get_logger(__name__)
 class _Progress:
     """What a round has brought so far."""
 
-    documents: dict[GroupVersion, Kept] = field(default_factory=dict[GroupVersion, Kept])
-    refused: dict[GroupVersion, Refused] = field(default_factory=dict[GroupVersion, Refused])
-    failures: dict[GroupVersion, UpstreamFailed] = field(
-        default_factory=dict[GroupVersion, UpstreamFailed]
-    )
+    documents: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
+    failures: dict[str, UpstreamFailed] = field(default_factory=dict[str, UpstreamFailed])
     unsaved: int = 0
     packed_size: int = 0
 
-    def take(self, documents: Mapping[GroupVersion, Kept]) -> None:
+    def take(self, documents: Mapping[str, Kept]) -> None:
         """Begin with documents that are there."""
         self.documents = dict(documents)
         self.packed_size = sum(kept.packed_size for kept in documents.values())
 
-    def put(self, gv: GroupVersion, kept: Kept) -> None:
-        """Have another document for a group-version."""
-        before = self.documents.get(gv)
+    def put(self, key: str, kept: Kept) -> None:
+        """Have another document for a path."""
+        before = self.documents.get(key)
         self.packed_size += kept.packed_size - (before.packed_size if before else 0)
-        self.documents[gv] = kept
+        self.documents[key] = kept
         self.unsaved += kept is not before
 
 
@@ -99,13 +103,13 @@ class DocumentRounds:
             Exchange(_with_limit(spec, limit), threads, count_bytes)
             for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
         )
-        self._failed_before: frozenset[GroupVersion] = frozenset()
+        self._failed_before: frozenset[str] = frozenset()
         self._is_missing = self._is_retrying = False
         self._refused_until = time.monotonic() + _REFUSED_FOR_S
         self._newer_form_at = time.monotonic() + _NEWER_FORM_AFTER_S
 
     async def round(self, offered: frozenset[GroupVersion]) -> None:
-        """Ask for what is new of the group-versions that discovery offers.
+        """Ask for what is new of the group-versions that discovery offers, and of what is above.
 
         Raises:
             UpstreamFailed: Not everything could be had; what was kept before stays.
@@ -156,12 +160,13 @@ class DocumentRounds:
         self, answer: Answer, offered: frozenset[GroupVersion], *, is_same: bool
     ) -> None:
         known, within_s = self._shelf.published, self._spec.limits.openapi_s
+        wanted = Wanted(offered, self._spec.kind is not Kind.SERVICE)
 
         def read(body: Body) -> tuple[str, Index | None]:
             digest = _digest(body)
             if is_same and digest == known.digest:
                 return digest, None
-            return digest, read_index(body, offered, self._prefix, within_s)
+            return digest, read_index(body, wanted, self._prefix, within_s)
 
         digest, index = await self._v3.read(answer, read)
         if index is None:
@@ -186,14 +191,14 @@ class DocumentRounds:
         known, progress = self._shelf.published, _Progress()
         progress.take(
             {
-                gv: kept
-                for gv, kept in known.documents.items()
-                if gv in index.documents or gv in index.odd
+                key: kept
+                for key, kept in known.documents.items()
+                if key in index.documents or key in index.odd
             }
         )
-        order = sorted(index.documents, key=lambda gv: (gv in self._failed_before, gv))
-        for gv in order:
-            await self._one(gv, index.documents[gv], progress)
+        order = sorted(index.documents, key=lambda key: (key in self._failed_before, key))
+        for key in order:
+            await self._one(key, index.documents[key], progress)
             if len(progress.failures) >= _MOST_FAILURES:
                 break
             if progress.unsaved >= max(_SAVED_AFTER_DOCUMENTS, len(progress.documents) // 4):
@@ -212,11 +217,11 @@ class DocumentRounds:
             odd=index.warnings,
         )
 
-    async def _one(self, gv: GroupVersion, listed: Listed, progress: _Progress) -> None:
-        kept = progress.documents.get(gv)
-        refused = self._shelf.published.refused.get(gv)
+    async def _one(self, key: str, listed: Listed, progress: _Progress) -> None:
+        kept = progress.documents.get(key)
+        refused = self._shelf.published.refused.get(key)
         if refused and refused.listed == listed.hash and not self._is_retrying:
-            progress.refused[gv] = refused
+            progress.refused[key] = refused
             return
         if kept is not None and listed.hash and kept.listed == listed.hash:
             return
@@ -225,11 +230,11 @@ class DocumentRounds:
             now = await self._document(listed, kept, self._spec.limits.openapi_kept_bytes - others)
         except UpstreamFailed as failure:
             if failure.reason in (Reason.MALFORMED, Reason.TOO_LARGE):
-                progress.refused[gv] = Refused(listed.hash, str(failure))
+                progress.refused[key] = Refused(listed.hash, str(failure))
             else:
-                progress.failures[gv] = failure
+                progress.failures[key] = failure
             return
-        progress.put(gv, now)
+        progress.put(key, now)
 
     async def _document(self, listed: Listed, kept: Kept | None, room: int) -> Kept:
         etag = kept.etag if kept and not listed.hash else ""
@@ -300,13 +305,13 @@ class DocumentRounds:
         known, within_s = self._shelf.published, self._spec.limits.openapi_s
         whole = _digest_of(offered)
 
-        def read(body: Body) -> tuple[str, Mapping[GroupVersion, Packed] | None]:
+        def read(body: Body) -> tuple[str, Mapping[str, Packed] | None]:
             digest = _digest(body)
             if (known.form, known.digest, known.offered) == (Form.V2, digest, whole):
                 return digest, None
             documents = openapi_v2.split_document(body, within_s)
-            keys = {gv: f"{'apis' if gv[0] else 'api'}/{name_of(*gv)}" for gv in sorted(offered)}
-            found = {gv: pack(documents[key]) for gv, key in keys.items() if key in documents}
+            keys = map(key_of, sorted(offered))
+            found = {key: pack(documents[key]) for key in keys if key in documents}
             return digest, found
 
         self._is_missing = False
@@ -316,7 +321,7 @@ class DocumentRounds:
             return
         for packed in found.values():
             await self._shelf.put(packed)
-        documents = {gv: _kept(packed, packed.hash) for gv, packed in found.items()}
+        documents = {key: _kept(packed, packed.hash) for key, packed in found.items()}
         await self._shelf.save(
             Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
         )
@@ -340,7 +345,7 @@ def _digest_of(offered: frozenset[GroupVersion]) -> str:
     return _digest("\n".join(name_of(*gv) for gv in sorted(offered)).encode())
 
 
-def _several(failures: Mapping[GroupVersion, UpstreamFailed]) -> UpstreamFailed:
+def _several(failures: Mapping[str, UpstreamFailed]) -> UpstreamFailed:
     first = next(iter(failures.values()))
     if len(failures) == 1:
         return first

@@ -224,7 +224,7 @@ class Poller:
         timing = self.spec.timing
         pause = timing.retry_s(failures) if failures else timing.poll_s
         pause *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
-        waits = [asyncio.create_task(self._woken.wait())]
+        waits: list[asyncio.Task[object]] = [asyncio.create_task(self._woken.wait())]
         if failures:
             waits.append(asyncio.create_task(self._until_it_is_back()))
         try:
