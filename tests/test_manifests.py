@@ -19,6 +19,7 @@ from apidiscovery_service.sources.manifests import InvalidManifests, Manifests
 from crd_manifests import API_SERVICE, edited, simple
 from groups import contribution, offer, resource
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 # An edit is to be seen within a second.
 SEEN_WITHIN_S = 1.0
@@ -394,3 +395,24 @@ async def test_api_services_are_there_and_offer_nothing(file: Path) -> None:
     await made.manifests.load()
     assert list(made.declarations.api_services) == ["v1.remote.example.com"]
     assert made.groups == []
+
+
+async def test_a_directory_without_manifests_is_told_of_until_there_is_one(
+    folder: Path, file: Path
+) -> None:
+    (folder / "staging").mkdir()
+    (folder / "production").mkdir()
+    (folder / "..data").mkdir()
+    rename(file, folder.parent / "elsewhere.yaml")
+    made = unwatched(folder)
+    with capture_logs() as logs:
+        await made.manifests.load()
+    wanted = (
+        f"{folder}: no .yaml, .yml or .json file in it; its 2 folders are not read: "
+        "give --manifests for each"
+    )
+    assert [entry["reason"] for entry in logs] == [wanted]
+    assert made.manifests.warnings() == [f"manifests: {wanted}"]
+    rename(folder.parent / "elsewhere.yaml", file)
+    async with watched(folder) as followed:
+        assert followed.manifests.warnings() == []

@@ -73,6 +73,7 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
         "named-paths": ["/other"],
         "max-body-bytes": 1000,
         "poll-interval": "1.5m",
+        "empty-answers": 3,
         "timeout": "250ms",
         "ca-file": str(authority.ca_file),
         "token-file": str(tmp_path / "token"),
@@ -86,7 +87,7 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
     assert spec.filter == Filter(("apps", "core"), ("apps/v1beta1",))
     assert spec.paths == (("/api", True), ("/oapi", True), ("/other", False))
     assert (spec.limits.body_bytes, spec.limits.exchange_s) == (1000, 0.25)
-    assert spec.timing.poll_s == 90
+    assert (spec.timing.poll_s, spec.timing.empty_answers) == (90, 3)
     endpoint = cast("Endpoint", spec.endpoint)
     assert endpoint.tls == Tls(
         ca=Material("ca-file", file=authority.ca_file),

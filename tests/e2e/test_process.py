@@ -167,7 +167,11 @@ def test_file_variables_and_flags_are_put_together(serve: Serve, tmp_path: Path)
     assert server.grpc == ""
     assert groups(server) == ["one.example.com", "two.example.com"]
     assert get(server.http_port, "/apis", AGG.replace("v=v2", "v=v2beta1")).status == 406
-    assert "serving" in [json.loads(line)["event"] for line in server.log().splitlines()]
+    lines = [json.loads(line) for line in server.log().splitlines()]
+    (serving,) = [line for line in lines if line["event"] == "serving"]
+    assert serving["http"] == f"http://{server.http}"
+    assert serving["to_try"] == f"apidiscovery api-resources --server http://{server.http}"
+    assert not [line for line in lines if line["event"] == "claim held"]
 
 
 def test_variables_alone_are_enough(serve: Serve, tmp_path: Path) -> None:

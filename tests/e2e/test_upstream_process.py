@@ -71,7 +71,9 @@ def api_service(
 
 
 def items(server: Server, path: str = "/apis") -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", get(server.http_port, path, AGG).json()["items"])
+    """Return the groups that are served; none before there is anything to serve."""
+    answer = get(server.http_port, path, AGG)
+    return [] if answer.status == 503 else cast("list[dict[str, Any]]", answer.json()["items"])
 
 
 def served(server: Server, path: str = "/apis") -> dict[str, dict[str, Any]]:
@@ -180,6 +182,46 @@ def test_a_wrong_key_is_named_with_file_line_and_path(tmp_path: Path) -> None:
     assert code == 2, log
     assert log.startswith(f"error: {config}:4, upstreams.east.timeout: want a duration"), log
     assert "Traceback" not in log
+
+
+def test_there_is_no_answer_until_an_upstream_has_given_one(serve: Serve, tmp_path: Path) -> None:
+    routes: dict[str, Answer] = {}
+    config = tmp_path / "config.yaml"
+    with FakeApiServer(routes) as upstream:
+        config.write_text(f'upstreams: {{east: {{url: "{upstream.url}", poll-interval: 100ms}}}}')
+        server = serve(*NONE, "--config", str(config))
+        for path in ("/apis", "/api", "/apis/a.example.com/v1", "/openapi/v3", "/openapi/v2"):
+            answer = get(server.http_port, path)
+            assert (answer.status, answer.values("retry-after")) == (503, ["5"])
+            assert answer.json()["message"].startswith("no upstream has answered yet: ")
+        eventually(
+            lambda: "upstream:east is Stale since" in get(server.http_port, "/apis").body.decode(),
+            SEEN_S,
+            "it says why",
+        )
+        ready = get(server.http_port, "/readyz/local-sources")
+        assert ready.status == 500
+        assert b"no upstream has answered: upstream:east is Stale since" in ready.body
+        assert get(server.http_port, "/livez").status == 200
+        assert "Stale" in apidiscovery(tmp_path, server.grpc, "get", "sources").stdout
+        routes["/apis"] = aggregated()
+        eventually(lambda: get(server.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
+        # Now it is known that there is nothing.
+        assert items(server) == []
+        assert get(server.http_port, "/apis", AGG).status == 200
+
+
+def test_with_a_local_source_upstreams_are_not_waited_for(serve: Serve) -> None:
+    server = serve(
+        *("--catalog", "kubernetes", "--store", "memory"), "--upstream", "east=http://127.0.0.1:9"
+    )
+    assert get(server.http_port, "/readyz").status == 200
+    assert "apps/v1" in served(server)
+    eventually(
+        lambda: [line for line in warnings(server) if "connection refused by 127.0.0.1:9" in line],
+        SEEN_S,
+        "it is warned of",
+    )
 
 
 # By keys.

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -129,7 +129,7 @@ async def _until_polled_as(server: MisbehavingServer, run: Running, state: str) 
     await until(lambda: server.paths.count("/apis") >= asked, "some more polls")
 
 
-def _of_upstream(logs: list[Mapping[str, object]]) -> list[Mapping[str, object]]:
+def _of_upstream(logs: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
     return [e for e in logs if e.get("upstream") == "east" and e["log_level"] != "debug"]
 
 
@@ -188,7 +188,7 @@ async def test_http_to_a_grpc_port_is_told_in_words() -> None:
 
 
 @asynccontextmanager
-async def _answering(raw: bytes) -> AsyncIterator[str]:
+async def _answering(raw: bytes) -> AsyncGenerator[str]:
     """Run a server that says the same to everybody; yield its URL."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,11 +21,11 @@ class _Link(MemoryStore):
         self.whole.set()
 
     async def get(self, key: str) -> Entry | None:
-        self._check()
+        self._refuse_if_cut()
         return await self._store.get(key)
 
     async def list(self, prefix: str) -> Listing:
-        self._check()
+        self._refuse_if_cut()
         return await self._store.list(prefix)
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
@@ -33,7 +33,7 @@ class _Link(MemoryStore):
             await self.whole.wait()
             yield batch
 
-    def _check(self) -> None:
+    def _refuse_if_cut(self) -> None:
         if not self.whole.is_set():
             raise StoreUnavailable("the store cannot be reached")
 

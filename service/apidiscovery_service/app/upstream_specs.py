@@ -34,6 +34,7 @@ _SPEC_KEYS = (
     "allow",
     "core-paths",
     "deny",
+    "empty-answers",
     "max-body-bytes",
     "max-openapi-bytes",
     "named-paths",
@@ -90,6 +91,7 @@ def _spec(settings: UpstreamSettings, *, openapi: bool) -> UpstreamSpec:
         ),
         timing=Timing(
             poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),
+            empty_answers=_count(fields, "empty-answers", Timing().empty_answers),
             openapi_s=_duration_s(fields, "openapi-interval", Timing().openapi_s),
         ),
         openapi=openapi and _openapi(fields),

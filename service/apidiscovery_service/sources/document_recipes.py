@@ -107,10 +107,11 @@ class DocumentRecipes:
     def _above(self, group: str, winners: Mapping[str, str]) -> Recipe | None:
         """Return the recipe of `apis/GROUP`, of a source that serves a version of the group."""
         key = f"apis/{group}"
-        for source in dict.fromkeys(winners.values()) if self._upstreams else ():
-            published = self._upstreams and self._upstreams.recipe(source, key)
-            if published:
-                return published
+        if self._upstreams is not None:
+            for source in dict.fromkeys(winners.values()):
+                published = self._upstreams.recipe(source, key)
+                if published is not None:
+                    return published
         return catalog_recipe(key) if catalog.SOURCE in winners.values() else None
 
     def _versions(self, group: Group, winners: Mapping[str, str]) -> dict[str, Recipe]:
@@ -176,8 +177,8 @@ class DocumentRecipes:
         keys: Iterable[str] = ("version",)
         if self._registry.contribution(catalog.SOURCE) is not None:
             keys = (key for key in openapi_hashes() if group_of(key) is None)
-        published = self._upstreams.common() if self._upstreams else {}
-        return {**_catalog_recipes(*keys), **published}
+        recipes = _catalog_recipes(*keys)
+        return {**recipes, **self._upstreams.common()} if self._upstreams else recipes
 
 
 def _catalog_recipes(*keys: str) -> dict[str, Recipe]:

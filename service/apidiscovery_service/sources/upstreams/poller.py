@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 
@@ -224,9 +224,10 @@ class Poller:
         timing = self.spec.timing
         pause = timing.retry_s(failures) if failures else timing.poll_s
         pause *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
-        waits: list[asyncio.Task[object]] = [asyncio.create_task(self._woken.wait())]
+        causes: list[Coroutine[object, object, object]] = [self._woken.wait()]
         if failures:
-            waits.append(asyncio.create_task(self._until_it_is_back()))
+            causes.append(self._until_it_is_back())
+        waits = [asyncio.create_task(cause) for cause in causes]
         try:
             await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -39,8 +39,8 @@ class View:
 
     @property
     def has_answer(self) -> bool:
-        """Whether it has ever answered."""
-        return any(root.is_current or root.groups for root in self.roots)
+        """Whether it has ever answered; that it has no core group, anything says at its address."""
+        return any(root.groups or (root.is_current and not root.core) for root in self.roots)
 
     def is_current(self, root: Root) -> bool:
         return self.is_trusted and root.is_current

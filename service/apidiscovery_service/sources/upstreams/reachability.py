@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
+from typing import cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -99,7 +100,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     seen: list[BaseException] = [error]
     for one in seen:
         yield one
-        seen += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        if isinstance(one, BaseExceptionGroup):
+            seen += cast("BaseExceptionGroup[BaseException]", one).exceptions
         cause = one.__cause__ or one.__context__
         seen += [cause] if cause and cause not in seen else []
 

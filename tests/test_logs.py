@@ -1,0 +1,40 @@
+"""When messages are coloured."""
+
+import io
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from apidiscovery_service.app.logs import configure_logging
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _configured_as_before() -> Iterator[None]:
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_messages_are_coloured_on_a_terminal_that_wants_it(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, is_coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    configure_logging("info", as_json=False)
+    structlog.get_logger().info("serving", http="http://127.0.0.1:8080")
+    assert "http://127.0.0.1:8080" in terminal.getvalue()
+    assert ("\x1b[" in terminal.getvalue()) is is_coloured
