@@ -217,19 +217,20 @@ def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
     with (
         FakeApiServer(routes) as fake,
         serving(tmp_path, *flags, "--upstream", f"far={fake.url}") as mirror,
-        polled(mirror) as answers,
     ):
-        for name, body in UPSTREAM_TAKEN.items():
-            eventually(partial(has_hash, mirror, digest(body)), SEEN_S, f"{name} is taken")
-        for name, (_, reason) in UPSTREAM_REFUSED.items():
-            group = f"{name}.up.example.com"
-            eventually(partial(is_refused, mirror, group, reason), SEEN_S, f"{name} is refused")
-            # Something is served in its place.
-            assert "x-apidiscovery-generated" in document(mirror, f"apis/{group}/v1").json()
-        for name, body in UPSTREAM_TAKEN.items():
-            assert document(mirror, f"apis/{name}.up.example.com/v1").body == body
-        assert get(mirror.http_port, "/openapi/v2").json()["swagger"] == "2.0"
-        assert rss_kib(mirror) < MAX_RSS_KIB
+        eventually(lambda: get(mirror.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
+        with polled(mirror) as answers:
+            for name, body in UPSTREAM_TAKEN.items():
+                eventually(partial(has_hash, mirror, digest(body)), SEEN_S, f"{name} is taken")
+            for name, (_, reason) in UPSTREAM_REFUSED.items():
+                group = f"{name}.up.example.com"
+                eventually(partial(is_refused, mirror, group, reason), SEEN_S, f"{name} is refused")
+                # Something is served in its place.
+                assert "x-apidiscovery-generated" in document(mirror, f"apis/{group}/v1").json()
+            for name, body in UPSTREAM_TAKEN.items():
+                assert document(mirror, f"apis/{name}.up.example.com/v1").body == body
+            assert get(mirror.http_port, "/openapi/v2").json()["swagger"] == "2.0"
+            assert rss_kib(mirror) < MAX_RSS_KIB
     assert {answer.status for answer in answers} == {200}
 
 
