@@ -58,8 +58,10 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
         yield Row(_SECTION, "a restart", "", skipped="out of time")
         return
     http, rpc = _free_port(), _free_port()
-    flags = ("--catalog", "none", "--store", f"sqlite:{folder / 'storm.sqlite'}")
-    flags += ("--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{rpc}")
+    flags = [
+        *("--catalog", "none", "--store", f"sqlite:{folder / 'storm.sqlite'}"),
+        *("--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{rpc}"),
+    ]
     with serving(folder, *flags) as served:
         fill(served.grpc, map(crd, range(_CRDS)))
         known = _known(served.grpc)

@@ -227,7 +227,7 @@ class _Process:
         checks.add("log", lambda: None)
         checks.add(
             "local-sources",
-            self._unread,
+            self._why_not_ready,
             ["readyz"],
         )
         checks.add(
@@ -448,7 +448,7 @@ class _Process:
         )
         return GrpcListener(address, server, self._security.fronts)
 
-    def _unread(self) -> str | None:
+    def _why_not_ready(self) -> str | None:
         """Return why there is nothing to be ready with; None when there is something."""
         if not self._ready:
             return "catalogue, manifests and store are still being read"
