@@ -124,7 +124,7 @@ def services() -> list[dict[str, object]]:
 
 def group(server: Server) -> dict[str, tuple[str, list[str]]]:
     """Return the freshness and the resources of each version of the group."""
-    items: Any = get(server.http_port, "/apis", AGG).json()["items"]
+    items: Any = get(server.http_port, "/apis", AGG).json().get("items", [])  # none in a 503
     return {
         version["version"]: (
             version["freshness"],
@@ -159,7 +159,6 @@ async def test_our_service_shows_it_as_its_aggregator(
     assert schemas["dev.example.v1.Widget"]["properties"]["size"]["type"] == "integer"
     first = next(seen for seen in app.requests if seen.path == "/apis")
     assert first.value("x-remote-user") == "system:kube-aggregator"
-    assert "/apis/example.dev/v1" not in {seen.path for seen in app.requests}  # no fall-back
 
 
 async def test_our_service_follows_its_changes_by_their_etags(

@@ -416,7 +416,7 @@ def test_check_34(aggregated: RawResponse) -> None:
 def test_check_50(port: int) -> None:
     """Health reports, single checks and the version are worded as kube-apiserver's."""
     verbose = get(port, "/readyz?verbose")
-    checks = ["ping", "log", "local-sources", "shutdown"]
+    checks = ["ping", "log", "local-sources", "shutdown", "store"]
     lines = "".join(f"[+]{name} ok\n" for name in checks)
     assert verbose.body.decode() == f"{lines}readyz check passed\n"
     assert verbose.content_type == ["text/plain; charset=utf-8"]

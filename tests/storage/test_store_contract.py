@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -292,6 +293,24 @@ async def test_a_watch_loses_nothing_while_others_write(open_another: Open) -> N
     assert written == sorted(set(written))
     assert len({change.key for change in seen}) == 200
     assert revisions == sorted(set(revisions))
+
+
+async def test_a_watch_says_that_nothing_changed_while_other_keys_do(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("memory", "sqlite", "etcd"):
+        monkeypatch.setattr(f"apidiscovery_service.storage.{module}.NEWS_EVERY_S", 0.3)
+
+    async def write() -> None:
+        for number in itertools.count():
+            await store.put("b", str(number).encode())
+            await asyncio.sleep(0.02)
+
+    after = (await store.list("")).revision
+    async with contextlib.aclosing(store.watch("a/", after)) as batches:
+        writing = asyncio.create_task(write())
+        assert (await next_batch(batches)).changes == ()
+        writing.cancel()
 
 
 async def test_a_watch_goes_on_after_the_revision_of_a_batch(store: Store) -> None:

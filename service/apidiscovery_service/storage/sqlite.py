@@ -125,14 +125,17 @@ class SqliteStore:
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
         with self._looked_after():
+            told_at = time.monotonic()
             while not self._closed:
                 changed = self._wakeup.next()
                 batch = self._tail.changes(prefix, after) or await self._changes(prefix, after)
                 if batch is None:
                     return
                 after = batch.revision
-                if batch.changes or not await rings_within(changed, NEWS_EVERY_S):
+                silent_s = NEWS_EVERY_S - (time.monotonic() - told_at)
+                if batch.changes or not await rings_within(changed, silent_s):
                     yield batch
+                    told_at = time.monotonic()
 
     async def lease(self, ttl_s: float) -> Lease:
         number = await self._write(lambda: self._file.begin_lease(ttl_s))

@@ -183,14 +183,14 @@ async def test_a_path_that_hangs_costs_one_timeout_and_its_checks(
 
     async with served(stalling) as url:
         started = time.monotonic()
-        done = await conformance(capsys, url, "--request-timeout", "300ms", "-o", "json")
+        done = await conformance(capsys, url, "--request-timeout", "1s", "-o", "json")
         took_s = time.monotonic() - started
         released.set()
     failed = {
         one["number"] for one in json.loads(done.stdout)["checks"] if one["outcome"] == "fail"
     }
     assert failed == {7, *range(50, 57)}
-    assert took_s < 5
+    assert took_s < 8
 
 
 async def test_bytes_that_trickle_in_do_not_prolong_the_time(

@@ -111,6 +111,11 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             request.extensions = {**request.extensions, "trace": course}
             try:
                 return await pool.inner.handle_async_request(request)
+            except AttributeError as error:
+                # anyio asks a connection that was closed just now for its socket, which is None
+                # (`SocketStream.extra_attributes`).
+                await course.abandon()
+                raise httpx2.ConnectError("closed while it was made", request=request) from error
             except BaseException as error:
                 await course.abandon()
                 if not left or course.is_new or not isinstance(error, _CLOSED):
