@@ -11,7 +11,7 @@ from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.upstreams.legacy import EVERYTHING_EVERY_ROUNDS, name_of
 from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits
-from misbehaving_server import DOWN, MisbehavingServer, Reply, Seen, document
+from misbehaving_server import DOWN, NOT_FOUND, MisbehavingServer, Reply, Seen, document
 from upstream_setup import (
     CLUSTERS,
     Ask,
@@ -98,6 +98,22 @@ async def test_a_changed_entry_and_what_failed_are_asked_for_at_once(ask: Ask) -
     assert failed.error.startswith("1 of 3 group-versions failed: GET /apis/b.test/v1")
     assert (well.error, well.failures) == ("", ())
     assert {v.freshness for g in well.groups for v in g.versions} == {"Current"}
+
+
+async def test_a_version_that_is_listed_and_not_served_leaves_the_server_well(ask: Ask) -> None:
+    """So kube-apiserver 1.25 does with definitions whose names are taken."""
+    answers = _old("a.test/v1", "b.test/v1")
+    async with MisbehavingServer({**answers, "/apis/b.test/v1": NOT_FOUND}) as server:
+        one = ask(spec_of(server.url))
+        for _ in range(2):
+            root = await one.round()
+            assert (one.known.is_well, root.error, root.failures) == (True, "", ())
+            assert root.warnings == ("GET /apis/b.test/v1: got status 404, want 200",)
+            assert [g.versions[0].freshness for g in root.groups] == ["Current", "Stale"]
+        server.answers = answers
+        root = await one.round()  # at once, though the list is as before
+    assert root.warnings == ()
+    assert [g.versions[0].freshness for g in root.groups] == ["Current", "Current"]
 
 
 async def test_a_version_that_never_answered_is_stale_and_empty(ask: Ask) -> None:

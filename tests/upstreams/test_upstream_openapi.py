@@ -84,6 +84,18 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
     assert "x-remote-group" not in asked.headers
 
 
+async def test_documents_of_old_servers_are_json_that_is_called_text(store: Store) -> None:
+    publisher = Publisher(A)
+    place = publisher.url(A)
+    publisher.replies[place] = Reply(publisher.documents[A], "text/plain; charset=utf-8")
+    async with (
+        MisbehavingServer(publisher) as server,
+        running(store, publishing(server.url)) as run,
+    ):
+        await until(lambda: run.hash("a.test"), "it is there")
+        assert await run.document("a.test") == publisher.documents[A]
+
+
 @pytest.mark.parametrize("etag", ["", '"1"'])
 async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str) -> None:
     publisher = Publisher(A, B)

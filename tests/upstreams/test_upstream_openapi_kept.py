@@ -99,7 +99,7 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
     [
         (Reply(b"garbage"), "GET /openapi/v2: want JSON: byte 0: want an object"),
         (document({"swagger": "3.0"}), "swagger: want '2.0'"),
-        (Reply(b"{}", "text/plain"), "got Content-Type 'text/plain'"),
+        (Reply(b"{}", "text/html"), "got Content-Type 'text/html'"),
         (DOWN, "GET /openapi/v2: got status 503"),
         (document({**_v2("/apis/a.test/v1/"), "definitions": {"A": {"$ref": 1}}}), "/openapi/v2"),
         (document({**_v2(), "info": json.loads("[" * 250 + "]" * 250)}), "nest more than 200"),
@@ -110,7 +110,10 @@ async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
     store: Store, reply: Reply, reason: str
 ) -> None:
     publisher = Publisher(A)
-    publisher.replies |= {V3: NOT_FOUND, V2: document(_v2("/apis/a.test/v1/"))}
+    publisher.replies |= {
+        V3: NOT_FOUND,
+        V2: replace(document(_v2("/apis/a.test/v1/")), content_type="text/plain"),
+    }
     async with MisbehavingServer(publisher) as server:
         limits = replace(TIGHT, openapi_v2_bytes=32_000)
         async with running(store, publishing(server.url, limits=limits)) as run:

@@ -32,7 +32,7 @@ _GROUP_NAME = re.compile(
 )
 _VERSION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?")
 
-_MAX_WARNINGS = 20
+MAX_WARNINGS = 20
 _MAX_WARNING = 200
 
 
@@ -68,7 +68,7 @@ class Reading:
 
     def warn(self, text: str) -> None:
         """Note what is odd, as long as there are not too many notes."""
-        if len(self.warnings) < _MAX_WARNINGS:
+        if len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(shown(text, _MAX_WARNING))
 
     def count_version(self) -> None:

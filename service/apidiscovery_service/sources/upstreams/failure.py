@@ -15,6 +15,7 @@ class Reason(StrEnum):
     UNREACHABLE = "Unreachable"
     TIMEOUT = "Timeout"
     STATUS = "UnexpectedStatus"
+    NOT_SERVED = "NotServed"
     CONTENT_TYPE = "UnexpectedContentType"
     MALFORMED = "MalformedAnswer"
     TOO_LARGE = "TooLarge"

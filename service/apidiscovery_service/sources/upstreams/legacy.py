@@ -130,7 +130,10 @@ class VersionsFetch:
         as_master = self._spec.kind is not Kind.SERVICE
         answer = await self._exchange.get(path, JSON, as_master=as_master)
         if answer.status != HTTPStatus.OK:
-            raise answer.wrong("200")
+            self._memory.digests.pop(gv, None)
+            failure = answer.wrong("200")
+            is_missing = answer.status == HTTPStatus.NOT_FOUND
+            raise UpstreamFailed(Reason.NOT_SERVED, str(failure)) if is_missing else failure
         now = digest(answer.body)
         if gv in self._known and self._memory.digests.get(gv) == now:
             return replace(self._known[gv], freshness=Freshness.CURRENT)

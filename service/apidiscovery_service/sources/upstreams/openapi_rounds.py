@@ -44,6 +44,8 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
+# Documents are JSON, whatever they are called: old kube-apiservers say plain text.
+_TYPES = (JSON, "text/plain")
 # What is refused stays refused while its hash does, but not for ever: the fault may be a proxy's.
 _REFUSED_FOR_S = 3600.0
 # An upstream without documents of group-versions may be replaced by one that has them.
@@ -241,8 +243,7 @@ class DocumentRounds:
         answer = await self._get(self._v3, listed.path, etag)
         if kept and etag and answer.status == HTTPStatus.NOT_MODIFIED:
             return kept
-        base, _ = media_type(answer.content_type)
-        if answer.status != HTTPStatus.OK or base != JSON:
+        if answer.status != HTTPStatus.OK or not _is_document(answer):
             raise answer.wrong(JSON)
         within_s = self._spec.limits.openapi_s
 
@@ -276,7 +277,7 @@ class DocumentRounds:
             case HTTPStatus.NOT_FOUND:
                 self._doubt(f"{openapi_index.PATH} and {openapi_v2.PATH}")
                 await self._shelf.save(Published(Form.NONE, offered=_digest_of(offered)))
-            case HTTPStatus.OK if media_type(answer.content_type)[0] == JSON:
+            case HTTPStatus.OK if _is_document(answer):
                 if known.form is Form.V3:
                     self._doubt(openapi_index.PATH)
                 await self._whole(answer, offered)
@@ -325,6 +326,10 @@ class DocumentRounds:
         await self._shelf.save(
             Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
         )
+
+
+def _is_document(answer: Answer) -> bool:
+    return media_type(answer.content_type)[0] in _TYPES
 
 
 def _with_limit(spec: UpstreamSpec, limit: int) -> UpstreamSpec:

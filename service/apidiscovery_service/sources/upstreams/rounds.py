@@ -17,6 +17,7 @@ import structlog
 from apidiscovery_service.model import Freshness, Group
 from apidiscovery_service.sources.upstreams import legacy
 from apidiscovery_service.sources.upstreams.answers import (
+    MAX_WARNINGS,
     Listed,
     Reading,
     read_aggregated,
@@ -166,9 +167,7 @@ class Rounds:
         listed = memory.listed
         if list_digest != memory.list_digest:
             listed, memory.warnings = await self._read_list(root, answer)
-        now = await self._versions(
-            replace(root, etag=answer.etag, warnings=memory.warnings), listed
-        )
+        now = await self._versions(replace(root, etag=answer.etag), listed)
         memory.list_digest = list_digest
         return now
 
@@ -181,15 +180,24 @@ class Rounds:
         return listed, tuple(reading.warnings)
 
     async def _versions(self, root: Root, listed: tuple[Listed, ...]) -> Root:
+        """Take what is due of the group-versions; what the server does not have is told of.
+
+        Old servers list the versions of definitions whose names are taken, and answer 404 for them:
+        such a version is stale, as it is to kubectl and kube-aggregator, and the server is well.
+        """
         memory = self._memories[root.path]
         fetch = VersionsFetch(self._exchange, self._spec, root, memory)
         had, failed = await fetch.fetch(legacy.due(memory, listed, root))
         memory.listed = listed
         groups = legacy.merged(listed, root, had, failed)
+        absent = {gv for gv, failure in failed.items() if failure.reason == Reason.NOT_SERVED}
+        told = [str(failed.pop(gv)) for gv in sorted(absent)]
         gone = memory.digests.keys() - legacy.versions_of(groups).keys()
         for gv in gone:
             del memory.digests[gv]
-        return _partly(replace(_well(root), old=True, groups=groups), failed)
+        warnings = (*memory.warnings, *told)[:MAX_WARNINGS]
+        now = replace(_well(root), old=True, groups=groups, warnings=warnings)
+        return _partly(now, failed)
 
     async def _service(self, root: Root) -> Root:
         """Ask for each group-version that has an APIService; nothing else is told of."""
