@@ -1,17 +1,23 @@
-"""Real kube-apiservers, one of each release for all tests of a file."""
+"""Real kube-apiservers, one for each file of tests, of the release that it names."""
 
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from real_cluster import CRDS, NEWEST, RELEASES, RealCluster, path_of, running
-from server import eventually
+from real_cluster import CRDS, RealCluster, path_of, running
+from server import Server, eventually, serving
+
+pytest.register_assert_rewrite("real_checks")
 
 
-def _started(release: str, factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    with running(release, factory.mktemp("real")) as cluster:
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealCluster]:
+    """Return a server of the release `RELEASE`, with definitions that want the same kind."""
+    with running(request.module.RELEASE, tmp_path_factory.mktemp("real")) as cluster:
         for crd in CRDS:  # one after the other, so that it is known which is first
-            cluster.apply(crd)
+            cluster.create(crd)
             path = path_of(crd)
             eventually(partial(cluster.conditions, path), 30, "the CRD has a status")
         for document in ("example.com/v1", "many.example.com/v1beta1"):
@@ -20,15 +26,9 @@ def _started(release: str, factory: pytest.TempPathFactory) -> Iterator[RealClus
         yield cluster
 
 
-@pytest.fixture(scope="session", params=RELEASES)
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealCluster]:
-    """Return a server of each release, with definitions that want the same kind."""
-    yield from _started(request.param, tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    """Return the same of the newest release."""
-    yield from _started(NEWEST, tmp_path_factory)
+@pytest.fixture(scope="module")
+def mirror(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server that mirrors it."""
+    flags = ("--catalog", "none", "--store", "memory", "--kubeconfig", str(cluster.kubeconfig))
+    with serving(tmp_path_factory.mktemp("mirror"), *flags) as server:
+        yield server

@@ -1,4 +1,4 @@
-"""Clients of a real API server, definitions there and here, and servers behind its aggregator."""
+"""A kube-apiserver 1.36: its clients, definitions there and here, servers behind its aggregator."""
 
 import asyncio
 import base64
@@ -14,9 +14,11 @@ import yaml
 from apidiscovery_client import DiscoveryClient, NotServed, SyncDiscoveryClient
 from certificates import Authority
 from programs import apidiscovery, free_port
+from real_checks import ReleaseChecks
 from real_cluster import CRDS, RealCluster, definition, path_of
 from server import eventually, serving
 
+RELEASE = "1.36"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KIT = """
 import sys
@@ -38,6 +40,10 @@ if __name__ == "__main__":
 """
 
 
+class TestRelease(ReleaseChecks):
+    """What is checked with each release."""
+
+
 # --------------------------------------------------------------------------------------------------
 # Clients.
 
@@ -46,8 +52,8 @@ def connected(cluster: RealCluster) -> SyncDiscoveryClient:
     return SyncDiscoveryClient.connect(kubeconfig=str(cluster.kubeconfig))
 
 
-def test_a_client_asks_twice_and_then_gets_304(newest: RealCluster) -> None:
-    with connected(newest) as client:
+def test_a_client_asks_twice_and_then_gets_304(cluster: RealCluster) -> None:
+    with connected(cluster) as client:
         client.snapshot()
         cold = client.traffic
         assert (cold.requests, cold.not_modified) == (2, 0)
@@ -57,18 +63,20 @@ def test_a_client_asks_twice_and_then_gets_304(newest: RealCluster) -> None:
         assert (warm.requests, warm.not_modified, warm.body_bytes) == (4, 2, size)
 
 
-def test_a_client_resolves_as_kubectl(newest: RealCluster) -> None:
-    with connected(newest) as client:
+def test_a_client_resolves_as_kubectl(cluster: RealCluster) -> None:
+    with connected(cluster) as client:
         for text in ("deploy", "po", "widget.example.com", "events", "crd"):
             found = client.resolve(text).resource
             # -v 6 tells the URL; nothing is there, and nothing has to be.
-            told = newest.kubectl("get", text, "-A", "-v", "6").stderr
+            told = cluster.kubectl("get", text, "-A", "-v", "6").stderr
             assert f"{found.gv.path}/{found.name}?limit=500" in told
         with pytest.raises(NotServed):
             client.resolve("gadgets")  # whose names are taken
 
 
-async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(newest: RealCluster) -> None:
+async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(
+    cluster: RealCluster,
+) -> None:
     crd = definition("gizmos", "Gizmo", "v1")
     seen: list[str] = []
     came = asyncio.Event()
@@ -79,17 +87,17 @@ async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(newest: R
             if "gizmos" in str(change):
                 came.set()
 
-    async with DiscoveryClient.connect(kubeconfig=str(newest.kubeconfig)) as client:
+    async with DiscoveryClient.connect(kubeconfig=str(cluster.kubeconfig)) as client:
         await client.snapshot()
         watching = asyncio.create_task(watch(client))
-        await asyncio.to_thread(newest.apply, crd)
+        await asyncio.to_thread(cluster.create, crd)
         snapshot = await client.wait_for("gizmos.example.com", timeout_s=20)
         assert any(
             "gizmos" in str(version) for group in snapshot.groups for version in group.versions
         )
         await asyncio.wait_for(came.wait(), 20)
         watching.cancel()
-    assert newest.kubectl("delete", "crd", "gizmos.example.com").exit_code == 0
+    assert cluster.kubectl("delete", "crd", "gizmos.example.com").exit_code == 0
 
 
 # --------------------------------------------------------------------------------------------------
@@ -97,7 +105,7 @@ async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(newest: R
 
 
 def test_definitions_have_the_same_conditions_here_and_there(
-    newest: RealCluster, tmp_path: Path
+    cluster: RealCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "crds.yaml"
     with serving(tmp_path, "--store", "memory") as server:
@@ -107,7 +115,7 @@ def test_definitions_have_the_same_conditions_here_and_there(
         ours = json.loads(apidiscovery(tmp_path, server.grpc, "get", "crds", "-o", "json").stdout)
     statuses = {one["metadata"]["name"]: one["status"] for one in ours["items"]}
     for crd in CRDS:
-        theirs = newest.get(path_of(crd)).json()
+        theirs = cluster.get(path_of(crd)).json()
         found = statuses[theirs["metadata"]["name"]]
         for status in (theirs["status"], found):
             for condition in status["conditions"]:
@@ -172,7 +180,7 @@ def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: st
         assert field in explain("explain", f"{resource}.{group}").stdout
 
 
-def test_the_kit_behind_the_aggregator(newest: RealCluster, tmp_path: Path) -> None:
+def test_the_kit_behind_the_aggregator(cluster: RealCluster, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair, port = authority.server(["localhost", "kit.default.svc"]), free_port()
     (tmp_path / "kit.py").write_text(KIT, encoding="utf-8")
@@ -183,14 +191,14 @@ def test_the_kit_behind_the_aggregator(newest: RealCluster, tmp_path: Path) -> N
         stderr=subprocess.DEVNULL,
     ) as process:
         try:
-            newest.apply(*registered("kit.example.dev", port, authority))
-            see_it_aggregated(newest, "kit.example.dev", "grooves", "depth")
+            cluster.create(*registered("kit.example.dev", port, authority))
+            see_it_aggregated(cluster, "kit.example.dev", "grooves", "depth")
         finally:
             process.terminate()
-    newest.kubectl("delete", "apiservice", "v1.kit.example.dev")
+    cluster.kubectl("delete", "apiservice", "v1.kit.example.dev")
 
 
-def test_serve_behind_the_aggregator(newest: RealCluster, tmp_path: Path) -> None:
+def test_serve_behind_the_aggregator(cluster: RealCluster, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.server(["localhost", "127.0.0.1", "served.default.svc"])
     crd = definition("slots", "Slot", "v1", group="served.example.dev")
@@ -202,6 +210,6 @@ def test_serve_behind_the_aggregator(newest: RealCluster, tmp_path: Path) -> Non
     with serving(
         folder, "--catalog", "none", "--manifests", str(manifests), "--store", "memory", *flags
     ) as server:
-        newest.apply(*registered("served.example.dev", server.http_port, authority))
-        see_it_aggregated(newest, "served.example.dev", "slots", "size")
-    newest.kubectl("delete", "apiservice", "v1.served.example.dev")
+        cluster.create(*registered("served.example.dev", server.http_port, authority))
+        see_it_aggregated(cluster, "served.example.dev", "slots", "size")
+    cluster.kubectl("delete", "apiservice", "v1.served.example.dev")
