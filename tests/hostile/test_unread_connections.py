@@ -134,3 +134,18 @@ async def test_calls_beyond_the_room_wait_and_are_answered_when_there_is_some() 
             assert not done
             stuck.close()
             await asyncio.wait_for(answer, _WITHIN_S)
+
+
+async def test_thousands_of_calls_at_once_have_nobody_elses_call_cancelled() -> None:
+    """They are all there before the first one is taken: nothing is awaited meanwhile."""
+    async with serving(Unread()) as (_, port):
+        with ExitStack() as stack:
+            for number in range(4):
+                many = stack.enter_context(RawHttp2(port, source=f"127.0.0.{2 + number}"))
+                many.ask(call(_WATCH), 1000, b"\0" * 5)
+                many.until_read()
+            good = stack.enter_context(RawHttp2(port, window=2**20))
+            stream = good.ask(call(_WATCH), 1, b"\0" * 5)
+            good.until_read()
+            flags, _ = await asyncio.to_thread(good.headers_of, stream)
+            assert not flags & END_STREAM  # so that more follows

@@ -145,6 +145,12 @@ class RawHttp2:
             if (kind, number) == (HEADERS, stream):
                 return flags, payload
 
+    def until_read(self) -> None:
+        """Wait until the server has read all that was sent, by a ping."""
+        self.send(frame(PING, 0, 0, b"are here"))
+        while self.frame()[:2] != (PING, ACK):
+            continue
+
     def until_closed(self) -> None:
         """Read until the server closes the connection; raise TimeoutError if it does not."""
         while True:

@@ -15,6 +15,13 @@ from apidiscovery_service.grpc_api.discovery import SERVICE, DiscoveryService
 MAX_SENT_BYTES = 64 * 1024 * 1024
 MAX_RECEIVED_BYTES = 8 * 1024 * 1024
 
+# Of all connections, streams included; a caller has `unread.CALLER_CALLS` of them at most.
+_MAX_CALLS = 10_000
+# Calls that have come and that Python has not taken yet. Beyond 1000 of them grpc ends new ones
+# with CANCELLED by lot, beyond 3000 all, whoever calls: three connections are enough for that.
+# Once they are taken they are counted, and told why if they are too many.
+_MAX_PENDING = 2 * _MAX_CALLS
+
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_SENT_BYTES),
     ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
@@ -22,6 +29,8 @@ _OPTIONS = (
     ("grpc.so_reuseport", 0),
     # Of one connection; a client with more to ask waits.
     ("grpc.max_concurrent_streams", 1000),
+    ("grpc.server.max_pending_requests", _MAX_PENDING),
+    ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
     # A connection without calls ends; one with calls is asked whether its client is still there,
     # which also shows whatever lies between that it is not idle.
     ("grpc.max_connection_idle_ms", 300_000),
@@ -32,9 +41,6 @@ _OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
 )
-
-# Of all connections, streams included; a caller has `unread.CALLER_CALLS` of them at most.
-_MAX_CALLS = 10_000
 
 
 class Service(Protocol):
