@@ -37,6 +37,14 @@ async def test_a_caller_gets_places_up_to_its_limit(setup: Setup) -> None:
     assert setup.unread.enter("c1", "a", 60) is not None
 
 
+async def test_empty_messages_are_given_back_in_any_order(setup: Setup) -> None:
+    places = [setup.unread.enter("c1", "a", size) for size in (60, 0, 0)]
+    for place in places:
+        assert place is not None
+        setup.unread.leave(place)
+    assert (setup.unread.of("a"), setup.unread.total) == (0, 0)
+
+
 async def test_one_answer_may_be_larger_than_all_of_the_room(setup: Setup) -> None:
     assert setup.unread.enter("c1", "a", 1000) is not None
     assert setup.unread.enter("c2", "b", 1) is None

@@ -160,9 +160,11 @@ class Unread(Collector):
         if not places:
             del self._places[place.connection]
         self.total -= place.size
-        left = self._of_callers.pop(place.caller) - place.size
+        left = self.of(place.caller) - place.size
         if left:
             self._of_callers[place.caller] = left
+        else:  # the last one, or all that is left are empty messages
+            self._of_callers.pop(place.caller, None)
         return True
 
     def _let_in(self) -> None:
