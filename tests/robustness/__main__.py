@@ -20,6 +20,8 @@ from tests.robustness.history import Fault, History
 from tests.robustness.run import REPLICAS, Round, run_round
 
 _ROUND_S = 40.0
+# From how many minutes on faults are tried that take minutes themselves.
+_LONG_MINUTES = 10
 _SHOWN = 20
 _TEXT_LIMIT = 600
 _SEEDS = 10**6
@@ -72,7 +74,7 @@ def run(  # noqa: PLR0913 - one argument an option
     while True:
         kind = next(kinds)
         number = chosen.randrange(_SEEDS) if round_seed is None else round_seed
-        done = run_round(kind, number, _ROUND_S, injections)
+        done = run_round(kind, number, _ROUND_S, injections, long=minutes >= _LONG_MINUTES)
         _tell(done)
         broken += bool(done.violations or done.failed)
         found.setdefault(kind, Figures()).add(done.history, len(done.violations))

@@ -11,6 +11,8 @@ What is promised (docs/reliability.md), and the rule of each:
 - `etag`: equal ETags of one document mean equal bytes, everywhere and at any time, and 304 answers
   the condition.
 - `lease`: no group is Stale or gone while its owner renews.
+- `stale`: no replica, cut off or not, says for longer than `HEARSAY_S` that a group is Current
+  whose server answers nobody.
 - `converged`: once nothing is broken, all replicas serve the same.
 - `honest`: no answer is an internal error, unreadable, or the acceptance of what is wrong.
 
@@ -33,6 +35,7 @@ from tests.robustness.history import (
     Fault,
     History,
     Note,
+    Outage,
     Read,
     Renewal,
     Restore,
@@ -41,6 +44,9 @@ from tests.robustness.history import (
 
 # The longest that a replica which reaches its store may be behind.
 FRESH_S = 10.0
+
+# The longest that a group may be called Current whose server answers nobody.
+HEARSAY_S = 75.0
 
 _ANSWERS = {
     "",  # none
@@ -52,6 +58,7 @@ _ANSWERS = {
     "DEADLINE_EXCEEDED",
     "CANCELLED",
 }
+_WITH_FRESHNESS = ("aggregated /apis", "gRPC")
 _BROKEN = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED")
 _MUST_BE_REFUSED = ("invalid", "mismatch")
 
@@ -81,7 +88,6 @@ class Seen:
     Attributes:
         where: Who looked at what.
         acked_before: Writes that this replica acknowledged by then must be in it.
-        is_complete: Whether values are told, and not only which groups there are.
     """
 
     where: str
@@ -104,6 +110,7 @@ def check(history: History) -> list[Violation]:
         *_gaps(history),
         *_etags(history),
         *_leases(history, seen, writes),
+        *_not_stale(history),
         *_not_converged(history),
         *_not_honest(history),
     ]
@@ -431,7 +438,7 @@ def _etags(history: History) -> Iterator[Violation]:
             if other.etag != read.etag:
                 text = f"{read.what} of {both}: two ETags for the same bytes"
                 yield Violation("etag", read.ended, text)
-        if read.what in ("aggregated /apis", "gRPC"):  # one document over two transports
+        if read.what in _WITH_FRESHNESS:  # one document over two transports
             other = said.setdefault(read.etag.strip('"'), read)
             if other.content != read.content:
                 both = f"{other.what} of {other.replica} and {read.what} of {read.replica}"
@@ -476,6 +483,23 @@ def _is_near_restore(history: History, began: float, ended: float) -> bool:
         if ended >= restore.backup and began <= min(calms, default=math.inf) + FRESH_S:
             return True
     return False
+
+
+def _not_stale(history: History) -> Iterator[Violation]:
+    told = set[tuple[str, str, float]]()
+    for outage in history.of(Outage):
+        for read in history.of(Read):
+            if not (outage.began + HEARSAY_S < read.began and read.ended < outage.ended):
+                continue
+            content = history.contents.get(read.content) if read.what in _WITH_FRESHNESS else None
+            if content is None or outage.key not in content.values or outage.key in content.stale:
+                continue
+            where = (read.replica, read.what, outage.began)
+            if where not in told:
+                told.add(where)
+                since = f"{read.began - outage.began:.0f} s after its server fell silent"
+                text = f"{read.replica}, {read.what}: {outage.key} is Current, {since}"
+                yield Violation("stale", read.ended, text)
 
 
 def _not_converged(history: History) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ import contextlib
 import glob
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -16,11 +17,14 @@ from pathlib import Path
 from etcd import EtcdServer
 
 from tests.robustness.cluster import START_S, Cluster, Replica
-from tests.robustness.history import Fault, History, Note, Restore
+from tests.robustness.history import Fault, History, Note, Outage, Restore
+from tests.robustness.upstream import GROUP as UPSTREAM
 from tests.robustness.upstream import Upstream
 
 _CLOCKS_S = (-3600, -90, 90, 3600)
 _DISK_BYTES = 24 << 20
+_REFUSAL_S = 10.0
+_SAMPLE_BYTES = 32
 
 
 @dataclass
@@ -144,7 +148,9 @@ async def stall(scene: Scene) -> None:
         await _without_ways(scene, replica, silently=True)
 
 
-async def _without_ways(scene: Scene, replica: Replica, *, silently: bool) -> None:
+async def _without_ways(
+    scene: Scene, replica: Replica, *, silently: bool, lasts: tuple[float, float] = (2, 12)
+) -> None:
     ways = scene.cluster.store.ways[replica.name]
     for way in ways:
         if silently:
@@ -152,7 +158,7 @@ async def _without_ways(scene: Scene, replica: Replica, *, silently: bool) -> No
         else:
             way.refuse()
     try:
-        await scene.last(2, 12)
+        await scene.last(*lasts)
     finally:
         for way in ways:
             way.mend()
@@ -256,6 +262,37 @@ async def restore_sqlite(scene: Scene) -> None:
         history.add(Restore(backup, history.now()))
 
 
+async def damage_sqlite(scene: Scene) -> None:
+    """Flip a bit of what is stored while no replica runs; none may serve on that."""
+    replicas, file = scene.cluster.replicas, scene.cluster.store.folder / "store.sqlite"
+    with scene.fault("damaged byte of SQLite", "sqlite", scene.cluster.names):
+        for replica in replicas:
+            await _stop(scene, replica)
+        key, value = _part_of_an_entry(file, scene.chance)
+        sound = file.read_bytes()
+        damaged = bytearray(sound)
+        for found in re.finditer(re.escape(key + value), sound):  # pages may have older ones
+            damaged[found.end() - scene.chance.randint(1, len(value))] ^= 1
+        file.write_bytes(damaged)
+        replica = scene.replica()
+        replica.launch()
+        if await replica.is_ready(_REFUSAL_S):
+            text = "was ready with a file of which a byte is damaged"
+            scene.history.add(Note(scene.history.now(), replica.name, text))
+        replica.kill()
+        file.write_bytes(sound)
+        await asyncio.gather(*(scene.start(replica) for replica in replicas))
+
+
+def _part_of_an_entry(file: Path, chance: random.Random) -> tuple[bytes, bytes]:
+    """Return the key of a registration and how its value begins, which stand side by side."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT key, value FROM entries WHERE key LIKE 'registrations/%'"
+        key, value = chance.choice(connection.execute(query).fetchall())
+    return key.encode(), value[:_SAMPLE_BYTES]
+
+
 async def fill_disk(scene: Scene) -> None:
     with scene.fault("full disk of SQLite", "sqlite"), _full(scene):
         await scene.last(3, 8)
@@ -337,6 +374,17 @@ async def upstream_is_empty(scene: Scene) -> None:
         await scene.last(3, 4)
 
 
+async def upstream_dies_unheard(scene: Scene) -> None:
+    """A replica that is cut off cannot hear of it, and has to say that it does not know."""
+    replica = scene.replica()
+    with scene.fault("death of an upstream, unheard", replica.name, [replica.name]):
+        scene.upstream.die()
+        began = scene.history.now()
+        await _without_ways(scene, replica, silently=scene.chance.random() < 0.5, lasts=(80, 85))
+        scene.history.add(Outage(UPSTREAM, began, scene.history.now()))
+        scene.upstream.live()
+
+
 async def upstream_dies_with_poller(scene: Scene) -> None:
     """Whoever starts meanwhile has to know the groups of the dead from the store."""
     with scene.fault("kill -9 of all replicas while an upstream is dead", "all"):
@@ -365,9 +413,16 @@ _ETCD_OF_THREE: Sequence[Injection] = (freeze_member, kill_member)
 _DISK: Sequence[Injection] = (fill_disk, start_on_full_disk)
 
 
-def injections(kind: str, *, disk: bool) -> list[Injection]:
-    """Return what can be broken with a kind of store."""
+def injections(kind: str, *, disk: bool, long: bool = False) -> list[Injection]:
+    """Return what can be broken with a kind of store.
+
+    Args:
+        kind: Of store.
+        disk: Whether it has a small disk of its own.
+        long: Whether that may take minutes.
+    """
     found = [*_ANYWHERE, *([shift_clock] if faketime_library() else [])]
     if kind == "sqlite":
-        return [*found, restore_sqlite, *(_DISK if disk else ())]
-    return [*found, *_ETCD, *(_ETCD_OF_THREE if kind == "etcd-3" else ())]
+        return [*found, restore_sqlite, damage_sqlite, *(_DISK if disk else ())]
+    unheard = [upstream_dies_unheard] if long else []
+    return [*found, *_ETCD, *(_ETCD_OF_THREE if kind == "etcd-3" else ()), *unheard]

@@ -167,6 +167,21 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """The server behind a group answered nobody.
+
+    Attributes:
+        key: The group.
+        began: From when on.
+        ended: Until when at least.
+    """
+
+    key: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
 class Calm:
     """Nobody writes and nothing is broken, until all replicas serve the same.
 
@@ -192,12 +207,14 @@ class Note:
     text: str
 
 
-Record: TypeAlias = Write | Renewal | Content | Read | Event | Fault | Restore | Calm | Note
-T = TypeVar("T", Write, Renewal, Content, Read, Event, Fault, Restore, Calm, Note)
+Record: TypeAlias = (
+    Write | Renewal | Content | Read | Event | Fault | Restore | Outage | Calm | Note
+)
+T = TypeVar("T", Write, Renewal, Content, Read, Event, Fault, Restore, Outage, Calm, Note)
 
 _KINDS: Mapping[str, type[Record]] = {
     kind.__name__: kind
-    for kind in (Write, Renewal, Content, Read, Event, Fault, Restore, Calm, Note)
+    for kind in (Write, Renewal, Content, Read, Event, Fault, Restore, Outage, Calm, Note)
 }
 
 

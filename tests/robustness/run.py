@@ -46,7 +46,9 @@ class Round:
     failed: str = ""
 
 
-def run_round(kind: str, seed: int, seconds: float, only: Sequence[Injection] = ()) -> Round:
+def run_round(
+    kind: str, seed: int, seconds: float, only: Sequence[Injection] = (), *, long: bool = False
+) -> Round:
     """Run one round in a temporary folder, which is kept if anything is wrong.
 
     Args:
@@ -54,6 +56,7 @@ def run_round(kind: str, seed: int, seconds: float, only: Sequence[Injection] = 
         seed: Chooses the faults and what clients do.
         seconds: About how long; a fault that has begun is carried out.
         only: What to break, if not anything.
+        long: Whether to break also what takes minutes to be noticed.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"robustness-{kind}-{seed}-"))
     history = History({"kind": kind, "seed": seed, "replicas": REPLICAS[kind]})
@@ -64,7 +67,7 @@ def run_round(kind: str, seed: int, seconds: float, only: Sequence[Injection] = 
         reason = stack.enter_context(faults.small_disk(data)) if kind == "sqlite" else "etcd"
         if kind == "sqlite" and reason:
             print(f"no full disk in this round: {reason}")  # noqa: T201
-        possible = [*only] or faults.injections(kind, disk=not reason)
+        possible = [*only] or faults.injections(kind, disk=not reason, long=long)
         try:
             asyncio.run(_carry_out(folder, kind, history, seed, seconds, possible))
         except Exception:  # noqa: BLE001 - whatever it was, the history has to be kept

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness.checker import FRESH_S, check
+from tests.robustness.checker import FRESH_S, HEARSAY_S, check
 from tests.robustness.figures import Figures, tables
 from tests.robustness.history import (
     Calm,
@@ -13,6 +13,7 @@ from tests.robustness.history import (
     Fault,
     History,
     Note,
+    Outage,
     Read,
     Renewal,
     Restore,
@@ -265,6 +266,12 @@ def gone_too_early(story: Story) -> None:
     story.read(None, 30, 30.1)
 
 
+def current_though_its_server_is_dead(story: Story) -> None:
+    story.wrote("op1", 1, 2)
+    story.history.add(Outage("g", 3, 4 + 2 * HEARSAY_S))
+    story.read("op1", 4 + HEARSAY_S, 5 + HEARSAY_S)
+
+
 def no_agreement(story: Story) -> None:
     story.history.add(Calm("restore", 1, 31, agreed=False, detail="r0 has more"))
 
@@ -317,6 +324,7 @@ def a_traceback(story: Story) -> None:
         ("etag", other_transport),
         ("lease", stale_too_early),
         ("lease", gone_too_early),
+        ("stale", current_though_its_server_is_dead),
         ("converged", no_agreement),
         ("honest", accepted_nonsense),
         ("honest", an_internal_error),
@@ -358,6 +366,15 @@ def test_a_restore_may_lose_what_came_after_its_backup_and_nothing_else() -> Non
     assert story.rules() == set()
     story.read(None, 23, 23.1)
     assert story.rules() == {"acknowledged"}
+
+
+def test_a_group_whose_server_is_dead_may_be_current_for_a_while_and_then_stale() -> None:
+    story = Story()
+    story.wrote("op1", 1, 2)
+    story.history.add(Outage("g", 3, 9 + 2 * HEARSAY_S))
+    story.read("op1", 4, 5)
+    story.read("op1", 4 + HEARSAY_S, 5 + HEARSAY_S, stale=True)
+    assert story.rules() == set()
 
 
 def test_a_group_whose_owner_is_silent_may_be_stale_and_then_gone() -> None:
