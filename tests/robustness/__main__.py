@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -67,7 +68,9 @@ def run(  # noqa: PLR0913 - one argument an option
     """
     seed = random.randrange(_SEEDS) if seed is None else seed  # noqa: S311 - no secret
     injections = [getattr(faults, name) for name in only]
-    kinds = itertools.cycle(stores or ("etcd-3", "sqlite"))
+    stores = stores or ("etcd-3", "sqlite")
+    _look_for_tools(stores)
+    kinds = itertools.cycle(stores)
     click.echo(f"seed {seed}")
     chosen, began = random.Random(seed), time.monotonic()  # noqa: S311 - no secret
     found, broken = dict[str, Figures](), 0
@@ -84,6 +87,14 @@ def run(  # noqa: PLR0913 - one argument an option
         click.echo(tables(found))
     if broken:
         raise click.ClickException(f"{broken} rounds broke a promise; seed {seed}")
+
+
+def _look_for_tools(stores: Sequence[str]) -> None:
+    if shutil.which("etcd") is None and any(kind != "sqlite" for kind in stores):
+        advice = "install it (Debian: etcd-server), or use --store sqlite"
+        raise click.ClickException(f"etcd is not found; {advice}")
+    if not faults.faketime_library():
+        click.echo("no wrong clocks: libfaketime is not found (Debian: faketime)")
 
 
 def _tell(done: Round) -> None:
@@ -122,9 +133,10 @@ def soak_command(minutes: float, stores: Sequence[str], picture: Path) -> None:
     """Draw the resident memory of a server under mixed load into PICTURE."""
     from tests.robustness import soak
 
+    kinds = tuple(stores or ("sqlite", "etcd-1"))
+    _look_for_tools(kinds)
     folder = Path(tempfile.mkdtemp(prefix="robustness-soak-"))
     click.echo(f"log and store are in {folder}")
-    kinds = tuple(stores or ("sqlite", "etcd-1"))
     asyncio.run(soak.soak_all(folder, kinds, minutes))
     curves = {kind: soak.read_table(folder / f"{kind}.csv") for kind in kinds}
     soak.draw(curves, picture)
