@@ -11,11 +11,9 @@ pytest.register_assert_rewrite("real_checks")
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealCluster]:
-    """Return a server of the release `RELEASE`, with definitions that want the same kind."""
-    with running(request.module.RELEASE, tmp_path_factory.mktemp("real")) as cluster:
+def cluster(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    """Return a server of the release, with definitions that want the same kind."""
+    with running(release, tmp_path_factory.mktemp("real")) as cluster:
         for crd in CRDS:  # one after the other, so that it is known which is first
             cluster.create(crd)
             path = path_of(crd)

@@ -1,8 +1,13 @@
 """A kube-apiserver 1.25, which has no aggregated discovery."""
 
+import pytest
 from real_checks import ReleaseChecks
 
-RELEASE = "1.25"
+
+@pytest.fixture(scope="module")
+def release() -> str:
+    """Return the release of Kubernetes."""
+    return "1.25"
 
 
 class TestRelease(ReleaseChecks):

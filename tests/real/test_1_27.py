@@ -1,8 +1,13 @@
 """A kube-apiserver 1.27, whose aggregated discovery is v2beta1."""
 
+import pytest
 from real_checks import ReleaseChecks
 
-RELEASE = "1.27"
+
+@pytest.fixture(scope="module")
+def release() -> str:
+    """Return the release of Kubernetes."""
+    return "1.27"
 
 
 class TestRelease(ReleaseChecks):

@@ -1,8 +1,13 @@
 """A kube-apiserver 1.31, which has aggregated discovery v2 and v2beta1."""
 
+import pytest
 from real_checks import ReleaseChecks
 
-RELEASE = "1.31"
+
+@pytest.fixture(scope="module")
+def release() -> str:
+    """Return the release of Kubernetes."""
+    return "1.31"
 
 
 class TestRelease(ReleaseChecks):

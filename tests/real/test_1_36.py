@@ -18,7 +18,6 @@ from real_checks import ReleaseChecks
 from real_cluster import CRDS, RealCluster, definition, path_of
 from server import eventually, serving
 
-RELEASE = "1.36"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KIT = """
 import sys
@@ -38,6 +37,12 @@ if __name__ == "__main__":
     tls = {"ssl_cert": cert, "ssl_key": key}
     Granian("kit:app", "127.0.0.1", port, interface=Interfaces.ASGI, **tls).serve()
 """
+
+
+@pytest.fixture(scope="module")
+def release() -> str:
+    """Return the release of Kubernetes."""
+    return "1.36"
 
 
 class TestRelease(ReleaseChecks):

@@ -1,6 +1,6 @@
 """What we print, check and mirror of a real API server, whatever its release.
 
-A file of tests names a release in `RELEASE`, and has a subclass of `ReleaseChecks`; so each server
+A file of tests has a fixture `release`, and a subclass of `ReleaseChecks`; so each server
 starts once, also where files are spread over processes.
 """
 

@@ -284,3 +284,25 @@ async def test_what_unpacks_to_much_is_read_in_a_thread() -> None:
         answer = Answer("/apis", 200, "application/json", "", packed, is_gzip=True)
         assert await exchange.read(answer, place) == (size, at_once)
     threads.shutdown()
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_a_server_that_starts_is_not_believed_to_have_less(ask: Ask, *, is_old: bool) -> None:
+    def listed(*names: str) -> Reply:
+        group_versions = [f"{name}/v1" for name in names]
+        return document(group_list(*group_versions)) if is_old else aggregated(*map(item, names))
+
+    lists = {
+        f"/apis/{name}/v1": document(resource_list(f"{name}/v1", "widgets"))
+        for name in ("a.test", "b.test")
+    }
+    async with MisbehavingServer({**lists, "/apis": listed("a.test", "b.test")}) as server:
+        one = ask(spec_of(server.url))
+        await one.round()
+        server.answers = {**lists, "/apis": listed("a.test"), "/readyz": Reply(status=500)}
+        starting = await one.round()
+        server.answers = {**lists, "/apis": listed("a.test"), "/readyz": Reply(b"ok")}
+        ready = await one.round()
+    assert (_groups(starting), starting.is_current) == (["a.test", "b.test"], False)
+    assert starting.error == "GET /readyz: got status 500, and group-versions are missing"
+    assert (_groups(ready), ready.is_current) == (["a.test"], True)

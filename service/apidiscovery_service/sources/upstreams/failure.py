@@ -20,6 +20,7 @@ class Reason(StrEnum):
     MALFORMED = "MalformedAnswer"
     TOO_LARGE = "TooLarge"
     EMPTIED = "Emptied"
+    NOT_READY = "NotReady"
     NOT_CACHED = "NotModifiedWithoutCache"
     CREDENTIALS = "Credentials"
     INTERNAL = "Internal"

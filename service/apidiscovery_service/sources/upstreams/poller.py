@@ -113,6 +113,7 @@ class Poller:
         lists = UnaggregatedLists(self.spec, self._exchange)
         tell = _Teller(self.spec)
         failures = old = 0
+        is_starting = False
         while True:
             self._woken.clear()
             known = await rounds.round(known)
@@ -126,7 +127,11 @@ class Poller:
             if self._documents:
                 self._documents.discovered(known, wanted)
             is_doubtful = any(root.reason == Reason.EMPTIED for root in known.bad)
-            failures = 0 if (known.is_well or is_doubtful) and is_kept else failures + 1
+            is_starting, was_starting = _is_starting(known), is_starting
+            if (known.is_well or is_doubtful) and is_kept:
+                failures = 0
+            else:  # who was away and starts now is asked as soon as who has failed once
+                failures = 1 if is_starting and not was_starting else failures + 1
             old += 1
             is_in_use = self._documents is not None and self._documents.is_asking
             if failures or is_doubtful or (old >= _NEW_CONNECTION_EVERY_ROUNDS and not is_in_use):
@@ -244,6 +249,10 @@ class Poller:
             await asyncio.sleep(_KNOCK_EVERY_S)
             if await accepts(*server):
                 return
+
+
+def _is_starting(known: Known) -> bool:
+    return any(root.reason == Reason.NOT_READY for root in known.bad)
 
 
 class _Teller:

@@ -31,6 +31,7 @@ from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, 
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
+_READYZ = "/readyz"
 _SHOWN_FAILURES = 3
 # The pause between two polls may be so much shorter than it is configured.
 _ALMOST = 0.8
@@ -80,6 +81,8 @@ class Rounds:
     async def _root(self, root: Root) -> Root:
         try:
             now = await self._ask(root)
+            if self._spec.kind is not Kind.SERVICE and _has_lost(root, now):
+                await self._see_that_it_is_ready()
         except UpstreamFailed as failure:
             now = _failed(root, failure)
         except Exception as error:  # noqa: BLE001 - one odd answer must not end the polling
@@ -88,6 +91,20 @@ class Rounds:
             now = _failed(root, UpstreamFailed(Reason.INTERNAL, text))
         is_same = (now.state, bool(now.failures)) == (root.state, bool(root.failures))
         return replace(now, since=root.since if is_same and root.since else now_text())
+
+    async def _see_that_it_is_ready(self) -> None:
+        """Ask a server that lists less than before whether it is ready.
+
+        A kube-apiserver that starts answers before it knows its definitions, and 1.25 with nothing
+        but its first group. Who has no such path, or does not show it, is believed.
+
+        Raises:
+            UpstreamFailed: It is not.
+        """
+        answer = await self._exchange.get(_READYZ, "*/*")
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            message = f"GET {_READYZ}: got status {answer.status}, and group-versions are missing"
+            raise UpstreamFailed(Reason.NOT_READY, message)
 
     def _doubted(self, before: Root, now: Root) -> Root:
         """Believe that all groups are gone only when that is said several times, a poll apart.
@@ -225,6 +242,11 @@ def _unless_it_vanished(before: Root, now: Root) -> Root:
         return now
     message = f"GET {now.path}: got status 404, which nothing else confirms"
     return replace(_failed(before, UpstreamFailed(Reason.STATUS, message)), since=now_text())
+
+
+def _has_lost(before: Root, now: Root) -> bool:
+    lost = legacy.versions_of(before.groups).keys() - legacy.versions_of(now.groups).keys()
+    return now.is_current and bool(lost)
 
 
 def _well(root: Root) -> Root:
