@@ -4,13 +4,14 @@ import contextlib
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from programs import free_port
 
 from tools import find_tool
 
@@ -33,7 +34,7 @@ class EtcdServer:
     """
 
     def __init__(self, folder: Path, flags: Sequence[str] = (), scheme: str = "http") -> None:
-        client, peer, self._health_port = free_ports(3)
+        client, peer, self._health_port = (free_port() for _ in range(3))
         self.endpoint = f"127.0.0.1:{client}"
         self.flags = tuple(flags)
         self._folder = folder
@@ -127,7 +128,7 @@ class EtcdServer:
 @contextlib.contextmanager
 def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
     """Run the members of one etcd; its leader is found anew after a tenth of a second."""
-    peers = [f"http://127.0.0.1:{port}" for port in free_ports(count)]
+    peers = [f"http://127.0.0.1:{free_port()}" for _ in range(count)]
     cluster = ",".join(f"m{number}={url}" for number, url in enumerate(peers))
     # Of flags that are given twice the last one counts.
     members = [
@@ -153,14 +154,6 @@ def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
     finally:
         for member in members:
             member.kill()
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in held]
-    for listener in held:
-        listener.close()
-    return ports
 
 
 def _is_stopped(thread: Path) -> bool:

@@ -1,6 +1,8 @@
 """The programs that people run against a server, each as a process of its own."""
 
+import contextlib
 import os
+import secrets
 import socket
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
@@ -13,6 +15,7 @@ from server import COMMAND, environment
 from tools import find_tool
 
 _LIMIT_S = 30.0
+_given = set[int]()
 
 
 def apidiscovery(
@@ -52,9 +55,17 @@ def _run(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = N
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """Return a port that nobody listens on now, another one with each call.
+
+    It is none that Linux gives to connections (ip_local_port_range in ip(7), from 32768 on), so
+    that it is free as well when a server comes back to it.
+    """
+    while True:
+        port = secrets.choice(range(10_000, 32_768))
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 @contextmanager
