@@ -348,15 +348,19 @@ def _looks_of_watchers(history: History) -> Iterator[tuple[str, str, _Look]]:
 
 
 def _between_restores(looks: Sequence[_Look], history: History) -> Iterator[list[_Look]]:
-    """Return looks in parts, without those at which replicas may not have noticed a restore."""
+    """Return looks in parts, without those at which replicas may not have noticed a restore.
+
+    They may agree before they notice: all of them serve what was there before.
+    """
     breaks = list[tuple[float, float]]()
     for restore in history.of(Restore):
         calms = [one.ended for one in history.of(Calm) if one.ended > restore.restored]
-        breaks.append((restore.backup, min(calms, default=math.inf)))
+        noticed = restore.restored + FRESH_S
+        breaks.append((restore.backup, max(min(calms, default=math.inf), noticed)))
     start = -math.inf
     for begin, end in [*sorted(breaks), (math.inf, math.inf)]:
         yield [look for look in looks if look.began >= start and look.ended < begin]
-        start = end
+        start = max(start, end)
 
 
 def _returned(observer: str, group: str, looks: Sequence[_Look]) -> Iterator[Violation]:

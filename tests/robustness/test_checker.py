@@ -368,6 +368,17 @@ def test_a_restore_may_lose_what_came_after_its_backup_and_nothing_else() -> Non
     assert story.rules() == {"acknowledged"}
 
 
+def test_a_restore_may_be_noticed_after_all_replicas_agree() -> None:
+    story = Story()
+    story.wrote("op1", 1, 2)
+    story.wrote("op2", 4, 5, outcome="unknown")
+    story.history.add(Restore(3, 8))
+    story.history.add(Calm("restore", 8, 8.1, agreed=True))
+    for value, at in (("op2", 8.3), ("op1", 8.6), ("op2", 8.9)):
+        story.read(value, at, at + 0.1)
+    assert story.rules() == set()
+
+
 def test_a_group_whose_server_is_dead_may_be_current_for_a_while_and_then_stale() -> None:
     story = Story()
     story.wrote("op1", 1, 2)
