@@ -18,8 +18,8 @@ LIMIT_S = 100.0
 
 _MARK = "#### block at line"
 _PORT = re.compile(r"""(?:(?<=127\.0\.0\.1:)|(?<=127\.0\.0\.1", ))[1-9]\d{3,4}\b""")
-# Below the ports that the system gives to whoever asks for any.
-_FREE = {4: range(3000, 10000), 5: range(10000, 32000)}
+# Below those of programs.free_port.
+_FREE = {4: range(3000, 10000), 5: range(10000, 20000)}
 
 
 def session(guide_blocks: Iterable[Block], folder: Path) -> dict[int, str]:

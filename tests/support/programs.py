@@ -61,7 +61,7 @@ def free_port() -> int:
     that it is free as well when a server comes back to it.
     """
     while True:
-        port = secrets.choice(range(10_000, 32_768))
+        port = secrets.choice(range(20_000, 32_768))
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             if port not in _given:
                 _given.add(port)
