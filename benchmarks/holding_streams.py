@@ -23,6 +23,7 @@ class Wanted:
         requests: Messages of the call, for one stream after the other and over again.
         connections: How many there are.
         per_connection: Streams of each; 1 for HTTP.
+        comes_again: Whether calls and connections that end are begun again.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Wanted:
     requests: Sequence[bytes] = ()
     connections: int = 10
     per_connection: int = 100
+    comes_again: bool = False
 
     def described(self) -> bytes:
         """Return it as the file that a child reads."""
@@ -39,6 +41,7 @@ class Wanted:
                 "requests": [base64.b64encode(each).decode() for each in self.requests],
                 "connections": self.connections,
                 "per_connection": self.per_connection,
+                "comes_again": self.comes_again,
             }
         ).encode()
 
@@ -48,11 +51,13 @@ class Holding:
 
     Attributes:
         last: The last messages that it told of, each different one once.
+        again: How often something was begun again so far, by what had ended it.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.last: list[bytes] = []
+        self.again: dict[str, int] = {}
 
     def want(self, messages: int = 1) -> None:
         """Await so many messages more on each stream."""
@@ -70,6 +75,7 @@ class Holding:
 
     def _told(self) -> dict[str, object]:
         told = read_line(self._process)
+        self.again = cast("dict[str, int]", told["again"])
         self.last = [base64.b64decode(each) for each in cast("list[str]", told["last"])]
         return told
 

@@ -1,6 +1,7 @@
 """What a restart costs: clients that ask everything cold, and watches that reconnect, at once."""
 
 import asyncio
+import random
 import socket
 import statistics
 import time
@@ -17,7 +18,7 @@ from children import UNLIMITED
 from crds import change, crd
 from holding_streams import Wanted, holding
 from plain_http import V2_JSON, get
-from processes import Failed, Served, serving
+from processes import Failed, Served, cpu_s, serving
 from registering import fill
 from report import Clock, Row
 
@@ -27,8 +28,9 @@ _CRDS = 200
 _COLD = 1000
 # What is known is sent with each, and has to fit into the first window of a connection.
 _CONNECTIONS, _PER_CONNECTION = 500, 10
-_PAUSE_S = 0.5
-_GIVE_UP_S = 240.0
+# Twice as long each time, as clients do, unless the server says when.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 4.0
+_GIVE_UP_S = 480.0
 _OK = 200
 
 # What a cold client asks for, with its Accept: as kubectl does, then one document.
@@ -42,13 +44,16 @@ class _Tally:
     Attributes:
         wanted: ETag by path, of what is right.
         url: Of the document that each asks for.
-        errors: How often something other than an answer came, by what it was.
+        errors: How often something other than what is wanted came, by what it was: to clients once
+            the server was ready, and to watches.
+        refused: How often nobody listened.
         done_at: When each had all of it, as `time.perf_counter`.
     """
 
     wanted: dict[str, str]
     url: str
     errors: Counter[str] = field(default_factory=Counter[str])
+    refused: int = 0
     done_at: list[float] = field(default_factory=list[float])
 
 
@@ -67,21 +72,22 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
         known = _known(served.grpc)
         fill(served.grpc, [change(1, _CRDS)])
         tally = _expected(served)
-        etag = tally.wanted["/apis"]
     began = time.perf_counter()
     with ThreadPoolExecutor(1) as apart:
         cold = apart.submit(asyncio.run, _all_cold(served.http, tally))
         with serving(folder, *flags) as again:
             up = time.perf_counter()
-            reconnected = _reconnect(folder, again, known, etag)
+            reconnected = _reconnect(folder, again, known, tally)
             cold.result(_GIVE_UP_S)
-            peak = _peak_mb(again.pid)
+            peak, computed = _peak_mb(again.pid), cpu_s(again.pid)
     yield _row("the server is ready again", [up - began])
     yield _row(f"{_COLD:,} cold clients have all of it", [at - began for at in tally.done_at])
     watches = _CONNECTIONS * _PER_CONNECTION
     yield _row(f"{watches:,} watches know what they missed", [at - began for at in reconnected])
     errors = ", ".join(f"{count} {what}" for what, count in sorted(tally.errors.items())) or "none"
-    yield Row(_SECTION, "errors that cold clients saw meanwhile", "", errors)
+    yield Row(_SECTION, "attempts while nobody listened", "", f"{tally.refused:,}")
+    yield Row(_SECTION, "other errors, each tried again", "", errors)
+    yield Row(_SECTION, "computing time of the server", "", f"{computed:.1f} s")
     yield Row(_SECTION, "peak memory of the server", "", f"{peak:.0f} MB", numbers={"mb": peak})
 
 
@@ -131,16 +137,24 @@ async def _all_cold(address: str, tally: _Tally) -> None:
 async def _cold(address: str, tally: _Tally) -> None:
     """Ask until everything is right, on a connection of its own."""
     asked = [*_ASKED, (tally.url, "*/*")]
+    pause = _PAUSE_S
     while asked:
         try:
-            await _ask(address, asked, tally)
+            retry_after = await _ask(address, asked, tally)
+        except ConnectionRefusedError:
+            tally.refused += 1
+            retry_after = 0.0
         except (OSError, EOFError) as error:
             tally.errors[type(error).__name__] += 1
-            await asyncio.sleep(_PAUSE_S)
+            retry_after = 0.0
+        if asked:
+            await asyncio.sleep((retry_after or pause) * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
     tally.done_at.append(time.perf_counter())
 
 
-async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> None:
+async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> float:
+    """Take off what is answered rightly; return when the server says to come again, 0 for not."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -156,22 +170,26 @@ async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> Non
                 asked.pop(0)
             else:
                 tally.errors[str(code) if code != _OK else f"another {path}"] += 1
-                await asyncio.sleep(_PAUSE_S)
+                return float(fields.get("retry-after", "0"))
     finally:
         writer.close()
+    return 0.0
 
 
-def _reconnect(folder: Path, served: Served, known: bytes, etag: str) -> list[float]:
+def _reconnect(folder: Path, served: Served, known: bytes, tally: _Tally) -> list[float]:
     """Return when each watch had what it missed."""
-    wanted = Wanted("grpc", f"{_SERVICE}/WatchDiscovery", [known], _CONNECTIONS, _PER_CONNECTION)
+    method = f"{_SERVICE}/WatchDiscovery"
+    wanted = Wanted("grpc", method, [known], _CONNECTIONS, _PER_CONNECTION, comes_again=True)
     with holding(folder, served.grpc, wanted) as held:
         held.want()
         at = held.arrived()
         told = {
             discovery_pb2.WatchDiscoveryResponse.FromString(one).changes.etag for one in held.last
         }
-    if told != {etag}:
-        raise Failed(f"watches were told {told}, not {etag}")
+    if told != {tally.wanted["/apis"]}:
+        raise Failed(f"watches were told {told}, not {tally.wanted['/apis']}")
+    for what, count in held.again.items():
+        tally.errors[f"{what} (watch)"] += count
     return at
 
 

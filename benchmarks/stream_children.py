@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import cast
@@ -35,6 +36,7 @@ class Streams:
         self._open = count
         self._news = Wakeup()
         self._error: Exception | None = None
+        self._again = Counter[str]()
 
     def message(self, stream: int, at: float, message: bytes) -> None:
         self._counts[stream] += 1
@@ -53,6 +55,9 @@ class Streams:
     def failed(self, error: Exception) -> None:
         self._error = self._error or error
         self._news.ring()
+
+    def again(self, what: str) -> None:
+        self._again[what] += 1
 
     def want(self, more: int) -> None:
         """Await so many messages more on each."""
@@ -77,14 +82,21 @@ class Streams:
         """Return the last messages, each different one once."""
         return set(self._last)
 
+    def came_again(self) -> dict[str, int]:
+        """Return how often something was begun again, by what had ended it."""
+        return self._again
+
     async def _some_news(self) -> None:
         if self._error:
             raise self._error
+        before = self._behind
         try:
             async with asyncio.timeout(_GIVE_UP_S):
                 await self._news.next().wait()
         except TimeoutError:
-            raise StreamError(f"nothing for {_GIVE_UP_S:.0f} s, {self._behind} wait") from None
+            if self._behind == before:
+                text = f"nothing for {_GIVE_UP_S:.0f} s, {self._behind} wait"
+                raise StreamError(text) from None
 
 
 async def streams(kind: str, address: str, described: dict[str, object]) -> None:
@@ -94,7 +106,7 @@ async def streams(kind: str, address: str, described: dict[str, object]) -> None
         kind: `grpc` or `http`.
         address: HOST:PORT.
         described: With `connections` and `per_connection` (1 for HTTP), the `path`, and for gRPC
-            `requests` in base64, for one stream after the other and over again.
+            `requests` in base64, for one stream after the other and over again, and `comes_again`.
 
     A line is the number of messages that are awaited on each stream, answered with the moments at
     which the last of them came; or "ended", answered with the number of all messages. `last` has
@@ -110,7 +122,8 @@ async def streams(kind: str, address: str, described: dict[str, object]) -> None
         if kind == "http":
             return LineStream(tally, first, address, path)
         asked = {stream: requests[stream % len(requests)] for stream in range(first, first + each)}
-        return GrpcStreams(tally, address, path, asked)
+        again = bool(described["comes_again"])
+        return GrpcStreams(tally, address, path, asked, comes_again=again)
 
     await _connect(address, [protocol(first) for first in range(0, count, each)])
     say(ready=True)
@@ -118,11 +131,13 @@ async def streams(kind: str, address: str, described: dict[str, object]) -> None
     while line := await told.readline():
         wanted = json.loads(line)
         if wanted == "ended":
-            say(messages=await tally.all_ended(), last=_texts(tally.last()))
+            messages = await tally.all_ended()
+            say(messages=messages, last=_texts(tally.last()), again=tally.came_again())
             continue
         tally.want(wanted)
         say(waiting=True)
-        say(at=await tally.arrived(), last=_texts(tally.last()))
+        at = await tally.arrived()
+        say(at=at, last=_texts(tally.last()), again=tally.came_again())
 
 
 async def _connect(address: str, protocols: Sequence[asyncio.Protocol]) -> None:

@@ -6,8 +6,9 @@ chunks (RFC 9112) for lines of JSON.
 """
 
 import asyncio
+import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, cast
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -19,6 +20,10 @@ _MESSAGE_HEAD = 5
 _INITIAL_WINDOW_SIZE = 4
 _FRAME_MAX = 16_384
 _WINDOW, _WINDOW_AT_FIRST = 2**31 - 1, 65_535
+
+# When those who come again do so: as the server says to calls that it refuses (RetryInfo), and
+# after a connection as gRPC's clients do at first.
+_REFUSED_S, _LOST_S = 5.0, 1.0
 
 
 class StreamError(Exception):
@@ -34,6 +39,8 @@ class Tally(Protocol):
 
     def failed(self, error: Exception) -> None: ...
 
+    def again(self, what: str) -> None: ...
+
 
 class GrpcStreams(asyncio.Protocol):
     """One connection with the same call on each of its streams.
@@ -43,32 +50,56 @@ class GrpcStreams(asyncio.Protocol):
         authority: What `:authority` says.
         method: Path of the call.
         requests: By number of the stream, one each; all fit into the window of the beginning.
+        comes_again: Whether what ends is begun again, as clients that watch do.
     """
 
     def __init__(
-        self, tally: Tally, authority: str, method: str, requests: Mapping[int, bytes]
+        self,
+        tally: Tally,
+        authority: str,
+        method: str,
+        requests: Mapping[int, bytes],
+        *,
+        comes_again: bool = False,
     ) -> None:
         self._tally = tally
-        self._numbers = list(requests)
+        self._authority = authority
         self._head = _request_head(authority, method)
         self._requests = requests
-        self._unread = bytearray()
-        self._messages = [bytearray() for _ in requests]
+        self._comes_again = comes_again
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = _writable(transport)
         settings = _INITIAL_WINDOW_SIZE.to_bytes(2) + _WINDOW.to_bytes(4)
         more = (_WINDOW - _WINDOW_AT_FIRST).to_bytes(4)
         out = [_PREFACE, _frame(_SETTINGS, 0, 0, settings), _frame(_WINDOW_UPDATE, 0, 0, more)]
-        for place, number in enumerate(self._numbers):
-            stream, request = 2 * place + 1, self._requests[number]
-            message = bytes(1) + len(request).to_bytes(4) + request
-            out.append(_frame(_HEADERS, _END_HEADERS, stream, self._head))
-            out += (
-                _frame(_DATA, _END_STREAM if end >= len(message) else 0, stream, part)
-                for part, end in _parts(message)
-            )
-        self._transport.write(b"".join(out))
+        self._unread = bytearray()
+        self._window = _WINDOW_AT_FIRST
+        self._next = 1
+        self._numbers: dict[int, int] = {}  # by stream, while it is open
+        self._messages: dict[int, bytearray] = {}
+        self._transport.write(b"".join([*out, *map(self._begun, self._requests)]))
+
+    def _begun(self, number: int) -> bytes:
+        """Return what begins a call."""
+        stream, self._next = self._next, self._next + 2
+        self._numbers[stream], self._messages[stream] = number, bytearray()
+        request = self._requests[number]
+        message = bytes(1) + len(request).to_bytes(4) + request
+        self._window -= len(message)
+        data = (
+            _frame(_DATA, _END_STREAM if end >= len(message) else 0, stream, part)
+            for part, end in _parts(message)
+        )
+        return b"".join([_frame(_HEADERS, _END_HEADERS, stream, self._head), *data])
+
+    def _begin_again(self, transport: asyncio.Transport, number: int) -> None:
+        if transport is not self._transport or transport.is_closing():
+            return  # the next connection begins all
+        if self._window > len(self._requests[number]) + _MESSAGE_HEAD:
+            transport.write(self._begun(number))
+        else:
+            self._later(_LOST_S, self._begin_again, transport, number)
 
     def data_received(self, data: bytes) -> None:
         at = time.perf_counter()
@@ -81,7 +112,26 @@ class GrpcStreams(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._comes_again:
+            self._tally.again("connection lost")
+            self._later(_LOST_S, self._connect)
+            return
         self._tally.failed(exc or StreamError("the server closed a connection"))
+
+    def _connect(self) -> None:
+        host, _, port = self._authority.rpartition(":")
+        loop = asyncio.get_running_loop()
+        connecting = loop.create_task(loop.create_connection(lambda: self, host, int(port)))
+        connecting.add_done_callback(self._connected)
+
+    def _connected(self, connecting: asyncio.Task[object]) -> None:
+        if connecting.exception() is not None:
+            self.connection_lost(None)
+
+    def _later(self, delay_s: float, what: Callable[..., None], *args: object) -> None:
+        """Do something about then: not all at the same moment."""
+        spread = random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+        asyncio.get_running_loop().call_later(delay_s * spread, what, *args)
 
     def _frames(self) -> Iterator[tuple[int, int, int, bytes]]:
         data, start = bytes(self._unread), 0
@@ -96,23 +146,36 @@ class GrpcStreams(asyncio.Protocol):
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes, at: float) -> None:
         if kind == _DATA:
-            self._take_data(stream // 2, payload, at)
-        elif kind in (_RST_STREAM, _GOAWAY):
+            self._take_data(stream, payload, at)
+        elif kind in (_RST_STREAM, _GOAWAY) and not self._comes_again:
             raise StreamError(f"the server sent frame {kind}: {payload!r}")
+        elif kind == _WINDOW_UPDATE and not stream:
+            self._window += int.from_bytes(payload)
         elif kind in (_SETTINGS, _PING) and not flags & _ACK:
             answer = payload if kind == _PING else b""
             self._transport.write(_frame(kind, _ACK, 0, answer))
-        if kind in (_DATA, _HEADERS) and flags & _END_STREAM:
-            self._tally.ended(self._numbers[stream // 2])
+        if kind == _RST_STREAM or (kind in (_DATA, _HEADERS) and flags & _END_STREAM):
+            self._take_end(stream)
 
-    def _take_data(self, place: int, payload: bytes, at: float) -> None:
-        unread = self._messages[place]
+    def _take_end(self, stream: int) -> None:
+        number = self._numbers.pop(stream, None)
+        if number is None:
+            return
+        del self._messages[stream]
+        if self._comes_again:
+            self._tally.again("call refused")
+            self._later(_REFUSED_S, self._begin_again, self._transport, number)
+        else:
+            self._tally.ended(number)
+
+    def _take_data(self, stream: int, payload: bytes, at: float) -> None:
+        unread = self._messages[stream]
         unread += payload
         while len(unread) >= _MESSAGE_HEAD:
             end = _MESSAGE_HEAD + int.from_bytes(unread[1:_MESSAGE_HEAD])
             if len(unread) < end:
                 break
-            self._tally.message(self._numbers[place], at, bytes(unread[_MESSAGE_HEAD:end]))
+            self._tally.message(self._numbers[stream], at, bytes(unread[_MESSAGE_HEAD:end]))
             del unread[:end]
 
 
