@@ -90,6 +90,13 @@ answer has the ETag that it had before. As soon as the server listens 5,000 watc
 connections say what they know, which lacks one change, and are done when they have been told of it.
 Seconds are from the end of the former process; the clients share the two cores with the server.
 
+**Storm.** A server with 200 definitions in SQLite is ended after the last of them has changed; the clock runs from the
+start of the next one. 1,000 cold clients, each on a connection of its own, try from the first moment on until `/api`,
+`/apis`, the OpenAPI index and one document are right by their ETags, 0.5 s after a failure and twice as long each time,
+4 s at most, or as `Retry-After` says. When the server is ready, 5,000 watches with what they knew before begin, ten on a
+connection; a refused call is begun again 5 s later. All come from one address, as behind one NAT. Run it with
+`make bench ARGS="--only storm"`.
+
 **Upstreams.** One process is 100 API servers, each with 50 groups of 5 resources, that answer
 `/api` and `/apis` and always 304 to their own ETag. The server asks each every second; a round is
 all of them once. CPU seconds, of the server alone, and bytes with the heads of requests and answers
