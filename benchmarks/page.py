@@ -83,19 +83,13 @@ description of one of them is applied: *listed* is the first index in which its 
 hash, asked for again and again on one connection, *described* the end of that document, which has
 the new text; both from the call of Apply. An index of 2,000 documents has 400 kB.
 
-**A restart.** A server with 200 definitions in 40 groups, on SQLite, ends and is started anew.
-1,000 clients, each on a connection of its own with nothing kept, ask from that moment on for
-`/api`, `/apis`, `/openapi/v3` and one document, again after 0.5 s when they are refused, until each
-answer has the ETag that it had before. As soon as the server listens 5,000 watches on 500
-connections say what they know, which lacks one change, and are done when they have been told of it.
-Seconds are from the end of the former process; the clients share the two cores with the server.
-
-**Storm.** A server with 200 definitions in SQLite is ended after the last of them has changed; the clock runs from the
-start of the next one. 1,000 cold clients, each on a connection of its own, try from the first moment on until `/api`,
-`/apis`, the OpenAPI index and one document are right by their ETags, 0.5 s after a failure and twice as long each time,
-4 s at most, or as `Retry-After` says. When the server is ready, 5,000 watches with what they knew before begin, ten on a
-connection; a refused call is begun again 5 s later. All come from one address, as behind one NAT. Run it with
-`make bench ARGS="--only storm"`.
+**Storm.** A server with 200 definitions in SQLite is ended after the last of them has changed; the
+clock runs from the start of the next one. 1,000 cold clients, each on a connection of its own, try
+from the first moment on until `/api`, `/apis`, the OpenAPI index and one document are right by
+their ETags, 0.5 s after a failure and twice as long each time, 4 s at most, or as `Retry-After`
+says. When the server is ready, 5,000 watches with what they knew before begin, ten on a
+connection; a refused call is begun again 5 s later. All come from one address, as behind one NAT.
+Run it with `make bench ARGS="--only storm"`.
 
 **Upstreams.** One process is 100 API servers, each with 50 groups of 5 resources, that answer
 `/api` and `/apis` and always 304 to their own ETag. The server asks each every second; a round is

@@ -46,7 +46,8 @@ def _storm(axes: Axes, rows: Sequence[Row]) -> None:
     for row in rows:
         seconds = cast("list[float]", row.numbers["s"])
         share = [100 * (place + 1) / len(seconds) for place in range(len(seconds))]
-        axes.plot([0, *seconds], [0, *share], drawstyle="steps-post", label=row.name)
+        axes.step([0, *seconds], [0, *share], where="post", label=row.name)
+    axes.set_xlim(right=1.05 * max(max(cast("list[float]", row.numbers["s"])) for row in rows))
     axes.set_title("After a restart")
     axes.set_xlabel("seconds")
     axes.set_ylabel("percent that are right")
