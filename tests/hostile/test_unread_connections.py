@@ -1,8 +1,9 @@
 """What becomes of connections that take nothing, with limits of the test's own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,7 +13,7 @@ from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
 from apidiscovery_service.grpc_api.unread import UnreadInterceptor
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
-from apidiscovery_service.http_gateway.sending import PLACE_BYTES
+from apidiscovery_service.http_gateway.sending import PLACE_BYTES, Delivery, body_message
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.catalog import kubernetes_catalog
@@ -149,3 +150,24 @@ async def test_thousands_of_calls_at_once_have_nobody_elses_call_cancelled() -> 
             good.until_read()
             flags, _ = await asyncio.to_thread(good.headers_of, stream)
             assert not flags & END_STREAM  # so that more follows
+
+
+async def test_frames_of_watches_that_nobody_reads_are_counted_and_refused() -> None:
+    """Over HTTP the server has taken a frame when `send` returns."""
+    unread = Unread(FEW)
+    delivery, read = Delivery(unread), asyncio.Event()
+    frame = body_message(bytes(FEW.caller_bytes), more=True)
+
+    async def send(_: object) -> None:
+        await read.wait()
+
+    def sending(caller: str) -> Coroutine[Any, Any, None]:
+        return delivery.send_frame(f"{caller} 1", lambda: caller, send, frame)
+
+    unread_one = asyncio.create_task(sending("127.0.0.2"))
+    await until_taken(unread, FEW.caller_bytes)
+    with pytest.raises(OSError, match="unread"):
+        await sending("127.0.0.2")
+    read.set()
+    await unread_one
+    assert not unread.total

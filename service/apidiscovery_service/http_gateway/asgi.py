@@ -126,7 +126,12 @@ class Gateway:
             if self._objects is not None and target is not None:
                 bearer = Bearer(_connection(scope), _authorization(scope["headers"]))
                 deliver = partial(self._deliver, scope, receive, send, caller)
-                exchange = Exchange(_request(key), target, bearer, receive, send, deliver, started)
+                whose = partial(self._caller, scope, caller)
+                end = end_name(scope.get("client"))
+                counted = partial(self._delivery.send_frame, end, whose, send)
+                exchange = Exchange(
+                    _request(key), target, bearer, receive, counted, deliver, started, whose
+                )
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
             answer, lasting = await self._answer(key, scope, current, trusted=role is Role.ADMIN)

@@ -2,10 +2,10 @@
 
 A server says that it has taken a body, not that a client has: Granian keeps what it was given
 until HTTP/2's windows let it go, and copies it for that. But of a body in pieces it keeps a few and
-takes the next one when the client takes the first. So a body in pieces that begin and end small,
-each at most half of what was taken and of what is left, shows who reads, and costs little when
-nobody does (22 KB a stream with all that belongs to it; a file sent by the extension
-`http.response.pathsend` costs 275 KB, and tells nothing).
+takes the next one when the client takes the first. So a body in sixteen pieces or more shows who
+reads. The more is unread already, the smaller the pieces are, so that all together take little when
+nobody reads them (a file sent by the extension `http.response.pathsend` costs 275 KB a stream, and
+tells nothing).
 
 Pieces cost time, so small bodies mostly go as one message. Which of them go in pieces is drawn by
 lot, by their size: on average every MiB that is not read shows once. When it shows too often, all
@@ -35,8 +35,10 @@ _TRUSTED_TOTAL_BYTES = 64 * PLACE_BYTES
 
 # Granian takes six before it waits for the reader.
 _LEAST_PIECE_BYTES = 1024
-# All that those together may take who read first and then stop.
-_ROOM_FOR_PIECES = 8 * 1024 * 1024
+# So that those six are less than half of a body.
+_LEAST_PIECES = 16
+# What the next pieces of all answers take together, about.
+_ROOM_FOR_PIECES = 2 * 1024 * 1024
 
 # From so much on it is worth while to notice that nobody is there any more: servers do not say so
 # when they are given a piece.
@@ -85,6 +87,26 @@ class Delivery:
         """Give an answer that goes in pieces its place; None if it has to be refused."""
         return self._unread.enter(connection, caller, PLACE_BYTES)
 
+    async def send_frame(
+        self, connection: str, caller: Callable[[], str], send: Send, message: Message
+    ) -> None:
+        """Send a message of an answer that goes on, counted until the server has taken it.
+
+        Raises:
+            OSError: Its caller leaves too much unread.
+        """
+        body = message.get("body")
+        if not body:
+            await send(message)
+            return
+        place = self._unread.enter(connection, caller(), len(body))
+        if place is None:
+            raise OSError("too much is unread")
+        try:
+            await send(message)
+        finally:
+            self._unread.leave(place)
+
     async def send(self, receive: Receive, send: Send, answer: Ready, place: Place) -> None:
         """Send an answer in pieces, and give back its place."""
         left = answer.size
@@ -111,13 +133,14 @@ class Delivery:
                 gone.cancel()
 
     async def _pieces(self, answer: Ready) -> AsyncIterator[bytes]:
-        taken, left = 0, answer.size
+        left = answer.size
+        even = min(PIECE_BYTES, answer.size // _LEAST_PIECES)
         source = _Source((*answer.ahead, answer.body["body"]))
         while left:
             others = max(1, self._unread.total // PLACE_BYTES)
-            most = min(PIECE_BYTES, _ROOM_FOR_PIECES // others, min(taken, left) // 2)
+            most = min(even, _ROOM_FOR_PIECES // others)
             piece = await source.read(min(left, max(_LEAST_PIECE_BYTES, most)))
-            taken, left = taken + len(piece), left - len(piece)
+            left -= len(piece)
             yield piece
 
 

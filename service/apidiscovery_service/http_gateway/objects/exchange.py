@@ -9,6 +9,7 @@ from time import perf_counter
 import structlog
 
 from apidiscovery_service.access.authenticator import Access, Unauthenticated
+from apidiscovery_service.access.limits import Counts
 from apidiscovery_service.compression import choose
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.http_gateway.admission import Refused
@@ -36,6 +37,8 @@ from apidiscovery_service.http_gateway.statuses import (
 from apidiscovery_service.kube_objects.errors import ObjectError
 
 # When a stream of the caller may have ended.
+# Of one caller at a time, as many as it may have calls over gRPC.
+CALLER_WATCHES = 6_000
 _STREAM_WAIT_S = 5.0
 
 _log = structlog.get_logger(__name__)
@@ -50,9 +53,10 @@ class Exchange:
         target: What its path names.
         bearer: What it brings to say who calls.
         receive: As ASGI has it.
-        send: As ASGI has it.
+        send: As ASGI has it; raises OSError when the caller leaves too much unread.
         deliver: Sends an answer that began at a moment, by `perf_counter`.
         began: When it came, by `perf_counter`.
+        caller: Says whose watches are counted together.
     """
 
     request: Request
@@ -62,6 +66,7 @@ class Exchange:
     send: Send
     deliver: Callable[[Ready, float], Awaitable[None]]
     began: float
+    caller: Callable[[], str]
 
 
 class ObjectGateway:
@@ -89,6 +94,7 @@ class ObjectGateway:
         self._prepare = prepare
         self._refuse = refuse
         self._compresses = compresses
+        self._watches: Counts[str] = Counts(CALLER_WATCHES)
 
     def denial(self, request: Request, refused: Refused) -> Response | None:
         """Return what a caller is told who may not even read; None if no objects are concerned."""
@@ -150,7 +156,11 @@ class ObjectGateway:
             await watch.frames.aclose()
             await self._send(exchange, self._refuse(exchange.request, Refused(401, "Unauthorized")))
             return
-        if not self._permits.begin_watch(admission):
+        caller = exchange.caller()
+        has_place = self._watches.enter(caller)
+        if not has_place or not self._permits.begin_watch(admission):
+            if has_place:
+                self._watches.leave(caller)
             await watch.frames.aclose()
             message = "Too many requests, please try again later."
             refused = Refused(429, message, _STREAM_WAIT_S)
@@ -161,6 +171,7 @@ class ObjectGateway:
         except Exception:  # noqa: BLE001 - it has begun, so that no other answer can be given
             _log.exception("watch failed", path=exchange.request.path)
         finally:
+            self._watches.leave(caller)
             self._permits.end_watch(admission)
 
     async def _stream(self, exchange: Exchange, watch: WatchStream) -> None:
