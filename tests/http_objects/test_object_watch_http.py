@@ -247,3 +247,16 @@ async def test_a_watch_counts_when_it_begins(served: ObjectServer) -> None:
         text = served.metrics.text().decode()
     lines = [line for line in text.splitlines() if f'endpoint="{PATH}"' in line]
     assert any('code="200"' in line and line.endswith(" 1.0") for line in lines), json.dumps(lines)
+
+
+async def test_a_caller_has_so_many_watches_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody is asked who they are; one that has ended makes room."""
+    monkeypatch.setattr("apidiscovery_service.http_gateway.objects.exchange.CALLER_WATCHES", 1)
+    async with object_server() as served:
+        async with served.watch(f"{PATH}?watch=1") as first:
+            assert first.status == 200
+            async with served.watch(f"{PATH}?watch=1") as second:
+                assert second.status == 429
+        await until_no_watcher(served)
+        async with served.watch(f"{PATH}?watch=1") as third:
+            assert third.status == 200

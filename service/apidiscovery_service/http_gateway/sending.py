@@ -2,7 +2,7 @@
 
 A server says that it has taken a body, not that a client has: Granian keeps what it was given
 until HTTP/2's windows let it go, and copies it for that. But of a body in pieces it keeps a few and
-takes the next one when the client takes the first. So a body in sixteen pieces or more shows who
+takes the next one when the client takes the first. So a body in eight pieces or more shows who
 reads. The more is unread already, the smaller the pieces are, so that all together take little when
 nobody reads them (a file sent by the extension `http.response.pathsend` costs 275 KB a stream, and
 tells nothing).
@@ -35,8 +35,8 @@ _TRUSTED_TOTAL_BYTES = 64 * PLACE_BYTES
 
 # Granian takes six before it waits for the reader.
 _LEAST_PIECE_BYTES = 1024
-# So that those six are less than half of a body.
-_LEAST_PIECES = 16
+# So that those six are not all of a body.
+_LEAST_PIECES = 8
 # What the next pieces of all answers take together, about.
 _ROOM_FOR_PIECES = 2 * 1024 * 1024
 
