@@ -1,7 +1,7 @@
 """What becomes of connections that take nothing, with limits of the test's own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
@@ -35,7 +35,7 @@ def _every_answer_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def serving(unread: Unread) -> AsyncIterator[tuple[int, int]]:
+async def serving(unread: Unread) -> AsyncGenerator[tuple[int, int]]:
     """Serve the built-in catalogue over HTTP and gRPC; give both ports."""
     registry = Registry()
     registry.publish(kubernetes_catalog())
