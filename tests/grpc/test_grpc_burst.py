@@ -21,10 +21,10 @@ async def test_no_call_of_a_burst_is_dropped() -> None:
         ]
         for channel in channels:
             grpc.channel_ready_future(channel).result(10)
-        calls = [
-            channel.unary_unary(f"/{SERVICE}/ListSources").future(request, timeout=60)
-            for channel in channels
-            for _ in range(_EACH)
-        ]
+        calls: list[grpc.Call] = []
+        for channel in channels:
+            method: grpc.UnaryUnaryMultiCallable[bytes, bytes]
+            method = channel.unary_unary(f"/{SERVICE}/ListSources")
+            calls += [method.future(request, timeout=60) for _ in range(_EACH)]
         ended = await asyncio.to_thread(lambda: Counter(call.code() for call in calls))
     assert ended == {grpc.StatusCode.OK: _CONNECTIONS * _EACH}
