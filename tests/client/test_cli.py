@@ -292,6 +292,26 @@ def test_size_of_an_answer_is_bounded(capsys: Capture, monkeypatch: pytest.Monke
     assert outcome.stderr == f"error: GET {server.url}/apis: the body exceeds 1000 bytes\n"
 
 
+@pytest.mark.parametrize(
+    ("args", "where"),
+    [
+        (("api-versions", "-s", "http://nosuch.invalid"), "GET http://nosuch.invalid/api"),
+        (
+            ("conformance", "http://nosuch.invalid"),
+            "no answer to GET http://nosuch.invalid/apis",
+        ),
+        (
+            ("get", "sources", "--grpc-server", "nosuch.invalid:50051"),
+            "ListSources nosuch.invalid:50051",
+        ),
+    ],
+)
+def test_a_name_that_is_not_known(capsys: Capture, args: tuple[str, ...], where: str) -> None:
+    outcome = run(capsys, *args)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert outcome.stderr == f"error: {where}: name not known: nosuch.invalid\n"
+
+
 def test_refused_connection(capsys: Capture) -> None:
     with FakeApiServer({}) as server:
         gone = server.url

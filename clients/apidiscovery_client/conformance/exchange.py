@@ -254,5 +254,6 @@ def _reason(error: Exception, url: str) -> str:
     if isinstance(error, http.client.BadStatusLine):
         return wrong_port.of_first_bytes(str(error).encode("latin-1")) or wrong_port.NO_HTTP1
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        is_name = isinstance(error, socket.gaierror)
+        return f"name not known: {urlsplit(url).hostname}" if is_name else error.strerror
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,6 +1,7 @@
 """What an HTTP server answered, and what goes wrong with asking it, in words."""
 
 import re
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -110,6 +111,8 @@ def why_unreachable(error: BaseException, url: str) -> str:
                 f"the connection to the server {urlsplit(url).netloc} was refused"
                 " - did you specify the right host or port?"
             )
+        if isinstance(cause, socket.gaierror):
+            return f"GET {url}: name not known: {urlsplit(url).hostname}"
         if problem := _tls_problem(cause, url) or wrong_port.of_error(str(cause)):
             return f"GET {url}: {problem}"
         cause = cause.__cause__ or cause.__context__

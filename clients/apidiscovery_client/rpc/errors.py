@@ -188,6 +188,8 @@ def _why(name: str, address: str, said: str) -> str:
             f"{name} {address}: the server's certificate is not trusted: it is for another name"
             " than that of the server"
         )
+    if "Domain name not found" in reason:
+        return f"{name} {address}: name not known: {address.rpartition(':')[0]}"
     return f"{name} {address}: {_of_wrong_port(reason) or reason}"
 
 

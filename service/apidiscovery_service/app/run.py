@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import resource
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -488,7 +489,7 @@ def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, st
         command += " --token TOKEN"
     urls = {"http": url if http else "", "grpc": grpc or ""}
     shown = {name: where for name, where in urls.items() if where}
-    return {**shown, "to_try": f"apidiscovery {command}"}
+    return {**shown, "to_try": f"{shlex.quote(sys.argv[0])} {command}"}
 
 
 async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
