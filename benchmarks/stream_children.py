@@ -41,7 +41,9 @@ class Streams:
     def message(self, stream: int, at: float, message: bytes) -> None:
         self._counts[stream] += 1
         self._last[stream] = message
-        if self._counts[stream] == self._wanted:
+        if not self._wanted:  # some come before they are asked for
+            self._at[stream] = at
+        elif self._counts[stream] == self._wanted:
             self._at[stream] = at
             self._behind -= 1
             if not self._behind:
