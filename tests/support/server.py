@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar, cast
 
 COMMAND = Path(sys.executable).with_name("apidiscovery")
 
-START_S = 15.0
+START_S = 30.0
 # The server drains for 5 s at most and then needs a moment to end.
 STOP_S = 8.0
 
