@@ -122,3 +122,14 @@ async def test_a_place_that_shrinks_lets_the_next_one_in(setup: Setup) -> None:
 )
 def test_a_connection_goes_by_its_other_end(peer: object, name: str) -> None:
     assert end_name(peer) == name
+
+
+async def test_nobody_is_cut_for_what_is_not_made_yet(setup: Setup) -> None:
+    place = await setup.unread.wait("c1", "a", 100, is_made=False)
+    setup.now = 31.0
+    setup.unread.enter("c2", "b", 50)
+    assert setup.unread.enter("c3", "c", 10) is None
+    setup.unread.resize(place, 90)
+    setup.now = 32.5
+    assert setup.unread.enter("c3", "c", 20) is not None
+    assert place.is_cut

@@ -65,13 +65,15 @@ class CountedContext:
         """Take what makes bytes of messages."""
         self._serialize = serializer or bytes
 
-    async def enter(self, size: int) -> None:
+    async def enter(self, size: int, *, is_made: bool = True) -> None:
         """Take a place, or change the size of the one that is there."""
         if self._place is not None:
             self._unread.resize(self._place, size)
             return
         try:
-            self._place = await self._unread.wait(self._connection, self._caller, size)
+            self._place = await self._unread.wait(
+                self._connection, self._caller, size, is_made=is_made
+            )
         except TimeoutError:
             await self.refuse("too much is unread")
         if self._context.done():  # then nobody calls back
@@ -153,7 +155,7 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
             counted = await self._begun(context)
             counted.serializing(serializer)
             if unmade:
-                await counted.enter(unmade)
+                await counted.enter(unmade, is_made=False)
             return counted
 
         async def answered(request: object, context: _Context) -> bytes:

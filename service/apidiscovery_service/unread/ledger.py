@@ -1,6 +1,7 @@
 """Counts what is unread, and has connections cut that take nothing."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -43,7 +44,8 @@ class Place:
         connection: Where it goes, by the name of the other end.
         caller: Whose it is.
         size: What it counts as, in bytes.
-        since: When something of it was taken last.
+        since: When something of it was taken last; infinite while there is nothing to take, since
+            this process has not made it yet.
         is_cut: Whether its connection is cut, so that nothing more needs to be sent.
     """
 
@@ -98,13 +100,19 @@ class Unread(Collector):
         self._add(place)
         return place
 
-    async def wait(self, connection: str, caller: str, size: int) -> Place:
+    async def wait(self, connection: str, caller: str, size: int, *, is_made: bool = True) -> Place:
         """Give an answer a place as soon as there is room.
+
+        Args:
+            connection: Where it goes.
+            caller: Whose it is.
+            size: What it counts as, in bytes.
+            is_made: Whether its reader can take it; else `resize` says when.
 
         Raises:
             TimeoutError: There was none for as long as a reader may take nothing.
         """
-        place = Place(connection, caller, size, self._clock())
+        place = Place(connection, caller, size, self._clock() if is_made else math.inf)
         if caller not in self._queues and self._fits(place):
             self._add(place)
             return place
@@ -125,7 +133,7 @@ class Unread(Collector):
             self._let_in()
 
     def resize(self, place: Place, size: int) -> None:
-        """Count an answer that has a place as so many bytes."""
+        """Count an answer that has a place as so many bytes; its reader can take it from now."""
         if not self._remove(place):
             return
         place.size = size
@@ -174,7 +182,7 @@ class Unread(Collector):
             while queue and (queue[0][1].done() or self._fits(queue[0][0])):
                 place, turn = queue.popleft()
                 if not turn.done():
-                    place.since = now
+                    place.since = max(place.since, now)
                     self._add(place)
                     turn.set_result(None)
             if not queue:
