@@ -261,6 +261,17 @@ async def test_what_is_no_tls_is_refused(tmp_path: Path) -> None:
         await close(writer)
 
 
+async def test_a_request_without_tls_is_told_that_tls_is_wanted(tmp_path: Path) -> None:
+    async with fronted(tmp_path, echo) as there:
+        reader, writer = await asyncio.open_connection(there.host, there.front.port)
+        writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        assert answer.endswith(b"\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+        assert answer.startswith(b"HTTP/1.0 400 Bad Request\r\n")
+        await there.until_open(0)
+
+
 async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo, limits=Limits(idle_s=0.4)) as served:
         idle, idle_writer = await served.connect()

@@ -36,6 +36,11 @@ _MAX_PATH_BYTES = 103
 _NAME_BYTES = 33  # with the slash before it
 _SERVER = "server"
 
+# How HTTP/1.1 begins where TLS is wanted, and what Go's server answers.
+_HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
+_WANTS_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+_REQUEST_BYTES = 64 * 1024
+
 # After this long without file descriptors there may be some again.
 _OUT_OF_FILES_S = 0.1
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -209,6 +214,9 @@ class Front:
         if self._certificates is None:
             await loop.connect_accepted_socket(lambda: relay.client_side, connection)
             return Peer(address)
+        async with asyncio.timeout(self._limits.handshake_s or None):
+            await _readable(connection)
+        _refuse_plain_http(connection)
         trust = self._certificates.value
         transport, _ = await loop.connect_accepted_socket(
             lambda: relay.client_side,
@@ -286,6 +294,32 @@ class Front:
                 relay.quiet += 1
                 if relay.quiet > _LOOKS:
                     self._cut(relay, "idle")
+
+
+async def _readable(connection: socket.socket) -> None:
+    """Wait until the client has said something, or has gone."""
+    loop = asyncio.get_running_loop()
+    said = asyncio.Event()
+    loop.add_reader(connection, said.set)
+    try:
+        await said.wait()
+    finally:
+        loop.remove_reader(connection)
+
+
+def _refuse_plain_http(connection: socket.socket) -> None:
+    """Tell a client that begins with a request that TLS is wanted.
+
+    Source: Go net/http server.go `conn.serve`, tlsRecordHeaderLooksLikeHTTP.
+
+    Raises:
+        ConnectionAbortedError: It did.
+    """
+    if connection.recv(len(_HTTP_STARTS[0]), socket.MSG_PEEK) in _HTTP_STARTS:
+        connection.send(_WANTS_TLS)
+        # A socket that is closed with bytes unread resets the connection: the answer would be lost.
+        connection.recv(_REQUEST_BYTES)
+        raise ConnectionAbortedError("HTTP without TLS")
 
 
 def _reason(error: Exception) -> str:
