@@ -47,12 +47,15 @@ class Reply(NamedTuple):
         url: What was asked for.
         headers: Names in lower case.
         body: Decompressed.
+        tried_s: How long it was asked again for a better answer, in vain; 0 when it was not, or
+            not until time was up.
     """
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes
+    tried_s: float = 0
 
     @property
     def retry_after_s(self) -> int | None:
@@ -69,15 +72,17 @@ class Reply(NamedTuple):
     def read(self, reader: Callable[[str | None, bytes], T]) -> T:
         """Return what `reader` makes of a 200; raise `RequestRefused`, `UnexpectedDocument`."""
         if self.status != HTTPStatus.OK:
-            raise RequestRefused(self._refusal(), url=self.url, status=self.status)
+            in_vain = f"; no other answer within {self.tried_s:g} s" if self.tried_s else ""
+            raise RequestRefused(self._refusal() + in_vain, url=self.url, status=self.status)
         try:
             return reader(self.headers.get("content-type"), self.body)
         except UnreadableError as error:
-            about = f"{WEB_PAGE}: " if self._is_page else ""
+            about = f"{WEB_PAGE}: " if self.is_page else ""
             raise UnexpectedDocument(f"{about}{error}", url=self.url) from None
 
     @property
-    def _is_page(self) -> bool:
+    def is_page(self) -> bool:
+        """Whether it is a page for people to read."""
         return self.headers.get("content-type", "").lower().startswith("text/html")
 
     def _refusal(self) -> str:
@@ -88,8 +93,11 @@ class Reply(NamedTuple):
         ):
             return problem
         said = " ".join(status_message(self.body)[:_MAX_MESSAGE_CHARACTERS].split())
-        if not said and self.status == HTTPStatus.NOT_FOUND and self.url.endswith("/apis"):
-            return NO_API_SERVER
+        if not said and self.status == HTTPStatus.NOT_FOUND:
+            if self.url.endswith("/apis"):
+                return NO_API_SERVER
+            if self.is_page:
+                return WEB_PAGE
         return said or _STATUS_MESSAGES.get(
             self.status, f"the server gave no reason ({_phrase(self.status)})"
         )

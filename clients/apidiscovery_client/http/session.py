@@ -21,7 +21,7 @@ from apidiscovery_client.http.reply import (
     Reply,
     why_unreachable,
 )
-from apidiscovery_client.http.request import Credentials, Shown, proxy_of, request_headers
+from apidiscovery_client.http.request import Credentials, proxy_of, request_headers
 from apidiscovery_client.server import Headers, Server, StaticAccess
 
 _KEPT_ALIVE = MAX_CONCURRENT_REQUESTS  # idle connections
@@ -74,7 +74,8 @@ class Session:
         """Return the answer, whatever its status.
 
         With 401 it is asked for once more where there are other credentials, with 429 and 5xx as
-        often and late as the server wishes, within bounds.
+        often and late as the server wishes, within bounds: at the end of the request timeout the
+        last of these refusals is the answer.
 
         Raises:
             ServerUnreachable: There is none, or not all of it within the request timeout.
@@ -82,36 +83,47 @@ class Session:
             InvalidConfiguration: There are no credentials to show.
         """
         url = self._server.url + path
+        refusals: list[Reply] = []
         try:
             async with self._slots, asyncio.timeout(self._server.request_timeout_s):
-                return await self._known(url, accept, etag)
+                return await self._known(url, accept, etag, refusals)
         except TimeoutError:
-            seconds = self._server.request_timeout_s
-            raise ServerUnreachable(
-                f"GET {url}: no answer within {seconds or 0:g} s", url=url
-            ) from None
+            seconds = self._server.request_timeout_s or 0
+            if refusals:
+                return refusals[-1]._replace(tried_s=seconds)
+            message = f"GET {url}: no answer within {seconds:g} s"
+            raise ServerUnreachable(message, url=url) from None
         except BodyError as error:
             raise UnexpectedDocument(str(error), url=url) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise ServerUnreachable(why_unreachable(error, url), url=url) from error
 
-    async def _known(self, url: str, accept: str, etag: str) -> Reply:
+    async def _known(self, url: str, accept: str, etag: str, refusals: list[Reply]) -> Reply:
         shown = await self._blocking(self._credentials.show)
-        reply = await self._persistently(url, accept, etag, shown)
+        headers = request_headers(self._server, shown, accept, etag)
+        reply = await self._persistently(url, headers, shown.tls, refusals)
         if reply.status != HTTPStatus.UNAUTHORIZED:
             return reply
         renewed = await self._blocking(lambda: self._credentials.renewed(shown))
-        return await self._persistently(url, accept, etag, renewed) if renewed else reply
+        if renewed is None:
+            return reply
+        headers = request_headers(self._server, renewed, accept, etag)
+        return await self._persistently(url, headers, renewed.tls, refusals)
 
-    async def _persistently(self, url: str, accept: str, etag: str, shown: Shown) -> Reply:
-        """Return the answer, or the last one of a server that asks to come again later."""
-        headers = request_headers(self._server, shown, accept, etag)
+    async def _persistently(
+        self, url: str, headers: Headers, tls: ssl.SSLContext | None, refusals: list[Reply]
+    ) -> Reply:
+        """Return the answer, or the last one of a server that asks to come again later.
+
+        What such a server answered last is in `refusals`, for when time is up meanwhile.
+        """
         for _ in range(MAX_RETRIES):
-            reply = await self._request(url, headers, shown.tls)
+            reply = await self._request(url, headers, tls)
             if reply.retry_after_s is None:
                 return reply
+            refusals[:] = [reply]
             await asyncio.sleep(reply.retry_after_s)
-        return await self._request(url, headers, shown.tls)
+        return await self._request(url, headers, tls)
 
     async def _request(self, url: str, headers: Headers, tls: ssl.SSLContext | None) -> Reply:
         """Send a request, and again when an idle connection proves to be closed by the server.

@@ -117,7 +117,7 @@ class OpenApiClient:
         Whatever the Content-Type: kube-apiserver calls its index plain text.
         """
         answer = await self._get(INDEX_PATH, ACCEPT_PLAIN)
-        if answer.status == HTTPStatus.NOT_FOUND:
+        if answer.status == HTTPStatus.NOT_FOUND and not answer.is_page:
             raise RequestRefused(_NO_INDEX, url=answer.url, status=answer.status)
         return answer.read(lambda _type, body: _read_index(body))
 

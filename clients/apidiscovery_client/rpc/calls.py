@@ -182,6 +182,7 @@ class Attempts:
         self._allowed_s = min((limit for limit in limits if limit is not None), default=None)
         self._end = None if self._allowed_s is None else time.monotonic() + self._allowed_s
         self._made = 0
+        self._refusal: Failure | None = None
 
     @property
     def left_s(self) -> float | None:
@@ -197,8 +198,10 @@ class Attempts:
         """
         wait_s, left_s = retry_wait_s(failed, self._made), self.left_s
         if wait_s is None or (left_s is not None and wait_s >= left_s):
-            raise discovery_error(self._name, self._address, failed, self._allowed_s)
+            raise discovery_error(self._name, self._address, failed, self._allowed_s, self._refusal)
         self._made += 1
+        if not failed.is_broken:
+            self._refusal = failed
         return wait_s
 
 

@@ -117,7 +117,11 @@ def rich_failure(code: grpc.StatusCode, said: str, details: bytes) -> Failure:
 
 
 def discovery_error(
-    name: str, address: str, failed: Failure, allowed_s: float | None = None
+    name: str,
+    address: str,
+    failed: Failure,
+    allowed_s: float | None = None,
+    before: Failure | None = None,
 ) -> DiscoveryError:
     """Return the error to raise.
 
@@ -126,11 +130,13 @@ def discovery_error(
         address: Of the server.
         failed: How the call ended.
         allowed_s: How long it was allowed to take.
+        before: How the server refused an earlier attempt within that time, if it did.
     """
     if failed.code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return ServerUnreachable(
-            f"{name} {address}: no answer within {allowed_s or 0:g} s", url=address
-        )
+        text = f"{name} {address}: no answer within {allowed_s or 0:g} s"
+        if before is not None:
+            text += f"; before, {before.code.name}: {' '.join(before.said.split())}"
+        return ServerUnreachable(text, url=address)
     # Which status grpc gives depends on that of HTTP: gRPC's doc/http-grpc-status-mapping.md.
     if failed.is_broken or failed.said.startswith(_NO_GRPC):
         return ServerUnreachable(_why(name, address, failed.said), url=address)

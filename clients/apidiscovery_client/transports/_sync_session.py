@@ -51,7 +51,8 @@ class SyncSession:
         """Return the answer, whatever its status.
 
         With 401 it is asked for once more where there are other credentials, with 429 and 5xx as
-        often and late as the server wishes, within bounds.
+        often and late as the server wishes, within bounds: at the end of the request timeout the
+        last of these refusals is the answer.
 
         Raises:
             ServerUnreachable: There is none, or not all of it within the request timeout.
@@ -91,13 +92,20 @@ class SyncSession:
     ) -> Reply:
         """Return the answer, or the last one of a server that asks to come again later."""
         headers = request_headers(self._server, shown, *wish)
-        for _ in range(MAX_RETRIES):
-            reply = self._request(path, headers, shown.tls, deadline, scope)
-            if reply.retry_after_s is None:
-                return reply
-            left_s = deadline.left_s()
-            scope.ended.wait(min(reply.retry_after_s, left_s or reply.retry_after_s))
-        return self._request(path, headers, shown.tls, deadline, scope)
+        refusal: Reply | None = None
+        try:
+            for _ in range(MAX_RETRIES):
+                reply = self._request(path, headers, shown.tls, deadline, scope)
+                if reply.retry_after_s is None:
+                    return reply
+                refusal = reply
+                left_s = deadline.left_s()
+                scope.ended.wait(min(reply.retry_after_s, left_s or reply.retry_after_s))
+            return self._request(path, headers, shown.tls, deadline, scope)
+        except TimeoutError:
+            if refusal is None or scope.ended.is_set():
+                raise
+            return refusal._replace(tried_s=self._server.request_timeout_s or 0)
 
     def _request(
         self,

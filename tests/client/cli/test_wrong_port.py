@@ -76,10 +76,10 @@ def test_grpc_to_tls(capsys: Capture, tmp_path: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("code", [200, 404])
-@pytest.mark.parametrize("command", ["api-resources", "conformance", "diff"])
+@pytest.mark.parametrize("command", ["api-resources", "openapi get", "conformance", "diff"])
 def test_a_web_server(capsys: Capture, command: str, code: int) -> None:
     page = Answer(b"<!DOCTYPE html><html></html>", "text/html", code)
-    with FakeApiServer({"/api": page, "/apis": page}) as server:
+    with FakeApiServer(dict.fromkeys(("/api", "/apis", "/openapi/v3"), page)) as server:
         told = asked(capsys, command, server.url)
     assert "no API server" in told
 

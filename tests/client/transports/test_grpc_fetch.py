@@ -248,6 +248,15 @@ async def test_an_answer_that_does_not_come_in_time_is_told(family: str) -> None
                 await client.fetch()
 
 
+async def test_an_earlier_refusal_is_told_when_no_answer_comes_in_time(family: str) -> None:
+    async with scripted() as script:
+        script.gets.extend([End(grpc.StatusCode.UNAVAILABLE, "no\nsource"), Hang()])
+        async with opened(family, local(script.address, 2)) as client:
+            with pytest.raises(ServerUnreachable) as caught:
+                await client.fetch()
+    assert str(caught.value).endswith(": no answer within 2 s; before, UNAVAILABLE: no source")
+
+
 async def test_an_unavailable_server_is_asked_again(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.extend([End(grpc.StatusCode.UNAVAILABLE, "soon"), whole(APPS)])

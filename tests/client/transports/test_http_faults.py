@@ -189,6 +189,24 @@ def test_patience_ends(kind: str, wait: str, times: int) -> None:
     assert server.paths.count("/apis") == times
 
 
+@pytest.mark.parametrize("wait", ["5", "0"], ids=["in a pause", "in a request"])
+def test_the_last_refusal_is_told_when_time_is_up(kind: str, wait: str) -> None:
+    refusal = replace(status(503, "", "no source\nanswers"), headers={"Retry-After": wait})
+    left = [refusal]
+
+    def answer(request: Request) -> Answer:
+        if request.path != "/apis":
+            return NEW(request)
+        return left.pop() if left else Answer(stalls=True)
+
+    with SkewedServer(answer) as server:
+        quick = Server(url=server.url, request_timeout_s=2)
+        with fetching(kind, quick) as transport, pytest.raises(RequestRefused) as caught:
+            transport.fetch()
+    told = "503: no source answers; no other answer within 2 s"
+    assert str(caught.value) == f"GET {server.url}/apis: {told}"
+
+
 class Renewing:
     """An access with as many tokens as there are, and what it was told of."""
 
