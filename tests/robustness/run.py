@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import shutil
 import tempfile
 import traceback
@@ -27,6 +28,12 @@ _FIXED_VALUE = "opfixed"
 _LEASE = (4.0, 4.0, 14.0)
 _LOOK_EVERY_S = 0.1
 _LOG_LIMIT = 2000
+_TRACEBACK = re.compile(r"^Traceback .*\n(?:[ \t].*\n)*.*", re.MULTILINE)
+_CALLER_HAS_GONE = re.compile(
+    r"Traceback .*\n"
+    r'(?:  File "src/python/grpcio/grpc/_cython/.*\n)+'
+    r"(?:asyncio\.exceptions\.CancelledError|grpc\._cython\.cygrpc\.ExecuteBatchError: .*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +201,17 @@ def _last_fault(history: History) -> str:
 def _look_into_logs(history: History, replicas: Sequence[cluster.Replica]) -> None:
     for replica in replicas:
         text = replica.log.read_text(encoding="utf-8", errors="replace")
-        place = text.find("Traceback")
-        if place >= 0:
-            words = text[place : place + _LOG_LIMIT]
+        for words in tracebacks(text)[:1]:
+            words = words[:_LOG_LIMIT]
             history.add(Note(history.now(), replica.name, f"a traceback in the log:\n{words}"))
+
+
+def tracebacks(log: str) -> list[str]:
+    """Return the tracebacks in a log, without those that grpc writes when a caller has gone.
+
+    It has two for that, without a line of ours: a call is cancelled before it began, and an answer
+    finds nobody who has not said so yet (grpc/_cython/_cygrpc/aio/server.pyx.pxi,
+    `_schedule_rpc_coro` and `_handle_exceptions`).
+    """
+    found = [match.group() for match in _TRACEBACK.finditer(log)]
+    return [one for one in found if not _CALLER_HAS_GONE.fullmatch(one)]
