@@ -41,7 +41,9 @@ class Figures:
         for calm in history.of(Calm):
             self.agreed[calm.after].append(calm.ended - calm.began)
         for at, lag in _lags(history):
-            during = [one for one in faults if one.began <= at <= one.ended + _QUIET_AFTER_S]
+            during = [
+                one for one in faults if one.began <= at + lag and at <= one.ended + _QUIET_AFTER_S
+            ]
             if not during:
                 self.lags.append(lag)
             elif all(one.name.startswith("freeze of one etcd member") for one in during):

@@ -201,9 +201,9 @@ def _last_fault(history: History) -> str:
 def _look_into_logs(history: History, replicas: Sequence[cluster.Replica]) -> None:
     for replica in replicas:
         text = replica.log.read_text(encoding="utf-8", errors="replace")
-        for words in tracebacks(text)[:1]:
-            words = words[:_LOG_LIMIT]
-            history.add(Note(history.now(), replica.name, f"a traceback in the log:\n{words}"))
+        for found in tracebacks(text)[:1]:
+            words = f"a traceback in the log:\n{found[:_LOG_LIMIT]}"
+            history.add(Note(history.now(), replica.name, words))
 
 
 def tracebacks(log: str) -> list[str]:
