@@ -463,3 +463,17 @@ async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
             while replica.served() != backup.served():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         assert sorted(replica.served()) == ["north.example.com", "of-north.example.com"]
+
+
+async def test_a_write_to_a_restored_store_is_acknowledged_once_it_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.3)
+    store = RestorableStore()
+    async with following(Replica(store)) as (replica,):
+        for name in ("north", "east", "west"):
+            await replica.registrations.publish(publication(name), ANYBODY)
+        await store.restore(MemoryStore())
+        await asyncio.sleep(0.05)  # the watch has broken, and is not tried again yet
+        await replica.registrations.publish(publication("south"), ANYBODY)
+        assert [*replica.served()] == ["south.example.com"]

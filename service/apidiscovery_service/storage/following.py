@@ -22,6 +22,7 @@ async def follow(  # noqa: PLR0913 - those behind the star have names
     take: Callable[[Batch], Awaitable[None]],
     *,
     after: int | None = None,
+    lost: Callable[[], None] | None = None,
     pause_s: float | None = None,
 ) -> None:
     """Hand over what stands there, then every change, until cancelled or the store is closed.
@@ -35,6 +36,7 @@ async def follow(  # noqa: PLR0913 - those behind the star have names
         load: Takes everything that is there; returns the revision at which that was.
         take: Takes what has changed since, perhaps nothing.
         after: The revision up to which it has been loaded; None when it has not.
+        lost: Called when changes may be missed from now on, until all is loaded again.
         pause_s: From a failure of the store to the next attempt, PAUSE_S if not given.
     """
     while True:
@@ -44,10 +46,17 @@ async def follow(  # noqa: PLR0913 - those behind the star have names
                 async for batch in batches:
                     await take(batch)
         except Compacted as error:
+            _tell(lost)
             _log.info("store is listed again", prefix=prefix, reason=str(error))
         except DiscoveryError as error:
+            _tell(lost)
             if not isinstance(error, StoreError):  # those are noted where the store is observed
                 _log.warning("changes not taken, trying again", prefix=prefix, error=str(error))
             await asyncio.sleep(PAUSE_S if pause_s is None else pause_s)
         else:
             return
+
+
+def _tell(lost: Callable[[], None] | None) -> None:
+    if lost is not None:
+        lost()

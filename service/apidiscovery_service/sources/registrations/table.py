@@ -143,6 +143,9 @@ class Table:
         self._problems: dict[str, str] = {}
         self._handed: dict[str, _Handed] = {}
         self._advanced: set[asyncio.Event] = set()
+        # Whether changes may be missing; the store may have been restored, and revisions are given
+        # out again then.
+        self._is_behind = False
         self.revision = 0
 
     @property
@@ -243,6 +246,7 @@ class Table:
         changes = [Change(entry.key, entry) for entry in listing.entries]
         changes += [Change(key, None) for key in self._marks.keys() - present]
         await self._take(changes, listing.revision)
+        self._is_behind = False  # before anybody runs who was told
         return listing.revision
 
     async def follow(self) -> None:
@@ -254,7 +258,10 @@ class Table:
         async def take(batch: Batch) -> None:
             await self._take(batch.changes, batch.revision)
 
-        await follow(self._store, PREFIX, self.load, take, after=self.revision)
+        def lost() -> None:
+            self._is_behind = True
+
+        await follow(self._store, PREFIX, self.load, take, after=self.revision, lost=lost)
 
     @contextmanager
     def advances(self) -> Generator[asyncio.Event]:
@@ -267,17 +274,21 @@ class Table:
             self._advanced.discard(advanced)
 
     async def seen(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on this table is met.
+        """Wait until a condition on this table is met, and nothing of the store is missing.
 
         Raises:
             NotServed: It is not in time.
         """
-        if condition():
+
+        def is_met() -> bool:
+            return not self._is_behind and condition()
+
+        if is_met():
             return
         with self.advances() as advanced:
             try:
                 async with asyncio.timeout(VISIBLE_WITHIN_S):
-                    while not condition():
+                    while not is_met():
                         await advanced.wait()
                         advanced.clear()
             except TimeoutError:
