@@ -60,6 +60,9 @@ async def test_nothing_that_was_acknowledged_is_lost_by_kill(serve: Serve, tmp_p
             for worker in range(_WORKERS)
         ]
         await asyncio.sleep(_KILL_AFTER_S)
+        async with asyncio.timeout(30):
+            while len(acknowledged) <= (number + 1) * _WORKERS:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         server.process.kill()
         server.process.wait()
         await asyncio.gather(*workers)

@@ -235,11 +235,11 @@ async def test_failures_are_backed_off_from() -> None:
         MisbehavingServer(answer) as server,
         polling(store, spec_of(server.url, timing=timing)),
     ):
-        await until(lambda: len(times) >= 8, "retries")
+        await until(lambda: len(times) >= 12, "retries")
     pauses = [b - a for a, b in pairwise(times)]
-    assert pauses[0] < 0.1
-    assert 0.17 < pauses[-1] < 0.4
-    assert pauses[0] < pauses[3] < pauses[-1]
+    # A busy machine makes some longer, and none shorter.
+    assert min(pauses[:3]) < 0.1
+    assert 0.17 < min(pauses[-5:]) < 0.4
 
 
 async def test_who_has_lost_the_claim_writes_nothing() -> None:

@@ -183,11 +183,12 @@ def _upgrade_alone(path: Path, deadline: float) -> None:
             except sqlite3.OperationalError as error:
                 if _code(error) & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
-        if time.monotonic() > deadline:
-            raise StoreRefused(
-                f"{path}: has format {WITHOUT_CHECKSUMS} and is in use by a server of an older"
-                f" release; stop that, so that the file can be brought to format {SCHEMA_VERSION}"
-            )
+                if time.monotonic() > deadline:
+                    raise StoreRefused(
+                        f"{path}: has format {WITHOUT_CHECKSUMS} and is in use by a server of an"
+                        " older release; stop that, so that the file can be brought to format"
+                        f" {SCHEMA_VERSION}"
+                    ) from None
         time.sleep(_UPGRADE_PAUSE_S)
 
 
