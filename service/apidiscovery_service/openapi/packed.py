@@ -1,6 +1,5 @@
 """A text that is kept compressed, and unpacked for as long as somebody reads it."""
 
-import contextlib
 import hashlib
 import os
 import tempfile
@@ -30,19 +29,14 @@ class Unpacked:
     """A text in a file of the kernel's, which takes the same memory however many read it."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        with contextlib.ExitStack() as undo:
-            self._descriptor = _nameless_file()
-            undo.callback(os.close, self._descriptor)
-            for piece in pieces:
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
-            self._close = undo.pop_all().close
-
-    def __del__(self) -> None:
-        close = getattr(self, "_close", None)
-        if close is not None:
-            close()
+        self._descriptor = _nameless_file()
+        # Not in `__del__`: while that runs, a weak reference in another thread still gives the
+        # object, with a descriptor that is closed or is another file's by then.
+        weakref.finalize(self, os.close, self._descriptor).atexit = False
+        for piece in pieces:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
 
     def read(self, begin: int, size: int) -> bytes:
         """Return so many bytes from a place of the text, fewer at its end."""
