@@ -3,7 +3,7 @@
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def metric(server: Server, name: str) -> float:
 
 
 @contextmanager
-def unread(server: Server, path: str, accept: str, window: int) -> Iterator[None]:
+def unread(server: Server, path: str, accept: str, window: int) -> Generator[None]:
     """Ask on all connections and read nothing; each address has 256 of them."""
     with ExitStack() as stack:
         for number in range(CONNECTIONS):
