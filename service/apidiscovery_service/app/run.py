@@ -226,11 +226,7 @@ class _Process:
         checks = Checks(self._metrics.observe_check)
         checks.add("ping", lambda: None)
         checks.add("log", lambda: None)
-        checks.add(
-            "local-sources",
-            self._why_not_ready,
-            ["readyz"],
-        )
+        checks.add("local-sources", self._why_not_ready, ["readyz"])
         checks.add(
             "shutdown",
             lambda: "process is shutting down" if self._stopping.is_set() else None,

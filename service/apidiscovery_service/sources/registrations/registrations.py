@@ -131,10 +131,7 @@ class Registrations:
         return [f"store: {key}: {what}" for key, what in sorted(self._table.problems.items())]
 
     def missing(self) -> str | None:
-        """Say of which registrations nothing is served, since they cannot be read; None if of none.
-
-        It is for readiness: what is served lacks their groups.
-        """
+        """Return which registrations are unreadable, their groups not served; None for none."""
         lines = self._table.missing()
         more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
         return f"{lines[0]}{more}" if lines else None

@@ -111,13 +111,13 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             request.extensions = {**request.extensions, "trace": course}
             try:
                 return await pool.inner.handle_async_request(request)
-            except AttributeError as error:
-                # anyio asks a connection that was closed just now for its socket, which is None
-                # (`SocketStream.extra_attributes`).
-                await course.abandon()
-                raise httpx2.ConnectError("closed while it was made", request=request) from error
             except BaseException as error:
                 await course.abandon()
+                if isinstance(error, AttributeError):
+                    # anyio asks a connection that was closed just now for its socket, which is
+                    # None then (`SocketStream.extra_attributes`).
+                    text = "closed while it was made"
+                    raise httpx2.ConnectError(text, request=request) from error
                 if not left or course.is_new or not isinstance(error, _CLOSED):
                     raise
         raise AssertionError("the last attempt raises")
