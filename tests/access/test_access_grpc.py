@@ -123,12 +123,16 @@ async def health_watch(channel: grpc.aio.Channel, metadata: Metadata) -> object:
 
 async def reflect(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     request = reflection_pb2.ServerReflectionRequest(list_services="")
-    begin: grpc.aio.StreamStreamMultiCallable[reflection_pb2.ServerReflectionRequest, bytes]
-    begin = channel.stream_stream(
+    # One request looks the same on the wire as a stream of one. grpc.aio sends it with the
+    # call; a request of a stream it sends later, and says INTERNAL when the call is refused
+    # before that.
+    begin: grpc.aio.UnaryStreamMultiCallable[reflection_pb2.ServerReflectionRequest, bytes]
+    begin = channel.unary_stream(
         f"/{reflection.SERVICE_NAME}/ServerReflectionInfo",
         reflection_pb2.ServerReflectionRequest.SerializeToString,
     )
-    return [answer async for answer in begin(iter([request]), metadata=metadata)]
+    call = begin(request, metadata=metadata, timeout=DEADLINE_S)
+    return [part async for part in cast("AsyncIterator[bytes]", call)]
 
 
 METHODS: dict[str, tuple[Call, tuple[grpc.StatusCode, ...]]] = {
