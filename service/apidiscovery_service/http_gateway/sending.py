@@ -7,8 +7,8 @@ reads. The more is unread already, the smaller the pieces are, so that all toget
 nobody reads them (a file sent by the extension `http.response.pathsend` costs 275 KB a stream, and
 tells nothing).
 
-Pieces cost time, so small bodies mostly go as one message. Which of them go in pieces is drawn by
-lot, by their size: on average every MiB that is not read shows once. When it shows too often, all
+Pieces cost time, so most bodies go as one message. Which of them go in pieces is drawn by lot, by
+their size: on average every 8 MiB that is not read shows once. When it has shown four times, all
 go in pieces, and then they are counted exactly.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
 from apidiscovery_service.http_gateway.kept import Message, Ready
-from apidiscovery_service.openapi.packed import PIECE_BYTES, WHOLE_BYTES, Packed, Unpacked
+from apidiscovery_service.openapi.packed import PIECE_BYTES, Packed, Unpacked
 from apidiscovery_service.unread import Place, Unread
 
 # The names of the ASGI specification.
@@ -29,9 +29,11 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 PLACE_BYTES: Final = 32 * 1024
 # What any answer takes beside its body.
 _STREAM_BYTES = 8 * 1024
+# From so many bytes on a body always goes in pieces.
+LARGE_BYTES: Final = 8 * 1024 * 1024
 # How much may show as unread, of a caller and of all, before every answer goes in pieces.
-_TRUSTED_BYTES = 32 * PLACE_BYTES
-_TRUSTED_TOTAL_BYTES = 64 * PLACE_BYTES
+_TRUSTED_BYTES = 4 * PLACE_BYTES
+_TRUSTED_TOTAL_BYTES = 8 * PLACE_BYTES
 
 # Granian takes six before it waits for the reader.
 _LEAST_PIECE_BYTES = 1024
@@ -74,14 +76,14 @@ class Delivery:
             is_http2: Whether its connection may carry others at the same time.
         """
         size = answer.size
-        if size >= WHOLE_BYTES or answer.is_parted:
+        if size >= LARGE_BYTES or answer.is_parted:
             return True
         if not size or (size <= _SOCKET_BYTES and not is_http2):
             return False
         total = self._unread.total
         if total and (total >= _TRUSTED_TOTAL_BYTES or self._unread.of(caller()) >= _TRUSTED_BYTES):
             return True
-        return random.random() * WHOLE_BYTES < size + _STREAM_BYTES  # noqa: S311 - no secret
+        return random.random() * LARGE_BYTES < size + _STREAM_BYTES  # noqa: S311 - no secret
 
     def enter(self, connection: str, caller: str) -> Place | None:
         """Give an answer that goes in pieces its place; None if it has to be refused."""
@@ -156,31 +158,23 @@ class _Source:
     def __init__(self, parts: tuple[bytes | Packed, ...]) -> None:
         self._parts = iter(parts)
         self._text = memoryview(b"")
-        self._unpacked: Unpacked | None = None
-        self._at = 0
+        self._unpacked: Unpacked | None = None  # kept, so that others can share it
 
     async def read(self, size: int) -> bytes:
         """Return the next bytes, so many as are wanted; there must be as many."""
-        got: list[bytes | memoryview] = []
+        got: list[memoryview] = []
         while size:
-            if not self._text and self._unpacked is None:
+            if not self._text:
                 await self._begin_part()
-            text = self._read_some(size)
-            got.append(text)
-            size -= len(text)
+            piece, self._text = self._text[:size], self._text[size:]
+            got.append(piece)
+            size -= len(piece)
         return b"".join(got)
 
     async def _begin_part(self) -> None:
         part = next(self._parts)
-        if isinstance(part, Packed):  # always the last one
-            self._unpacked, self._at = await asyncio.to_thread(part.unpacked), part.begin
+        if isinstance(part, Packed):
+            self._unpacked = await asyncio.to_thread(part.unpacked)
+            self._text = memoryview(self._unpacked.text)[part.begin : part.end]
         else:
             self._text = memoryview(part)
-
-    def _read_some(self, size: int) -> bytes | memoryview:
-        if self._unpacked is not None:
-            piece = self._unpacked.read(self._at, size)
-            self._at += len(piece)
-            return piece
-        text, self._text = self._text[:size], self._text[size:]
-        return text

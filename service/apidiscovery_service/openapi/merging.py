@@ -64,7 +64,7 @@ class Merging:
         self._observe = observe
         self._once: Once[Literal["merge"], _Result] = Once()
         self._running = False
-        self._last = _Result("", Packed(b"", "", 0))
+        self._last = _Result("", Packed(b"", "", 0, 0))
         # The ETag of the index whose merged document is too large, and the error.
         self._refused: tuple[str, DocumentUnavailable] | None = None
         self._notes: list[str] = []

@@ -1,8 +1,6 @@
 """A text that is kept compressed, and unpacked for as long as somebody reads it."""
 
 import hashlib
-import os
-import tempfile
 import threading
 import weakref
 import zlib
@@ -25,29 +23,11 @@ _GZIP_LEVEL = 6
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Unpacked:
-    """A text in a file of the kernel's, which takes the same memory however many read it."""
+    """The text of a packed one, which everybody shares who reads it now."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._descriptor = _nameless_file()
-        # Not in `__del__`: while that runs, a weak reference in another thread still gives the
-        # object, with a descriptor that is closed or is another file's by then.
-        weakref.finalize(self, os.close, self._descriptor).atexit = False
-        for piece in pieces:
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-
-    def read(self, begin: int, size: int) -> bytes:
-        """Return so many bytes from a place of the text, fewer at its end."""
-        return os.pread(self._descriptor, size, begin)
-
-
-def _nameless_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("apidiscovery")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+    text: bytes
 
 
 class _Sharing:
@@ -57,11 +37,13 @@ class _Sharing:
         self._lock = threading.Lock()
         self._unpacked: weakref.ref[Unpacked] | None = None
 
-    def get(self, data: bytes) -> Unpacked:
+    def get(self, data: bytes, size: int) -> Unpacked:
         with self._lock:
             unpacked = self._unpacked() if self._unpacked else None
             if unpacked is None:
-                unpacked = Unpacked(zstandard.ZstdDecompressor().read_to_iter(data))
+                # A frame that was made bit by bit does not say its size.
+                reader = zstandard.ZstdDecompressor()
+                unpacked = Unpacked(reader.decompress(data, max_output_size=size))
                 self._unpacked = weakref.ref(unpacked)
             return unpacked
 
@@ -73,12 +55,14 @@ class Packed:
     Attributes:
         data: The whole text as one zstd frame.
         hash: Upper-case hex SHA-512 of the whole text.
-        begin: Where the part begins in the text.
-        end: Where it ends; the size of the text when it is all of it.
+        size: Of the whole text, in bytes.
+        end: Where the part ends in the text.
+        begin: Where it begins.
     """
 
     data: bytes
     hash: str
+    size: int
     end: int
     begin: int = 0
     _sharing: _Sharing = field(default_factory=_Sharing, compare=False, repr=False)
@@ -104,12 +88,8 @@ class Packed:
                 yield piece
 
     def unpacked(self) -> Unpacked:
-        """Return the whole text, of which this may be a part, for all who read it now.
-
-        Raises:
-            OSError: The system has no room for it.
-        """
-        return self._sharing.get(self.data)
+        """Return the whole text, of which this may be a part, for all who read it now."""
+        return self._sharing.get(self.data, self.size)
 
     def whole(self) -> bytes:
         """Return the bytes of the part at once, which only small ones should be."""
@@ -153,10 +133,10 @@ class Packing:
             return pack(bytes(self._waiting))
         self._pass_on()
         data = b"".join((*self._packed, self._compressor.flush()))
-        return Packed(data, self._digest.hexdigest().upper(), self._size)
+        return Packed(data, self._digest.hexdigest().upper(), self._size, self._size)
 
 
 def pack(text: bytes) -> Packed:
     """Return a text that is there already."""
     digest = hashlib.sha512(text).hexdigest().upper()
-    return Packed(compress(text, "zstd"), digest, len(text))
+    return Packed(compress(text, "zstd"), digest, len(text), len(text))
