@@ -1,6 +1,7 @@
-"""When messages are coloured."""
+"""When messages are coloured, and which of other libraries are left out."""
 
 import io
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -38,3 +39,11 @@ def test_messages_are_coloured_on_a_terminal_that_wants_it(
     structlog.get_logger().info("serving", http="http://127.0.0.1:8080")
     assert "http://127.0.0.1:8080" in terminal.getvalue()
     assert ("\x1b[" in terminal.getvalue()) is is_coloured
+
+
+def test_grpc_logs_no_traceback_of_a_caller_that_has_gone(caplog: pytest.LogCaptureFixture) -> None:
+    configure_logging("info", as_json=False)
+    grpc = logging.getLogger("grpc._cython.cygrpc")
+    grpc.error("ExecuteBatchError raised in core by servicer method [/a.B/C]")
+    grpc.error("Unexpected [KeyError] raised by servicer method [/a.B/C]")
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["Unexpected"]

@@ -55,12 +55,20 @@ async def test_when_all_room_is_taken_who_takes_nothing_makes_room(setup: Setup)
     other = setup.unread.enter("c2", "b", 50)
     assert hog is not None
     assert other is not None
-    assert setup.unread.enter("c3", "c", 20) is None  # both may be reading
+    assert setup.unread.enter("c3", "b", 20) is None  # both may be reading
     setup.now = 2.0
     setup.unread.touch(other)
-    assert setup.unread.enter("c3", "c", 20) is not None
+    assert setup.unread.enter("c3", "b", 20) is not None
     assert (hog.is_cut, other.is_cut) == (True, False)
     assert setup.unread.of("a") == 0
+
+
+async def test_who_leaves_nothing_unread_has_room_that_others_cannot_take(setup: Setup) -> None:
+    assert [setup.unread.enter("c1", caller, 75) is None for caller in "ab"] == [False] * 2
+    assert setup.unread.enter("c1", "a", 1) is None
+    assert setup.unread.enter("c2", "c", 75) is not None
+    assert setup.unread.enter("c3", "d", 75) is not None
+    assert setup.unread.enter("c4", "e", 1) is None
 
 
 async def test_nobody_makes_room_for_a_caller_at_its_own_limit(setup: Setup) -> None:
@@ -128,8 +136,8 @@ async def test_nobody_is_cut_for_what_is_not_made_yet(setup: Setup) -> None:
     place = await setup.unread.wait("c1", "a", 100, is_made=False)
     setup.now = 31.0
     setup.unread.enter("c2", "b", 50)
-    assert setup.unread.enter("c3", "c", 10) is None
+    assert setup.unread.enter("c3", "b", 10) is None
     setup.unread.resize(place, 90)
     setup.now = 32.5
-    assert setup.unread.enter("c3", "c", 20) is not None
+    assert setup.unread.enter("c3", "b", 20) is not None
     assert place.is_cut

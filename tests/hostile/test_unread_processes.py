@@ -3,14 +3,18 @@
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import pytest
-from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, openapi_pb2
+from certificates import Authority
 from crd_manifests import simple
+from google.protobuf.message import Message
 from raw_http import AGG
 from raw_http2 import RawHttp2, call, get
 from server import Serve, Server, eventually
@@ -25,16 +29,7 @@ CONNECTIONS = 512
 # The server allows fewer, and resets the rest.
 STREAMS = 250
 
-# More than that comes from one machine in no test.
-_WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _MANY_GROUPS = 1500
-
-
-def resident_bytes(server: Server) -> int:
-    """Return the memory of a server as it is now."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
-    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) * 1024
 
 
 def peak_bytes(server: Server) -> int:
@@ -44,39 +39,104 @@ def peak_bytes(server: Server) -> int:
     return int(line.split()[1]) * 1024
 
 
-def answered(server: Server, path: str, accept: str) -> bytes:
-    """Return what a client gets that reads, from an address of its own."""
-    host, _, port = server.http.rpartition(":")
-    asking = http.client.HTTPConnection(
-        host, int(port), timeout=30, source_address=("127.0.0.9", 0)
+@dataclass(frozen=True)
+class Callers:
+    """Makes connections: of a client that reads, and of those who do not.
+
+    Attributes:
+        server: Where to.
+        good: The TLS of the client that reads; None without TLS.
+        bad: That of the others.
+    """
+
+    server: Server
+    good: ssl.SSLContext | None = None
+    bad: ssl.SSLContext | None = None
+
+    def answered(self, path: str, accept: str) -> bytes:
+        """Return what a client gets that reads, from an address of its own."""
+        host, _, port = self.server.http.rpartition(":")
+        source = ("127.0.0.9", 0)
+        asking = (
+            http.client.HTTPConnection(host, int(port), timeout=30, source_address=source)
+            if self.good is None
+            else http.client.HTTPSConnection(
+                host, int(port), timeout=30, source_address=source, context=self.good
+            )
+        )
+        try:
+            asking.request("GET", path, headers={"accept": accept})
+            answer = asking.getresponse()
+            body = answer.read()
+            assert answer.status == 200, (answer.status, body[:200])
+            return body
+        finally:
+            asking.close()
+
+    def unread(self) -> float:
+        """Return how many bytes the server counts as unread."""
+        for line in self.answered("/metrics", "*/*").decode().splitlines():
+            if line.startswith("apidiscovery_unread_bytes "):
+                return float(line.split()[1])
+        raise AssertionError("no such metric")
+
+    @contextmanager
+    def asking(
+        self, path: str, accept: str, window: int, connections: int = CONNECTIONS
+    ) -> Generator[None]:
+        """Ask on all connections and read nothing; each address has 128 of them."""
+        with ExitStack() as stack:
+            for number in range(connections):
+                source = f"127.0.0.{10 + number // 128}"
+                connection = RawHttp2(
+                    self.server.http_port, window=window, source=source, tls=self.bad
+                )
+                stack.enter_context(connection).ask(get(path, ("accept", accept)), STREAMS)
+            eventually(self.unread, 30, "places are taken")
+            yield
+
+    @contextmanager
+    def calling(self, method: str, request: bytes) -> Generator[None]:
+        """Call a method of gRPC on three connections and read nothing."""
+        port = int(self.server.grpc.rpartition(":")[2])
+        message = b"\0" + len(request).to_bytes(4, "big") + request
+        with ExitStack() as stack:
+            for number in range(3):
+                connection = RawHttp2(port, source=f"127.0.0.{10 + number}")
+                stack.enter_context(connection).ask(call(method), 1000, message)
+            eventually(self.unread, 30, "places are taken")
+            yield
+
+
+@pytest.fixture
+def many_groups(serve: Serve, tmp_path: Path) -> Server:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    crds = "\n---\n".join(
+        json.dumps(simple("things", f"g{number}.example")) for number in range(_MANY_GROUPS)
     )
-    try:
-        asking.request("GET", path, headers={"accept": accept})
-        answer = asking.getresponse()
-        body = answer.read()
-        assert answer.status == 200, (answer.status, body[:200])
-        return body
-    finally:
-        asking.close()
+    (manifests / "crds.yaml").write_text(crds, encoding="utf-8")
+    return serve("--manifests", str(manifests))
 
 
-def metric(server: Server, name: str) -> float:
-    """Return a metric without labels."""
-    for line in answered(server, "/metrics", "*/*").decode().splitlines():
-        if line.startswith(f"{name} "):
-            return float(line.split()[1])
-    raise AssertionError(f"no metric {name}")
+@pytest.fixture
+def secured(serve: Serve, tmp_path: Path) -> Callers:
+    authority = Authority(tmp_path / "ca")
+    pair = authority.server(["127.0.0.1"])
+    config = tmp_path / "config.yaml"
+    config.write_text("access: [{role: admin, users: [ada]}, {role: reader, users: [eve]}]")
+    server = serve(
+        *("--tls-cert-file", str(pair.cert_file), "--tls-private-key-file", str(pair.key_file)),
+        *("--client-ca-file", str(authority.ca_file), "--config", str(config)),
+        *("--store", "memory"),
+    )
 
+    def known(user: str) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=authority.ca_file)
+        context.load_cert_chain(*authority.client(user, []))
+        return context
 
-@contextmanager
-def unread(server: Server, path: str, accept: str, window: int) -> Generator[None]:
-    """Ask on all connections and read nothing; each address has 256 of them."""
-    with ExitStack() as stack:
-        for number in range(CONNECTIONS):
-            source = f"127.0.0.{2 + number // 256}"
-            connection = RawHttp2(server.http_port, window=window, source=source)
-            stack.enter_context(connection).ask(get(path, ("accept", accept)), STREAMS)
-        yield
+    return Callers(server, known("ada"), known("eve"))
 
 
 @pytest.mark.parametrize("window", [0, 65_535])
@@ -85,17 +145,26 @@ def test_streams_that_nobody_reads_take_little(
     serve: Serve, path: str, accept: str, window: int
 ) -> None:
     server = serve()
-    whole = answered(server, path, accept)
-    with unread(server, path, accept, window):
-        eventually(lambda: metric(server, "apidiscovery_unread_bytes"), 30, "places are taken")
+    callers = Callers(server)
+    whole = callers.answered(path, accept)
+    with callers.asking(path, accept, window):
         for _ in range(5):
-            assert answered(server, path, accept) == whole
+            assert callers.answered(path, accept) == whole
     assert peak_bytes(server) < MOST_BYTES
+
+
+def test_streams_behind_tls_that_nobody_reads_take_little(secured: Callers) -> None:
+    whole = secured.answered("/apis", AGG)
+    with secured.asking("/apis", AGG, 0):
+        for _ in range(5):
+            assert secured.answered("/apis", AGG) == whole
+    assert peak_bytes(secured.server) < MOST_BYTES
 
 
 def test_readers_of_http_1_that_stop_take_little(serve: Serve) -> None:
     server = serve()
-    whole = answered(server, "/openapi/v2", "application/json")
+    callers = Callers(server)
+    whole = callers.answered("/openapi/v2", "application/json")
     request = b"GET /openapi/v2 HTTP/1.1\r\nhost: x\r\naccept: application/json\r\n\r\n"
     with ExitStack() as stack:
         for number in range(CONNECTIONS):
@@ -105,29 +174,31 @@ def test_readers_of_http_1_that_stop_take_little(serve: Serve) -> None:
             connection.connect(("127.0.0.1", server.http_port))
             connection.sendall(request)
         for _ in range(5):
-            assert answered(server, "/openapi/v2", "application/json") == whole
+            assert callers.answered("/openapi/v2", "application/json") == whole
     assert peak_bytes(server) < MOST_BYTES
 
 
-def test_watches_that_nobody_reads_take_little(serve: Serve, tmp_path: Path) -> None:
-    manifests = tmp_path / "manifests"
-    manifests.mkdir()
-    crds = "\n---\n".join(
-        json.dumps(simple("things", f"g{number}.example")) for number in range(_MANY_GROUPS)
-    )
-    (manifests / "crds.yaml").write_text(crds, encoding="utf-8")
-    server = serve("--manifests", str(manifests))
-    grpc_port = int(server.grpc.rpartition(":")[2])
-    request = b"\0" * 5  # an empty message
-    with ExitStack() as stack:
-        for number in range(3):
-            source = f"127.0.0.{2 + number}"
-            connection = stack.enter_context(RawHttp2(grpc_port, source=source))
-            connection.ask(call(_WATCH), 1000, request)
-        eventually(lambda: metric(server, "apidiscovery_unread_bytes"), 30, "places are taken")
-        with grpc.insecure_channel(server.grpc) as channel:
-            watching = discovery_pb2_grpc.DiscoveryServiceStub(channel)
-            request_ = discovery_pb2.WatchDiscoveryRequest()
-            first = next(iter(watching.WatchDiscovery(request_, timeout=30)))
-            assert len(first.changes.delta.changed) == _MANY_GROUPS
-    assert peak_bytes(server) < MOST_BYTES
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        ("DiscoveryService/WatchDiscovery", discovery_pb2.WatchDiscoveryRequest()),
+        ("DiscoveryService/GetDiscovery", discovery_pb2.GetDiscoveryRequest()),
+        ("OpenAPIService/GetBundle", openapi_pb2.GetBundleRequest()),
+        ("OpenAPIService/GetDocument", openapi_pb2.GetDocumentRequest(key="apis/g7.example/v1")),
+    ],
+    ids=["WatchDiscovery", "GetDiscovery", "GetBundle", "GetDocument"],
+)
+def test_calls_that_nobody_reads_take_little(
+    many_groups: Server, method: str, request_: Message
+) -> None:
+    callers = Callers(many_groups)
+    path = f"/apidiscovery.service.v1.{method}"
+    with (
+        callers.calling(path, request_.SerializeToString()),
+        grpc.insecure_channel(many_groups.grpc) as channel,
+    ):
+        watching = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        watch = discovery_pb2.WatchDiscoveryRequest()
+        first = next(iter(watching.WatchDiscovery(watch, timeout=30)))
+        assert len(first.changes.delta.changed) == _MANY_GROUPS
+    assert peak_bytes(many_groups) < MOST_BYTES

@@ -1,6 +1,7 @@
 """HTTP/2 without a library between, for clients that do what no library lets them do."""
 
 import socket
+import ssl
 import struct
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -66,14 +67,23 @@ class RawHttp2:
         window: Bytes that the server may send on each stream before it is told more.
         source: The address to come from.
         preface: What a connection of HTTP/2 begins with; nothing for another protocol.
+        tls: What a connection over TLS is made with.
     """
 
     def __init__(
-        self, port: int, *, window: int = 0, source: str = "127.0.0.1", preface: bytes = PREFACE
+        self,
+        port: int,
+        *,
+        window: int = 0,
+        source: str = "127.0.0.1",
+        preface: bytes = PREFACE,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._socket = socket.create_connection(
             ("127.0.0.1", port), timeout=30, source_address=(source, 0)
         )
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
         self._next = 1
         self._read = b""
         settings = struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)

@@ -18,10 +18,19 @@ def _is_coloured() -> bool:
     return is_wanted and sys.stderr.isatty()
 
 
+def _is_no_lost_caller(record: logging.LogRecord) -> bool:
+    """Tell a caller that has gone before its answer, for which grpc logs a traceback, from errors.
+
+    Source: grpcio, `_handle_exceptions` of grpc/_cython/_cygrpc/aio/server.pyx.pxi.
+    """
+    return not record.getMessage().startswith("ExecuteBatchError raised in core")
+
+
 def configure_logging(level: str, *, as_json: bool) -> None:
     """Set up structlog and the standard library's logging for the whole process."""
     threshold = getattr(logging, level.upper())
     logging.basicConfig(level=max(threshold, logging.WARNING), stream=sys.stderr)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_no_lost_caller)
     renderer = (
         structlog.processors.JSONRenderer()
         if as_json

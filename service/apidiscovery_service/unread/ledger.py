@@ -27,7 +27,7 @@ class UnreadLimits:
 
     Attributes:
         caller_bytes: Of one caller.
-        total_bytes: Of all.
+        total_bytes: Of all; as much again is for callers of whom nothing else is unread.
         stalled_s: How long a reader may take nothing of what waits for it.
     """
 
@@ -149,8 +149,9 @@ class Unread(Collector):
     def _fits(self, place: Place) -> bool:
         """Tell whether there is room; what is larger than all of it fits when it is alone."""
         of_caller, limits = self.of(place.caller), self.limits
+        total = limits.total_bytes if of_caller else 2 * limits.total_bytes
         return (not of_caller or of_caller + place.size <= limits.caller_bytes) and (
-            not self.total or self.total + place.size <= limits.total_bytes
+            not self.total or self.total + place.size <= total
         )
 
     def _add(self, place: Place) -> None:
