@@ -120,6 +120,24 @@ async def test_a_table_that_is_behind_decides_nothing(monkeypatch: pytest.Monkey
             assert (held.revision == second.registered.revision) == (label == "second")
 
 
+async def test_a_removal_by_another_that_is_still_served_here_is_not_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "apidiscovery_service.sources.registrations.table.VISIBLE_WITHIN_S"
+    monkeypatch.setattr(module, 0.01)
+    store = MemoryStore()
+    behind = Replica(store)
+    widgets = [Reference(Kind.CRD, "widgets.example.com")]
+    async with following(Replica(store)) as (other,):
+        await apply(other, crd())
+        await behind.registrations.load()
+        await other.registrations.withdraw(widgets, "", ANYBODY)
+        with pytest.raises(NotServed):
+            await behind.registrations.withdraw(widgets, "", ANYBODY)
+        await behind.registrations.load()
+        assert await behind.registrations.withdraw(widgets, "", ANYBODY) == []
+
+
 async def test_a_write_of_another_between_table_and_store_is_planned_on() -> None:
     store = ObservedStore()
     async with following(Replica(store), Replica(store)) as (one, other):

@@ -7,7 +7,7 @@ finds it.
 import asyncio
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -20,6 +20,11 @@ from apidiscovery_service.sources.registrations import (
     published,
     publishing,
     removal,
+)
+from apidiscovery_service.sources.registrations.limits import (
+    owner_violations,
+    publication_violations,
+    withdrawal_violations,
 )
 from apidiscovery_service.sources.registrations.names import wrong_name
 from apidiscovery_service.sources.registrations.owners import (
@@ -41,7 +46,6 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
-    LimitExceeded,
     RevisionMismatch,
 )
 from apidiscovery_service.sources.registrations.requests import (
@@ -72,12 +76,6 @@ from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
 DEFAULT_PAGE = 250
 MAX_PAGE = 1000
 _PAGE_BYTES = 2 * 1024 * 1024
-
-MAX_REFERENCES = 10_000
-
-MIN_LEASE_S = 1.0
-MAX_LEASE_S = 24 * 3600.0
-MAX_REMOVAL_AFTER_S = 30 * 24 * 3600.0
 
 # How many values are asked for at once.
 _AT_ONCE = 32
@@ -150,7 +148,7 @@ class Registrations:
             StoreUnavailable: Nothing is known to be written.
         """
         groups, wrong = await asyncio.to_thread(publishing.checked, publication)
-        _check([*_publication_violations(publication), *wrong])
+        _check([*publication_violations(publication), *wrong])
         wanted = Wanted(
             Kind.GROUPS,
             publication.name,
@@ -173,7 +171,7 @@ class Registrations:
             NotServed: It is written, and not served here yet.
             StoreUnavailable: Not all is known to be written.
         """
-        _check(_owner_violations(application.owner, application.lease))
+        _check(owner_violations(application.owner, application.lease))
         size = sum(len(manifest.content) for manifest in application.manifests)
         if size <= _READ_AT_ONCE_BYTES:
             wanted = apply.read(application)  # to a thread and back takes longer
@@ -360,7 +358,7 @@ class Registrations:
             NotServed: It is removed, and still served here.
             StoreUnavailable: Not all is known to be removed.
         """
-        _check(_withdrawal_violations(references, owner))
+        _check(withdrawal_violations(references, owner))
         expected = {key_of(one.kind, one.name): one.revision for one in references}
         is_owner_there = await owners.find(self._store, owner, requester.claimant)
         owned = self._table.owned_by(owner) if owner else []
@@ -373,7 +371,9 @@ class Registrations:
         removed = [gone for one in wanted if (gone := await self._remove(one, requester))]
         if is_owner_there:
             await self._remove_owner(owner, requester.claimant)
-        await self._table.seen(lambda: not any(map(self._is_left, removed)))
+        others = {one.key for one in wanted} - {key_of(one.kind, one.name) for one in removed}
+        elsewhere = [gone for key in others if (gone := await self._gone_elsewhere(key))]
+        await self._table.seen(lambda: not any(map(self._is_left, (*removed, *elsewhere))))
         groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
         async with self._turns.of(groups):
             await self._statuses.write_back(groups, self._now())
@@ -398,6 +398,13 @@ class Registrations:
                 continue
             return Reference(*place, entry.revision)
         return None
+
+    async def _gone_elsewhere(self, key: str) -> Reference | None:
+        """Return what stands here still though another replica has removed it."""
+        place, row = parse_key(key), self._table.rows.get(key)
+        if place is None or row is None or await self._store.get(key) is not None:
+            return None
+        return Reference(*place, row.revision)
 
     async def _remove_owner(self, owner: str, caller: Claimant) -> None:
         """Remove an owner, and what was registered for it in the meantime."""
@@ -562,38 +569,3 @@ def _check(violations: Iterable[FieldViolation]) -> None:
     found = tuple(violations)
     if found:
         raise InvalidFields(*found[: published.MAX_VIOLATIONS])
-
-
-def _publication_violations(publication: Publication) -> Iterator[FieldViolation]:
-    if wrong := wrong_name(publication.name):
-        yield FieldViolation("name", wrong)
-    if not publication.groups:
-        yield FieldViolation("groups", "want at least one group; what is not wanted is withdrawn")
-    yield from _owner_violations(publication.owner, publication.lease)
-
-
-def _owner_violations(owner: str, lease: OwnerLease | None) -> Iterator[FieldViolation]:
-    if owner and (wrong := wrong_name(owner)):
-        yield FieldViolation("owner", wrong)
-    if lease is None:
-        return
-    if not owner:
-        yield FieldViolation("owner", "required, for there is a lease")
-    if not MIN_LEASE_S <= lease.duration_s <= MAX_LEASE_S:
-        message = f"want {MIN_LEASE_S:g} s to {MAX_LEASE_S:g} s, got {lease.duration_s:g} s"
-        yield FieldViolation("lease.duration", message)
-    if not 0 <= lease.removal_after_s <= MAX_REMOVAL_AFTER_S:
-        message = f"want 0 s to {MAX_REMOVAL_AFTER_S:g} s, got {lease.removal_after_s:g} s"
-        yield FieldViolation("lease.removal_after", message)
-
-
-def _withdrawal_violations(references: Sequence[Reference], owner: str) -> Iterator[FieldViolation]:
-    if len(references) > MAX_REFERENCES:
-        raise LimitExceeded(f"a request may withdraw {MAX_REFERENCES} registrations at most")
-    for place, reference in enumerate(references):
-        if not reference.name:
-            yield FieldViolation(f"registrations[{place}].name", "required")
-    if owner and (wrong := wrong_name(owner)):
-        yield FieldViolation("owner", wrong)
-    if not references and not owner:
-        yield FieldViolation("registrations", "want at least one registration, or an owner")
