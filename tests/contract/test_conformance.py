@@ -1,8 +1,6 @@
-"""What kube-apiserver answers, check by check, read off a real socket.
+"""What kube-apiserver answers, rule by rule, read off a real socket.
 
-The numbers are those of the project's wire contract. Left out are those that need CRDs (35-38),
-remote API servers (33, 39-44) or OpenAPI (45-49). Where this server does better on purpose, the
-docstring says so.
+Where this server does better on purpose, the docstring says so.
 """
 
 import hashlib
@@ -89,13 +87,11 @@ def assert_not_acceptable(response: RawResponse) -> None:
     assert response.body == NOT_ACCEPTABLE
 
 
-def test_check_01(port: int) -> None:
-    """Without Accept the unaggregated list is the answer."""
+def test_without_accept_the_unaggregated_list_is_the_answer(port: int) -> None:
     assert_plain_groups(get(port, "/apis"))
 
 
-def test_check_02(aggregated: RawResponse) -> None:
-    """The aggregated document is asked for by the parameters of Accept."""
+def test_accept_asks_for_the_aggregated_document_by_its_parameters(aggregated: RawResponse) -> None:
     assert aggregated.status == 200
     assert aggregated.content_type == [AGG]
     assert aggregated.body.startswith(
@@ -106,21 +102,25 @@ def test_check_02(aggregated: RawResponse) -> None:
     assert aggregated.body == RECORDED["apis"]
 
 
-def test_check_03(aggregated: RawResponse) -> None:
+def test_the_aggregated_document_has_a_strong_etag_and_is_cacheable(
+    aggregated: RawResponse,
+) -> None:
     """The aggregated document has a strong ETag, and caches may keep it."""
     assert re.fullmatch('"[0-9A-F]{128}"', aggregated.etag)
     assert aggregated.values("vary") == ["Accept"]
     assert aggregated.values("cache-control") == ["public"]
 
 
-def test_check_04(aggregated: RawResponse) -> None:
+def test_the_etag_is_the_sha_512_of_the_document_without_its_head(aggregated: RawResponse) -> None:
     """The ETag is the SHA-512 of the document without kind, apiVersion and line feed."""
     head = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2",'
     hashed = b"{" + aggregated.body.removeprefix(head).removesuffix(b"\n")
     assert aggregated.etag == f'"{hashlib.sha512(hashed).hexdigest().upper()}"'
 
 
-def test_check_05(port: int, aggregated: RawResponse) -> None:
+def test_a_client_that_has_the_document_gets_304_without_body_fields(
+    port: int, aggregated: RawResponse
+) -> None:
     """Who has the document gets 304 with what tells so and nothing that describes a body."""
     response = get(port, "/apis", AGG, ("If-None-Match", aggregated.etag))
     assert response.status == 304
@@ -141,7 +141,7 @@ def test_check_05(port: int, aggregated: RawResponse) -> None:
         pytest.param('"x"\r\nIf-None-Match: {etag}', id="second line"),
     ],
 )
-def test_check_06(port: int, aggregated: RawResponse, value: str) -> None:
+def test_if_none_match_is_read_by_rfc_9110(port: int, aggregated: RawResponse, value: str) -> None:
     """If-None-Match is read by RFC 9110.
 
     Better than kube-apiserver, which answers 200 to each of these.
@@ -150,21 +150,25 @@ def test_check_06(port: int, aggregated: RawResponse, value: str) -> None:
     assert (response.status, response.body, response.content_type) == (304, b"", [])
 
 
-def test_check_07(port: int, aggregated: RawResponse) -> None:
-    """The ETag of the aggregated document validates no plain one."""
+def test_the_aggregated_etag_validates_no_plain_document(
+    port: int, aggregated: RawResponse
+) -> None:
     none_match = ("If-None-Match", aggregated.etag)
     assert_plain_groups(get(port, "/apis", "application/json", none_match))
 
 
-def test_check_08(port: int, aggregated: RawResponse) -> None:
-    """Protobuf comes in its envelope, under the same ETag."""
+def test_protobuf_comes_in_its_envelope_with_the_same_etag(
+    port: int, aggregated: RawResponse
+) -> None:
     response = get(port, "/apis", PBAGG)
     assert (response.status, response.content_type) == (200, [PBAGG])
     assert response.body[:4] == b"k8s\0"
     assert response.etag == aggregated.etag
 
 
-def test_check_09(port: int, aggregated: RawResponse) -> None:
+def test_the_protobuf_document_has_the_items_of_the_json_document(
+    port: int, aggregated: RawResponse
+) -> None:
     """The envelope says what is in it, and that has the items of the JSON document."""
     envelope = runtime_pb2.Unknown.FromString(get(port, "/apis", PBAGG).body[4:])
     assert envelope.type_meta.api_version == "apidiscovery.k8s.io/v2"
@@ -193,28 +197,34 @@ def test_check_09(port: int, aggregated: RawResponse) -> None:
     ]
 
 
-def test_check_10(port: int, aggregated: RawResponse) -> None:
+def test_the_parameters_of_accept_may_stand_in_any_order(
+    port: int, aggregated: RawResponse
+) -> None:
     """The parameters of Accept may stand in any order; those of Content-Type do not."""
     accept = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
     assert_aggregated(get(port, "/apis", accept), aggregated)
 
 
-def test_check_11(port: int, aggregated: RawResponse) -> None:
-    """An aggregated clause beats a plain one of more weight."""
+def test_an_aggregated_clause_beats_a_plain_one_of_more_weight(
+    port: int, aggregated: RawResponse
+) -> None:
     assert_aggregated(get(port, "/apis", f"application/json;q=1, {AGG};q=0.1"), aggregated)
 
 
-def test_check_12(port: int, aggregated: RawResponse) -> None:
-    """What today's client-go sends gets the aggregated document."""
+def test_the_accept_of_client_go_gets_the_aggregated_document(
+    port: int, aggregated: RawResponse
+) -> None:
     assert_aggregated(get(port, "/apis", f"{AGG},application/json"), aggregated)
 
 
-def test_check_13(no_beta_server: Server) -> None:
+def test_without_v2beta1_a_request_for_it_alone_is_not_acceptable(no_beta_server: Server) -> None:
     """Once v2beta1 is removed, nothing else will do for who asks for it alone."""
     assert_not_acceptable(get(no_beta_server.http_port, "/apis", BETA))
 
 
-def test_check_14(no_beta_server: Server, aggregated: RawResponse) -> None:
+def test_without_v2beta1_old_clients_fall_back_and_new_ones_get_v2(
+    no_beta_server: Server, aggregated: RawResponse
+) -> None:
     """Once v2beta1 is removed, old clients fall back, and those that know v2 get that."""
     port = no_beta_server.http_port
     assert_plain_groups(get(port, "/apis", f"{BETA},application/json"))
@@ -222,7 +232,7 @@ def test_check_14(no_beta_server: Server, aggregated: RawResponse) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", ",application/json"])
-def test_checks_13_and_14_with_v2beta1(port: int, aggregated: RawResponse, rest: str) -> None:
+def test_v2beta1_is_served_by_default(port: int, aggregated: RawResponse, rest: str) -> None:
     """By default v2beta1 is served, where kube-apiserver has removed it."""
     response = get(port, "/apis", BETA + rest)
     assert (response.status, response.content_type) == (200, [BETA])
@@ -244,66 +254,56 @@ def test_no_aggregated_document_is_served_by_an_old_server(
     assert response.values("etag") == []
 
 
-def test_check_15(port: int) -> None:
+def test_a_clause_without_as_is_not_acceptable(port: int) -> None:
     """Without `as` a clause asks for nothing that exists."""
     accept = "application/json;g=apidiscovery.k8s.io;v=v2"
     assert_not_acceptable(get(port, "/apis", accept))
 
 
-def test_check_16(port: int, aggregated: RawResponse) -> None:
-    """A wildcard with the parameters means JSON."""
+def test_a_wildcard_with_the_parameters_means_json(port: int, aggregated: RawResponse) -> None:
     assert_aggregated(get(port, "/apis", f"*/*;{AGGREGATED}"), aggregated)
 
 
-def test_check_17(port: int, aggregated: RawResponse) -> None:
-    """`profile=nopeer` is accepted and not echoed."""
+def test_the_profile_nopeer_is_accepted_and_not_echoed(port: int, aggregated: RawResponse) -> None:
     assert_aggregated(get(port, "/apis", f"{AGG};profile=nopeer"), aggregated)
 
 
-def test_check_18(port: int, aggregated: RawResponse) -> None:
-    """Parameters that mean nothing are passed over."""
+def test_unknown_parameters_are_ignored(port: int, aggregated: RawResponse) -> None:
     assert_aggregated(get(port, "/apis", f"{AGG};foo=bar;charset=utf-8"), aggregated)
 
 
-def test_check_19(port: int) -> None:
-    """`sv` is never acceptable."""
+def test_the_parameter_sv_is_never_acceptable(port: int) -> None:
     assert_not_acceptable(get(port, "/apis", f"{AGG};sv=v1"))
 
 
-def test_check_20(port: int, aggregated: RawResponse) -> None:
-    """YAML is the same document under the same ETag."""
+def test_yaml_is_the_same_document_with_the_same_etag(port: int, aggregated: RawResponse) -> None:
     response = get(port, "/apis", YAMLAGG)
     assert (response.status, response.content_type) == (200, [YAMLAGG])
     assert response.etag == aggregated.etag
     assert yaml.safe_load(response.body) == aggregated.json()
 
 
-def test_check_21(port: int) -> None:
-    """Only the first Accept line counts."""
+def test_only_the_first_accept_line_counts(port: int) -> None:
     assert_plain_groups(get(port, "/apis", "application/json", ("Accept", AGG)))
 
 
-def test_check_22(port: int) -> None:
-    """`/apis/` is never aggregated."""
+def test_apis_with_a_slash_is_never_aggregated(port: int) -> None:
     assert_not_acceptable(get(port, "/apis/", AGG))
     assert_plain_groups(get(port, "/apis/", f"{AGG},application/json"))
 
 
-def test_check_23(port: int, aggregated: RawResponse) -> None:
-    """`/apis` answers to POST as it does to GET."""
+def test_apis_answers_to_post_as_to_get(port: int, aggregated: RawResponse) -> None:
     assert_aggregated(request(port, "/apis", [("Accept", AGG)], method="POST"), aggregated)
 
 
-def test_check_24(port: int, aggregated: RawResponse) -> None:
-    """HEAD tells everything that GET tells but the body."""
+def test_head_tells_all_that_get_tells_but_the_body(port: int, aggregated: RawResponse) -> None:
     response = request(port, "/apis", [("Accept", AGG)], method="HEAD")
     assert (response.status, response.body) == (200, b"")
     assert (response.etag, response.content_type) == (aggregated.etag, [AGG])
     assert response.values("content-length") == [str(len(aggregated.body))]
 
 
-def test_check_25(port: int) -> None:
-    """`/api` takes GET alone."""
+def test_api_takes_get_alone(port: int) -> None:
     response = request(port, "/api", method="POST")
     assert (response.status, response.content_type) == (405, ["application/json"])
     assert response.values("allow") == []
@@ -314,8 +314,7 @@ def test_check_25(port: int) -> None:
     )
 
 
-def test_check_26(port: int, aggregated: RawResponse) -> None:
-    """`/api` is the core group alone, which has no name."""
+def test_api_is_the_core_group_alone_without_a_name(port: int, aggregated: RawResponse) -> None:
     response = get(port, "/api", AGG)
     assert (response.status, response.content_type) == (200, [AGG])
     (core,) = items(response.json())
@@ -325,7 +324,7 @@ def test_check_26(port: int, aggregated: RawResponse) -> None:
     assert response.body == RECORDED["api"]
 
 
-def test_check_27(server: Server) -> None:
+def test_the_unaggregated_api_has_no_api_version_and_the_server_s_address(server: Server) -> None:
     """The unaggregated `/api` has no apiVersion and tells where the server is."""
     response = get(server.http_port, "/api")
     assert (response.status, response.content_type) == (200, ["application/json"])
@@ -335,7 +334,7 @@ def test_check_27(server: Server) -> None:
     )
 
 
-def test_check_28(port: int) -> None:
+def test_api_knows_no_wildcard_but_the_full_one_and_apis_does(port: int) -> None:
     """`/api` knows no wildcard but `*/*`, `/apis` does."""
     response = get(port, "/api", "application/*")
     assert (response.status, response.content_type) == (406, ["application/json"])
@@ -347,7 +346,7 @@ def test_check_28(port: int) -> None:
     assert_plain_groups(get(port, "/apis", "application/*"))
 
 
-def test_check_29(port: int) -> None:
+def test_api_v1_lists_resources_and_subresources_by_path(port: int) -> None:
     """`/api/v1` lists resources and subresources by path, without apiVersion."""
     response = get(port, "/api/v1")
     assert response.body.startswith(
@@ -358,7 +357,7 @@ def test_check_29(port: int) -> None:
     assert resources(port, "/api/v1")["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
 
 
-def test_check_30(port: int) -> None:
+def test_a_listed_resource_has_a_group_and_version_only_where_they_differ(port: int) -> None:
     """A group and version stand only where they are not those of the list."""
     response = get(port, "/apis/apps/v1")
     assert response.body.startswith(
@@ -379,7 +378,7 @@ def test_check_30(port: int) -> None:
     assert {resource["singularName"] for resource in subresources} == {""}
 
 
-def test_check_31(port: int) -> None:
+def test_a_group_is_the_same_with_and_without_a_slash(port: int) -> None:
     """A group is the same with and without a slash, and prefers its first version."""
     response = get(port, "/apis/apps")
     assert response.body == get(port, "/apis/apps/").body
@@ -390,7 +389,9 @@ def test_check_31(port: int) -> None:
     )
 
 
-def test_check_32(port: int, aggregated: RawResponse) -> None:
+def test_autoscaling_v2_is_preferred_in_both_kinds_of_document(
+    port: int, aggregated: RawResponse
+) -> None:
     """`autoscaling/v2` is preferred to `v1` in both kinds of document."""
     plain = get(port, "/apis/autoscaling").json()
     assert [version["version"] for version in items(plain, "versions")] == ["v2", "v1"]
@@ -399,7 +400,7 @@ def test_check_32(port: int, aggregated: RawResponse) -> None:
     assert [version["version"] for version in versions] == ["v2", "v1"]
 
 
-def test_check_34(aggregated: RawResponse) -> None:
+def test_an_aggregated_kind_of_the_same_group_version_has_neither(aggregated: RawResponse) -> None:
     """In the aggregated document a kind of the same group-version has neither of them."""
     (version,) = items(group(aggregated, "apps"), "versions")
     assert version["freshness"] == "Current"
@@ -413,7 +414,7 @@ def test_check_34(aggregated: RawResponse) -> None:
         assert verbs == sorted(verbs)
 
 
-def test_check_50(port: int) -> None:
+def test_health_and_version_are_worded_as_by_kube_apiserver(port: int) -> None:
     """Health reports, single checks and the version are worded as kube-apiserver's."""
     verbose = get(port, "/readyz?verbose")
     checks = ["ping", "log", "local-sources", "shutdown", "store"]

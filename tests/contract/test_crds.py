@@ -1,8 +1,4 @@
-"""CustomResourceDefinitions through a real server: recorded answers, and checks of the contract.
-
-The numbers are those of the project's wire contract. Check 33 is shown without a remote API server
-here.
-"""
+"""CustomResourceDefinitions through a real server: recorded answers, and the rules behind them."""
 
 import gzip
 import json
@@ -180,7 +176,7 @@ def crontabs(serve: Serve, tmp_path: Path) -> Edited:
     return Edited(serve("--catalog", "kubernetes", "--manifests", str(folder)), file)
 
 
-def test_check_33(crontabs: Edited) -> None:
+def test_custom_resources_come_after_all_that_is_built_in(crontabs: Edited) -> None:
     """apiregistration.k8s.io goes first, custom resources after all that is built in."""
     items: Any = crontabs.aggregated.json()["items"]
     names = [item["metadata"]["name"] for item in items]
@@ -189,7 +185,7 @@ def test_check_33(crontabs: Edited) -> None:
     assert plain[-1]["name"] == GROUP
 
 
-def test_check_35(crontabs: Edited) -> None:
+def test_a_definition_is_served_with_its_versions_kinds_and_subresources(crontabs: Edited) -> None:
     """The group has its served versions, full kinds, the verbs in their order, subresources."""
     group = crontabs.group()
     assert group is not None
@@ -208,7 +204,7 @@ def test_check_35(crontabs: Edited) -> None:
     ]
 
 
-def test_check_36(crontabs: Edited) -> None:
+def test_the_list_of_a_version_has_the_storage_version_hash(crontabs: Edited) -> None:
     """The list of a version has the hash, and a group only where it is another one."""
     lines = crontabs.resources("v1")
     assert lines["crontabs"]["storageVersionHash"] == "EdX2FP+L0js="
@@ -223,7 +219,7 @@ def test_check_36(crontabs: Edited) -> None:
     assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
 
 
-def test_check_37(crontabs: Edited) -> None:
+def test_a_storage_version_that_is_not_served_is_not_there(crontabs: Edited) -> None:
     """A storage version that is not served is not there, and the others have no hash."""
     crontabs.change(edited(CRONTABS, "spec.versions[0].served", value=False))
     group = crontabs.group()
@@ -235,7 +231,7 @@ def test_check_37(crontabs: Edited) -> None:
     assert "storageVersionHash" not in crontabs.resources("v1beta1")["crontabs"]
 
 
-def test_check_38(crontabs: Edited) -> None:
+def test_a_definition_that_is_being_deleted_takes_nothing_new(crontabs: Edited) -> None:
     """What is being deleted takes nothing new, and is gone when it is gone."""
     terminating = edited(CRONTABS, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
     terminating["metadata"]["finalizers"] = ["customresourcecleanup.apiextensions.k8s.io"]

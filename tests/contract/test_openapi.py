@@ -104,7 +104,7 @@ def test_headers_are_the_recorded_ones(packages: Server, form: str) -> None:
         assert shape == re.sub(r"[0-9]", "0", re.sub(r"[A-Z][a-z]{2}", "Xxx", recorded[header]))
 
 
-def test_check_45_the_index_has_each_group_version(fixture_f: Server) -> None:
+def test_the_index_has_each_group_version(fixture_f: Server) -> None:
     answer = get(fixture_f.http_port, INDEX)
     assert answer.content_type == ["application/json"]
     assert answer.etag == f'"{hashlib.sha512(answer.body).hexdigest().upper()}"'
@@ -115,7 +115,7 @@ def test_check_45_the_index_has_each_group_version(fixture_f: Server) -> None:
         assert re.fullmatch(rf"/openapi/v3/{re.escape(key)}\?hash=[0-9A-F]{{128}}", url)
 
 
-def test_check_46_a_document_is_immutable_by_its_hash(fixture_f: Server) -> None:
+def test_a_document_is_immutable_by_its_hash(fixture_f: Server) -> None:
     for key, url in index(fixture_f).items():
         answer = get(fixture_f.http_port, url)
         assert answer.status == 200, key
@@ -132,7 +132,7 @@ def test_check_46_a_document_is_immutable_by_its_hash(fixture_f: Server) -> None
     assert plain.values("cache-control") == ["no-cache, private"]
 
 
-def test_check_47_a_stale_hash_leads_to_the_current_one(fixture_f: Server) -> None:
+def test_a_stale_hash_leads_to_the_current_one(fixture_f: Server) -> None:
     answer = get(fixture_f.http_port, f"{INDEX}/{CRONTAB}?hash=DEAD")
     assert (answer.status, answer.body) == (301, b"")
     assert answer.values("location") == [index(fixture_f)[CRONTAB]]
@@ -141,7 +141,7 @@ def test_check_47_a_stale_hash_leads_to_the_current_one(fixture_f: Server) -> No
 
 
 @pytest.mark.parametrize("key", ["api/v1", "apis/apps/v1", CRONTAB, "apis/policy/v1", "version"])
-def test_check_48_every_document_is_there_as_protobuf(fixture_f: Server, key: str) -> None:
+def test_every_document_is_there_as_protobuf(fixture_f: Server, key: str) -> None:
     url = index(fixture_f)[key]
     answer = get(fixture_f.http_port, url, V3_OLD)
     assert answer.status == 200
@@ -153,7 +153,7 @@ def test_check_48_every_document_is_there_as_protobuf(fixture_f: Server, key: st
     assert (refused.status, refused.body) == (406, b"")
 
 
-def test_check_49_a_custom_resource_is_described_for_kubectl(fixture_f: Server) -> None:
+def test_a_custom_resource_is_described_for_kubectl(fixture_f: Server) -> None:
     found = document(fixture_f, CRONTAB)
     collection = found["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs"]
     operation = collection["delete"]

@@ -1,4 +1,4 @@
-"""A remote APIService beside built-ins and definitions: conformance checks 33 and 39 to 43."""
+"""A remote APIService beside built-ins and definitions."""
 
 import json
 import socket

@@ -68,7 +68,7 @@ def _with_kinds(value: Mapping[str, object]) -> object:
 
 
 def test_a_missing_response_kind_has_three_empty_strings() -> None:
-    """Check 43: client-go 0.26 panics otherwise."""
+    """client-go 0.26 panics otherwise."""
     bare = {"resource": "widgets", "scope": "Cluster", "subresources": [{"subresource": "status"}]}
     versions = [{"version": "v1", "resources": [bare]}]
     group = {"metadata": {"name": "a.example.com"}, "versions": versions}

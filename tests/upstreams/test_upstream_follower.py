@@ -1,4 +1,4 @@
-"""What is served of other API servers: checks 39 to 44, restarts, replicas, removal."""
+"""What is served of other API servers: merging, failures, restarts, replicas, removal."""
 
 import asyncio
 from collections.abc import AsyncIterator
