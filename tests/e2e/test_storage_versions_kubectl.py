@@ -47,12 +47,12 @@ def kubectl(gated: Server, tmp_path: Path) -> Iterator[Kubectl]:
     """Return what runs kubectl in a folder with a manifest; afterwards there are no objects."""
     (tmp_path / "manifest.yaml").write_text(MANIFEST)
 
-    def run(*args: str, fails: bool = False, editor: str = "") -> Outcome:
+    def run(*args: str, fails: bool = False) -> Outcome:
         done = subprocess.run(  # noqa: S603
             [*command(gated, tmp_path), *args],
             check=False,
             capture_output=True,
-            env=environment(tmp_path, {"KUBE_EDITOR": editor} if editor else {}),
+            env=environment(tmp_path),
             cwd=tmp_path,
             timeout=LIMIT_S,
         )
@@ -151,45 +151,43 @@ def test_replace(created: Kubectl, tmp_path: Path) -> None:
 
 
 def test_apply(kubectl: Kubectl, tmp_path: Path) -> None:
-    """What kubectl works out by itself is applied; the server's way of it is not served."""
+    """It creates; its changes are strategic merge patches, which are not served."""
     apply = ("apply", "-f", "manifest.yaml")
     assert kubectl(*apply).stdout == f"{FULL}/{NAME} created\n"
     assert kubectl(*apply).stdout == f"{FULL}/{NAME} unchanged\n"
     (tmp_path / "manifest.yaml").write_text(MANIFEST.replace("color: red", "shape: round"))
-    assert kubectl(*apply).stdout == f"{FULL}/{NAME} configured\n"
-    assert labels(kubectl) == {"shape": "round"}
+    assert "application/merge-patch+json" in kubectl(*apply, fails=True).stderr
+    assert labels(kubectl) == {"color": "red"}
     server_side = kubectl(*apply, "--server-side", fails=True)
     assert "Server-side apply not available on the server" in server_side.stderr
+
+
+def test_patch(created: Kubectl) -> None:
+    patch = json.dumps({"metadata": {"labels": {"color": "blue"}}})
+    args = ("patch", "storageversion", NAME, "--type=merge", "-p", patch)
+    assert created(*args).stdout == f"{FULL}/{NAME} patched\n"
+    assert labels(created) == {"color": "blue"}
+    assert created(*args).stdout == f"{FULL}/{NAME} patched (no change)\n"
 
 
 @pytest.mark.parametrize(
     ("kind", "patch"),
     [
         ("json", [{"op": "replace", "path": "/metadata/labels/color", "value": "blue"}]),
-        ("merge", {"metadata": {"labels": {"color": "blue"}}}),
         ("strategic", {"metadata": {"labels": {"color": "blue"}}}),
     ],
 )
-def test_patch(created: Kubectl, kind: str, patch: object) -> None:
+def test_other_patches_say_which_one_is_served(created: Kubectl, kind: str, patch: object) -> None:
     args = ("patch", "storageversion", NAME, f"--type={kind}", "-p", json.dumps(patch))
-    assert created(*args).stdout == f"{FULL}/{NAME} patched\n"
-    assert labels(created) == {"color": "blue"}
-    assert created(*args).stdout == f"{FULL}/{NAME} patched (no change)\n"
+    refused = created(*args, fails=True)
+    assert "accepted media types include: application/merge-patch+json" in refused.stderr
+    assert labels(created) == {"color": "red"}
 
 
 def test_label_and_annotate(created: Kubectl) -> None:
     created("label", "storageversion", NAME, "shape=round", "color-")
     assert labels(created) == {"shape": "round"}
     assert created("annotate", "storageversion", NAME, "note=kept").stdout.endswith("annotated\n")
-
-
-def test_edit(created: Kubectl, tmp_path: Path) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nsed -i 's/color: red/color: blue/' \"$1\"\n")
-    editor.chmod(0o700)
-    done = created("edit", "storageversion", NAME, editor=str(editor))
-    assert done.stdout == f"{FULL}/{NAME} edited\n"
-    assert labels(created) == {"color": "blue"}
 
 
 def test_wait(gated: Server, created: Kubectl) -> None:

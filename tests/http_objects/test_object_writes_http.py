@@ -172,17 +172,10 @@ async def test_another_kind(served: ObjectServer) -> None:
     assert (answer.status, read(answer)["reason"]) == (400, "BadRequest")
 
 
-@pytest.mark.parametrize(
-    ("content_type", "patch"),
-    [
-        (JSON_PATCH, [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]),
-        (MERGE_PATCH, {"metadata": {"labels": {"a": "b"}}}),
-        (STRATEGIC, {"metadata": {"labels": {"a": "b"}}}),
-        (f"{STRATEGIC}; charset=utf-8", {"metadata": {"labels": {"a": "b"}}}),
-    ],
-)
-async def test_patches(served: ObjectServer, content_type: str, patch: object) -> None:
+@pytest.mark.parametrize("content_type", [MERGE_PATCH, f"{MERGE_PATCH}; charset=utf-8"])
+async def test_patches(served: ObjectServer, content_type: str) -> None:
     await served.create("core.pods")
+    patch = {"metadata": {"labels": {"a": "b"}}}
     done = await served.send("PATCH", f"{PATH}/core.pods", patch, content_type)
     assert done.status == 200
     assert read(done)["metadata"]["labels"] == {"a": "b"}
@@ -199,13 +192,12 @@ async def test_a_patch_of_the_status(served: ObjectServer) -> None:
 async def test_patches_that_cannot_be(served: ObjectServer) -> None:
     await served.create("core.pods")
     target = f"{PATH}/core.pods"
-    for content_type in ("application/apply-patch+yaml", JSON, ""):
+    for content_type in ("application/apply-patch+yaml", JSON_PATCH, STRATEGIC, JSON, ""):
         answer = await served.send("PATCH", target, {}, content_type)
         assert (answer.status, read(answer)["reason"]) == (415, "UnsupportedMediaType")
+        assert read(answer)["message"].endswith(f"accepted media types include: {MERGE_PATCH}")
     forced = await served.send("PATCH", f"{target}?force=true", {}, MERGE_PATCH)
     assert forced.status == 422
-    test = [{"op": "test", "path": "/metadata/name", "value": "other"}]
-    assert (await served.send("PATCH", target, test, JSON_PATCH)).status == 422
     assert (await served.send("PATCH", target, "text", MERGE_PATCH)).status == 400
     unknown = {"spec": {"replicas": 1}}
     warned = await served.send("PATCH", target, unknown, MERGE_PATCH)

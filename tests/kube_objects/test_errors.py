@@ -58,14 +58,6 @@ OF_NAME = Details("apps.x", GROUP, "storageversions")
             id="forbidden",
         ),
         pytest.param(
-            errors.unprocessable(),
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-            Details(),
-            id="unprocessable",
-        ),
-        pytest.param(
             errors.not_acceptable(["a/b", "c/d"], "meta.k8s.io/v1, Kind=Table"),
             HTTPStatus.NOT_ACCEPTABLE,
             "NotAcceptable",

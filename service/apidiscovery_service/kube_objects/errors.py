@@ -173,16 +173,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
 
 
-def unprocessable() -> ObjectError:
-    """A JSON patch cannot be applied.
-
-    Upstream does not tell why, and has empty details: `NewGenericServerResponse` of
-    `jsonPatcher.applyJSPatch` drops the text.
-    """
-    message = "the server rejected our request due to an error in our request"
-    return ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, Details())
-
-
 def bad_request(message: str) -> ObjectError:
     """The request cannot be understood."""
     return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", _cut(message))
