@@ -1,7 +1,4 @@
-"""A document of thousands of groups, which its first reader is sent in pieces.
-
-Whoever reads it, and when, it is the same document.
-"""
+"""A document of thousands of groups: the same for every reader, in pieces or in one message."""
 
 import asyncio
 import hashlib
@@ -81,9 +78,7 @@ async def test_the_first_answer_is_that_of_later_ones(port: int, *, http2: bool)
         assert fields(later) == fields(first)
 
 
-async def test_the_etag_is_the_hash_of_what_is_sent_in_pieces(
-    port: int, registry: Registry
-) -> None:
+async def test_the_etag_is_the_hash_of_what_is_sent(port: int, registry: Registry) -> None:
     """It covers the v2 form without kind and apiVersion, whose JSON ends in no line feed."""
     async with client(port) as http:
         for kind in ("Thing", "Other"):
@@ -95,18 +90,14 @@ async def test_the_etag_is_the_hash_of_what_is_sent_in_pieces(
             assert (await http.get("/apis", headers=again)).status_code == 304
 
 
-async def test_all_of_it_goes_in_pieces_to_the_first_reader_and_to_later_ones(
-    registry: Registry,
+async def test_the_pieces_are_the_whole_document(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the first one nothing is joined, which takes about as long as sending it."""
     gateway = Gateway(CurrentEncoding(registry), Site(Checks(), Metrics()))
-    sent: list[list[MutableMapping[str, Any]]] = []
+    sent: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            sent.append([])
-        else:
-            sent[-1].append(message)
+        sent.append(message)
 
     scope = {
         "type": "http",
@@ -115,17 +106,19 @@ async def test_all_of_it_goes_in_pieces_to_the_first_reader_and_to_later_ones(
         "query_string": b"",
         "headers": [(name.encode(), value.encode()) for name, value in HEADERS.items()],
     }
-    for _ in range(3):
-        await gateway(scope, nothing_comes, send)
-    pieces = [message["body"] for message in sent[0]]
+    monkeypatch.setattr("random.random", lambda: 1.0)  # the lot that says: in one message
+    await gateway(scope, nothing_comes, send)
+    _, whole = sent
+    sent.clear()
+    monkeypatch.setattr("random.random", lambda: 0.0)
+    await gateway(scope, nothing_comes, send)
+    _, *pieces = sent
     assert len(pieces) > 1
-    assert max(map(len, pieces)) <= PIECE_BYTES
-    for later in sent[1:]:
-        assert b"".join(message["body"] for message in later) == b"".join(pieces)
-    for messages in sent:
-        *others, last = (message.get("more_body", False) for message in messages)
-        assert all(others)
-        assert not last
+    assert max(len(piece["body"]) for piece in pieces) <= PIECE_BYTES
+    assert b"".join(piece["body"] for piece in pieces) == whole["body"]
+    *others, last = (piece["more_body"] for piece in pieces)
+    assert all(others)
+    assert not last
 
 
 async def nothing_comes() -> dict[str, Any]:

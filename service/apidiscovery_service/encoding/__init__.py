@@ -64,9 +64,6 @@ Target: TypeAlias = Aggregated | APIVersions | APIGroupList | APIGroup | APIReso
 # A run takes about 0.2 ms to compress: so many are sooner done than handed to a thread.
 _FEW_RUNS = 4
 
-# Joining so much takes 0.1 ms, most of that for pages of memory that the system has to clear.
-_LARGE_BYTES = 256 * 1024
-
 
 class EncodedSnapshot:
     """A snapshot with the bodies made from it so far."""
@@ -75,7 +72,6 @@ class EncodedSnapshot:
         self.snapshot = snapshot
         self._made: dict[object, asyncio.Task[bytes]] = {}
         self._joined: dict[object, bytes] = {}
-        self._in_parts: set[object] = set()
 
     def serves(self, target: Target) -> bool:
         """Tell whether there is such a document in this snapshot."""
@@ -112,20 +108,6 @@ class EncodedSnapshot:
         return await self._once(
             (target, representation), lambda: self._encode(target, representation)
         )
-
-    def parts_once(self, target: Target, representation: Representation) -> tuple[bytes, ...]:
-        """Return a body in parts, to send one behind the other, when it is first asked for.
-
-        Where joining them would keep that caller waiting; otherwise nothing, and `body` has it.
-        """
-        key = (target, representation)
-        if not (isinstance(target, Aggregated) and representation.is_compact_json):
-            return ()
-        document = self._document(core=target.core)
-        if document.json_bytes < _LARGE_BYTES or key in self._joined or key in self._in_parts:
-            return ()
-        self._in_parts.add(key)
-        return aggregated.json_parts(document, representation)
 
     async def coded_body(
         self, target: Target, representation: Representation, coding: Coding

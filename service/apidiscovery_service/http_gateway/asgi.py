@@ -36,7 +36,6 @@ from apidiscovery_service.http_gateway.statuses import (
 )
 from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.metrics import RequestLabels
-from apidiscovery_service.openapi.packed import Packed
 from apidiscovery_service.unread import Unread, end_name
 
 # The names and types of the ASGI specification; its scopes and messages are untyped mappings.
@@ -232,7 +231,7 @@ class Gateway:
 
     def _prepare(self, method: str, response: Response) -> Ready:
         headers: Headers = list(response.headers)
-        length = sum(map(len, response.ahead)) + len(response.body)
+        length = len(response.body)
         if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
             headers.append((b"content-length", str(length).encode()))
         labels = RequestLabels(
@@ -248,9 +247,7 @@ class Gateway:
             {"type": "http.response.start", "status": response.status, "headers": headers},
             body_message(body),
             self._site.metrics.request_stats(labels),
-            length if body else 0,
-            response.ahead if body else (),
-            is_parted=bool(body) and (bool(response.ahead) or isinstance(body, Packed)),
+            len(body),
         )
 
 

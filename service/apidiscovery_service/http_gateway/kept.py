@@ -21,18 +21,14 @@ class Ready:
     """An answer as the messages that send it, and where it is counted.
 
     Attributes:
-        body: All of it, or the last part of a body that takes several messages.
-        size: Bytes of the body, with the parts before.
-        ahead: The parts before that.
-        is_parted: Whether the body takes more than the message `body` as it is.
+        body: Its body, or a packed one in place of that, which is sent in pieces.
+        size: Bytes of the body.
     """
 
     start: Message
     body: Message
     stats: RequestStats
     size: int = 0
-    ahead: tuple[bytes, ...] = ()
-    is_parted: bool = False
 
 
 class Kept(Generic[K]):

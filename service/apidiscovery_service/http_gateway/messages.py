@@ -67,7 +67,6 @@ class Response:
         status: HTTP status code.
         headers: Names in lower case; a name may occur twice.
         body: The whole body, also for HEAD; one that is packed is sent in pieces.
-        ahead: The parts of the body that are sent before that.
         endpoint: Kind of path, for metrics.
         representation: What was chosen, for metrics.
         coding: Content coding of the body.
@@ -83,4 +82,3 @@ class Response:
     coding: str = "identity"
     aggregated: str = ""
     lasting: bool = False
-    ahead: tuple[bytes, ...] = ()

@@ -226,22 +226,16 @@ async def _aggregated(
         # an aggregated document for a plain one.
         return described
     coding = _coding(request, site.gates)
-    whole = request.method == "HEAD" or coding != "identity"
-    parts = () if whole else encoded.parts_once(target.aggregated, representation)
-    if not parts:
-        body, coding = await encoded.coded_body(target.aggregated, representation, coding)
-        parts = (body,)
+    body, coding = await encoded.coded_body(target.aggregated, representation, coding)
     site.metrics.document_bytes.labels(
         described.aggregated, representation.content_type, coding
-    ).set(sum(map(len, parts)))
+    ).set(len(body))
     return replace(
         described,
         status=200,
         headers=[*headers, *_content_headers(representation, coding)],
-        body=parts[-1],
+        body=body,
         coding=coding,
-        ahead=parts[:-1],
-        lasting=len(parts) == 1,  # in parts once: who asks next has it joined, and kept
     )
 
 

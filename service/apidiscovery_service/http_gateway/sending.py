@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
 from apidiscovery_service.http_gateway.kept import Message, Ready
-from apidiscovery_service.openapi.packed import PIECE_BYTES, Packed, Unpacked
+from apidiscovery_service.openapi.packed import PIECE_BYTES, Packed
 from apidiscovery_service.unread import Place, Unread
 
 # The names of the ASGI specification.
@@ -76,7 +76,7 @@ class Delivery:
             is_http2: Whether its connection may carry others at the same time.
         """
         size = answer.size
-        if size >= LARGE_BYTES or answer.is_parted:
+        if size >= LARGE_BYTES or isinstance(answer.body["body"], Packed):
             return True
         if not size or (size <= _SOCKET_BYTES and not is_http2):
             return False
@@ -135,14 +135,18 @@ class Delivery:
                 gone.cancel()
 
     async def _pieces(self, answer: Ready) -> AsyncIterator[bytes]:
-        left = answer.size
+        body: bytes | Packed = answer.body["body"]
         even = min(PIECE_BYTES, answer.size // _LEAST_PIECES)
-        source = _Source((*answer.ahead, answer.body["body"]))
-        while left:
+        if isinstance(body, Packed):
+            unpacked = await asyncio.to_thread(body.unpacked)  # kept, so that others can share it
+            text, at, end = unpacked.text, body.begin, body.end
+        else:
+            text, at, end = body, 0, answer.size
+        while at < end:
             others = max(1, self._unread.total // PLACE_BYTES)
-            most = min(even, _ROOM_FOR_PIECES // others)
-            piece = await source.read(min(left, max(_LEAST_PIECE_BYTES, most)))
-            left -= len(piece)
+            most = max(_LEAST_PIECE_BYTES, min(even, _ROOM_FOR_PIECES // others))
+            piece = text[at : min(end, at + most)]
+            at += len(piece)
             yield piece
 
 
@@ -150,31 +154,3 @@ async def disconnected(receive: Receive) -> None:
     """Return when the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         continue
-
-
-class _Source:
-    """The parts of a body, read one after the other."""
-
-    def __init__(self, parts: tuple[bytes | Packed, ...]) -> None:
-        self._parts = iter(parts)
-        self._text = memoryview(b"")
-        self._unpacked: Unpacked | None = None  # kept, so that others can share it
-
-    async def read(self, size: int) -> bytes:
-        """Return the next bytes, so many as are wanted; there must be as many."""
-        got: list[memoryview] = []
-        while size:
-            if not self._text:
-                await self._begin_part()
-            piece, self._text = self._text[:size], self._text[size:]
-            got.append(piece)
-            size -= len(piece)
-        return b"".join(got)
-
-    async def _begin_part(self) -> None:
-        part = next(self._parts)
-        if isinstance(part, Packed):
-            self._unpacked = await asyncio.to_thread(part.unpacked)
-            self._text = memoryview(self._unpacked.text)[part.begin : part.end]
-        else:
-            self._text = memoryview(part)
