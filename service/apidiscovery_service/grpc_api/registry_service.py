@@ -31,7 +31,7 @@ from apidiscovery_service.grpc_api.handlers import unary
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.source_status import SourceStatus
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.record import AT_ONCE_BYTES, InvalidRecord, Kind
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
     LimitExceeded,
@@ -50,6 +50,7 @@ from apidiscovery_service.storage import (
     StoreUnavailable,
     told_to_callers,
 )
+from apidiscovery_service.threads import run_sized
 
 SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 
@@ -202,7 +203,7 @@ class RegistryService:
             written = await self._registrations.apply(application, requester)
             answer = partial(_applied, written)
             size = sum(len(manifest.content) for manifest in application.manifests)
-            return answer() if size <= AT_ONCE_BYTES else await asyncio.to_thread(answer)
+            return await run_sized(size, answer)
 
     async def renew(
         self, request: registry_pb2.RenewRequest, context: _Context

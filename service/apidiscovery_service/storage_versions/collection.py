@@ -28,7 +28,6 @@ from apidiscovery_service.storage import (
     Store,
 )
 from apidiscovery_service.storage.following import follow
-from apidiscovery_service.storage_versions.aside import AT_ONCE_BYTES, aside
 from apidiscovery_service.storage_versions.history import (
     Event,
     Expired,
@@ -44,6 +43,7 @@ from apidiscovery_service.storage_versions.stored import (
     size_of,
     with_resource_version,
 )
+from apidiscovery_service.threads import INLINE_BYTES, run_sized
 
 __all__ = ["Collection", "Event", "Expired", "Stored", "TooLarge", "Unreadable"]
 
@@ -150,7 +150,7 @@ class Collection:
         await self._store.delete(stored.key, expected=stored.revision, guard=guards)
 
     async def _put(self, key: str, value: Object, expected: int, guards: Guards) -> Stored:
-        canonical = await aside(size_of(value), lambda: from_value(value, self.kind).object)
+        canonical = await run_sized(size_of(value), lambda: from_value(value, self.kind).object)
         text = dumps(with_resource_version(canonical, 0))
         if len(text) > MAX_VALUE_BYTES:
             raise TooLarge(f"{key} has {len(text)} bytes, at most {MAX_VALUE_BYTES} can be stored")
@@ -218,11 +218,11 @@ class Collection:
         """Read large objects that others wrote, so that nobody waits while they are taken."""
         for entry in (change.entry for change in changes):
             known = self._written.get(entry.key) if entry else None
-            if entry is None or len(entry.value) <= AT_ONCE_BYTES or (known and known[0] == entry):
+            if entry is None or len(entry.value) <= INLINE_BYTES or (known and known[0] == entry):
                 continue
             read = partial(from_entry, entry, self.kind)
             with suppress(Unreadable):  # which is said when it is taken
-                self._written[entry.key] = entry, await aside(len(entry.value), read)
+                self._written[entry.key] = entry, await run_sized(len(entry.value), read)
 
     def _is_news(self, entry: Entry) -> bool:
         return self._marks.get(entry.key) != entry.mark

@@ -21,7 +21,6 @@ from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
 from apidiscovery_service.kube_objects.kinds import Object
 from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.storage import Conflict
-from apidiscovery_service.storage_versions.aside import aside
 from apidiscovery_service.storage_versions.collection import Collection, Stored, TooLarge
 from apidiscovery_service.storage_versions.object_reads import (
     Listed,
@@ -31,6 +30,7 @@ from apidiscovery_service.storage_versions.object_reads import (
 )
 from apidiscovery_service.storage_versions.stored import size_of, with_resource_version
 from apidiscovery_service.storage_versions.timestamps import seconds, utc_now
+from apidiscovery_service.threads import run_sized
 
 Change: TypeAlias = Callable[[Object], Object]
 """Makes of an object what shall stand there instead; may raise ObjectError, and be called again."""
@@ -148,7 +148,7 @@ class Objects(ObjectReads):
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
         given = reading.text(metadata_of(value), "name")
         for attempt in range(1, _ATTEMPTS + 1):
-            new = await aside(size, lambda: self._newborn(value))
+            new = await run_sized(size, lambda: self._newborn(value))
             try:
                 return await self._create(new, dry_run=dry_run)
             except Conflict:
@@ -303,7 +303,7 @@ class Objects(ObjectReads):
             if stored is None:
                 raise errors.not_found(self.kind, name)
             size = update.size + size_of(stored.object)
-            new = await aside(size, partial(self._judged, stored, update))
+            new = await run_sized(size, partial(self._judged, stored, update))
             try:
                 return await self._write(stored, new, dry_run=dry_run)
             except Conflict:

@@ -24,8 +24,8 @@ from apidiscovery_service.kube_objects.decoding import Decoded
 from apidiscovery_service.kube_objects.errors import unsupported_media_type
 from apidiscovery_service.kube_objects.kinds import Object
 from apidiscovery_service.media_type import Representation
-from apidiscovery_service.storage_versions.aside import aside
 from apidiscovery_service.storage_versions.objects import Objects, Preconditions
+from apidiscovery_service.threads import run_sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Write:
     async def decoded(self, validation: FieldValidation) -> Decoded:
         """Return the object of the body; raises what `bodies.decoded` does."""
         request, kind = self.request, self.target.kind
-        return await aside(
+        return await run_sized(
             len(self.body), lambda: bodies.decoded(request, self.body, kind, validation)
         )
 
@@ -130,7 +130,9 @@ def check_patch_type(content_type: str) -> None:
 
 
 async def _delete(objects: Objects, asked: Write) -> Response:
-    options = await aside(len(asked.body), lambda: bodies.delete_options(asked.request, asked.body))
+    options = await run_sized(
+        len(asked.body), lambda: bodies.delete_options(asked.request, asked.body)
+    )
     deleted = await objects.delete(
         asked.target.name, _preconditions(options), dry_run=bool(options.get("dryRun"))
     )
@@ -146,7 +148,9 @@ async def _delete(objects: Objects, asked: Write) -> Response:
 
 async def _delete_all(objects: Objects, asked: Write) -> Response:
     listed = list_parameters(asked.request, asked.target).as_list()
-    options = await aside(len(asked.body), lambda: bodies.delete_options(asked.request, asked.body))
+    options = await run_sized(
+        len(asked.body), lambda: bodies.delete_options(asked.request, asked.body)
+    )
     deleted = await objects.delete_collection(
         listed, _preconditions(options), dry_run=bool(options.get("dryRun"))
     )

@@ -3,7 +3,6 @@
 Both stand below one prefix, so that whoever watches it sees an owner before what it owns.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -16,13 +15,12 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.storage import Entry
+from apidiscovery_service.threads import run_sized
 
 PREFIX = "registrations/"
 OWNERS = "registrations/owners/"
 FORMAT = 1
 
-# Reading or writing so much takes about a millisecond; more is not done in the event loop.
-AT_ONCE_BYTES = 32 * 1024
 
 Object: TypeAlias = dict[str, JSONValue]
 
@@ -174,9 +172,7 @@ def record_of(entry: Entry) -> Record:
 
 async def read_record(entry: Entry) -> Record:
     """Return what `record_of` does; what is large is read in a thread."""
-    if len(entry.value) <= AT_ONCE_BYTES:
-        return record_of(entry)
-    return await asyncio.to_thread(record_of, entry)
+    return await run_sized(len(entry.value), lambda: record_of(entry))
 
 
 def owner_of(entry: Entry) -> OwnerRecord:

@@ -9,7 +9,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
@@ -34,7 +33,6 @@ from apidiscovery_service.sources.registrations.owners import (
     Ownership,
 )
 from apidiscovery_service.sources.registrations.record import (
-    AT_ONCE_BYTES,
     KINDS,
     InvalidRecord,
     Kind,
@@ -70,6 +68,7 @@ from apidiscovery_service.sources.registrations.writes import (
     standing,
 )
 from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
+from apidiscovery_service.threads import run_sized
 
 # What a page holds when nobody says, and at most; and how much content it has besides its last
 # registration, since clients of gRPC take messages of 4 MiB unless told otherwise.
@@ -79,11 +78,6 @@ _PAGE_BYTES = 2 * 1024 * 1024
 
 # How many values are asked for at once.
 _AT_ONCE = 32
-
-_T = TypeVar("_T")
-
-# Reading so much takes about a millisecond.
-_READ_AT_ONCE_BYTES = 8 * 1024
 
 
 class Registrations:
@@ -173,10 +167,7 @@ class Registrations:
         """
         _check(owner_violations(application.owner, application.lease))
         size = sum(len(manifest.content) for manifest in application.manifests)
-        if size <= _READ_AT_ONCE_BYTES:
-            wanted = apply.read(application)  # to a thread and back takes longer
-        else:
-            wanted = await asyncio.to_thread(apply.read, application)
+        wanted = await run_sized(size, lambda: apply.read(application))
         groups = frozenset(one.crd.group for one in wanted if one.crd)
         if application.dry_run:
             return await self._foresee(wanted, application.owner, requester)
@@ -209,7 +200,7 @@ class Registrations:
             plans = [await self._plan(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester.claimant, lease)
         foretelling = self._statuses.foretold(plans, self._now())
-        plans = await _aside(sum(len(one.value) for one in plans), foretelling)
+        plans = await run_sized(sum(len(one.value) for one in plans), foretelling)
         written: list[Written] = []
         try:
             for each in plans:
@@ -274,7 +265,7 @@ class Registrations:
     async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
-        return await _aside(
+        return await run_sized(
             size, lambda: plan(standing(entry), wanted, ownership, requester.permit, self._now)
         )
 
@@ -286,11 +277,11 @@ class Registrations:
         Should something else stand there by now, the write conflicts.
         """
         size = wanted.size + self._table.size(wanted.key)
-        found = await _aside(size, lambda: self._table.standing(wanted.key))
+        found = await run_sized(size, lambda: self._table.standing(wanted.key))
         if found is not None:
             standing_now = found
             try:
-                planned = await _aside(
+                planned = await run_sized(
                     size,
                     lambda: plan(standing_now, wanted, ownership, requester.permit, self._now),
                 )
@@ -481,11 +472,6 @@ class Registrations:
             return None
         since = self._table.stale_since(record.owner, record.owner_id)
         return Registered(*place, entry.revision, record, since)
-
-
-async def _aside(size: int, work: Callable[[], _T]) -> _T:
-    """Return what some work comes to that takes the longer the more bytes it is about."""
-    return work() if size <= AT_ONCE_BYTES else await asyncio.to_thread(work)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ never waits for those: the status in the store is for those who read it, and for
 accepted before.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,6 @@ from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.fields import object_json
 from apidiscovery_service.sources.registrations.objects import metadata_of, with_status
 from apidiscovery_service.sources.registrations.record import (
-    AT_ONCE_BYTES,
     Kind,
     Object,
     as_list,
@@ -45,6 +43,7 @@ from apidiscovery_service.sources.registrations.requests import Outcome, Written
 from apidiscovery_service.sources.registrations.table import Table, declared_by
 from apidiscovery_service.sources.registrations.writes import Plan
 from apidiscovery_service.storage import MAX_VALUE_BYTES, Conflict, Entry, Store
+from apidiscovery_service.threads import run_sized
 
 # Others may write at the same time, and see to the statuses of the group themselves then.
 _ATTEMPTS = 5
@@ -255,8 +254,7 @@ class Statuses:
         if content == record.content:
             return None
         written = replace(record, content=content)
-        is_small = len(entry.value) <= AT_ONCE_BYTES
-        value = encode(written) if is_small else await asyncio.to_thread(encode, written)
+        value = await run_sized(len(entry.value), lambda: encode(written))
         return await self.store.put(key, value, expected=revision)
 
 

@@ -18,7 +18,6 @@ from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.record import (
-    AT_ONCE_BYTES,
     OWNERS,
     PREFIX,
     InvalidRecord,
@@ -35,6 +34,7 @@ from apidiscovery_service.sources.registrations.record import (
 from apidiscovery_service.sources.registrations.refusals import NotServed
 from apidiscovery_service.storage import Batch, Change, Entry, Store
 from apidiscovery_service.storage.following import follow
+from apidiscovery_service.threads import INLINE_BYTES
 
 # How long a writer waits to see its own write; a store of which a server hangs is heard of again
 # before that.
@@ -390,7 +390,7 @@ class Table:
 
 def _is_much(changes: Sequence[Change]) -> bool:
     size = sum(len(change.entry.value) for change in changes if change.entry)
-    return len(changes) > _MANY or size > AT_ONCE_BYTES
+    return len(changes) > _MANY or size > INLINE_BYTES
 
 
 def _read(changes: Iterable[Change]) -> list[tuple[str, Row | str | None]]:
