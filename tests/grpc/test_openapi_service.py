@@ -470,7 +470,7 @@ async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Serv
     served.documents.on_made = fail
     code, status = await failure_of(document_of(served, key="api"))
     assert (code, status.message) == (
-        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
         "a document cannot be made: no such luck",
     )
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Generator, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
@@ -16,8 +16,15 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 )
 from grpc_status import rpc_status
 
-from apidiscovery_service.errors import FieldViolation
+from apidiscovery_service.access.authenticator import Unauthenticated
+from apidiscovery_service.errors import DiscoveryError, FieldViolation
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.storage import (
+    StoreDamaged,
+    StoreRefused,
+    StoreUnavailable,
+    told_to_callers,
+)
 
 # Who gives the reasons of ErrorInfo their meaning.
 DOMAIN = "apidiscovery"
@@ -26,6 +33,16 @@ DOMAIN = "apidiscovery"
 # base64.
 _MAX_DETAIL_BYTES = 3 * 1024
 _MAX_CHARACTERS = 1024
+
+Codes: TypeAlias = tuple[tuple[type[DiscoveryError], int], ...]
+
+# What calls of every service end with.
+_CODES: Codes = (
+    (Unauthenticated, code_pb2.UNAUTHENTICATED),
+    (StoreUnavailable, code_pb2.UNAVAILABLE),
+    (StoreDamaged, code_pb2.DATA_LOSS),
+    (StoreRefused, code_pb2.FAILED_PRECONDITION),
+)
 
 
 async def abort(
@@ -43,6 +60,25 @@ async def abort(
     status = rpc_status.to_status(rich)  # pyright: ignore[reportUnknownMemberType] - google.rpc again
     context.set_trailing_metadata(status.trailing_metadata)
     await context.abort(status.code, status.details)
+
+
+async def abort_for(
+    context: grpc.aio.ServicerContext[Any, Any], error: DiscoveryError, codes: Codes
+) -> NoReturn:
+    """End a call with the code of an error that has no more to tell than its text.
+
+    Args:
+        context: Of the call.
+        error: Why it fails.
+        codes: Of the service's own errors; the first class that fits counts.
+
+    Raises:
+        DiscoveryError: The error, if it has no code.
+    """
+    code = next((code for kind, code in (*codes, *_CODES) if isinstance(error, kind)), None)
+    if code is None:
+        raise error
+    await abort(context, code, told_to_callers(error))
 
 
 async def abort_invalid(

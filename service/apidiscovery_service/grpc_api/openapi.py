@@ -207,7 +207,7 @@ class OpenAPIService:
             except InvalidFields as error:
                 await abort_invalid(context, error.violations)
             except DiscoveryError as error:
-                await abort(context, code_pb2.INTERNAL, f"a document cannot be made: {error}")
+                await abort(context, code_pb2.UNAVAILABLE, f"a document cannot be made: {error}")
 
 
 @dataclass(frozen=True, slots=True)

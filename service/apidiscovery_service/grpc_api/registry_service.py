@@ -17,13 +17,15 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 )
 
 from apidiscovery_service.access import LOCAL, Caller, Role
-from apidiscovery_service.access.authenticator import Admission, Unauthenticated
+from apidiscovery_service.access.authenticator import Admission
 from apidiscovery_service.errors import DiscoveryError, InvalidFields
 from apidiscovery_service.grpc_api import registrations as messages
 from apidiscovery_service.grpc_api.availability import with_availability
 from apidiscovery_service.grpc_api.errors import (
     DOMAIN,
+    Codes,
     abort,
+    abort_for,
     abort_invalid,
     counted,
 )
@@ -44,12 +46,6 @@ from apidiscovery_service.sources.registrations.requests import (
     Requester,
     Written,
 )
-from apidiscovery_service.storage import (
-    StoreDamaged,
-    StoreRefused,
-    StoreUnavailable,
-    told_to_callers,
-)
 from apidiscovery_service.threads import run_sized
 
 SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
@@ -57,13 +53,9 @@ SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 # What a call ends with, for errors that have nothing more to tell than their text.
-_CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
-    (Unauthenticated, code_pb2.UNAUTHENTICATED),
+_CODES: Codes = (
     (Denied, code_pb2.PERMISSION_DENIED),
     (LimitExceeded, code_pb2.RESOURCE_EXHAUSTED),
-    (StoreUnavailable, code_pb2.UNAVAILABLE),
-    (StoreDamaged, code_pb2.DATA_LOSS),
-    (StoreRefused, code_pb2.FAILED_PRECONDITION),
     (InvalidRecord, code_pb2.FAILED_PRECONDITION),
 )
 
@@ -278,10 +270,7 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             info = _info("NO_SUCH_OWNER", {"owner": error.owner})
             await abort(context, code_pb2.NOT_FOUND, str(error), info)
         case _:
-            code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
-            if code is None:
-                raise error
-            await abort(context, code, told_to_callers(error))
+            await abort_for(context, error, _CODES)
 
 
 def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:

@@ -14,12 +14,13 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 
-from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.grpc_api import storage_version_messages as messages
 from apidiscovery_service.grpc_api.errors import (
     DOMAIN,
+    Codes,
     abort,
+    abort_for,
     abort_invalid,
     counted,
 )
@@ -32,12 +33,6 @@ from apidiscovery_service.kube_objects.metadata import metadata_of
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.registry import Registry
-from apidiscovery_service.storage import (
-    StoreDamaged,
-    StoreRefused,
-    StoreUnavailable,
-    told_to_callers,
-)
 from apidiscovery_service.storage_versions.collection import (
     Event,
     Expired,
@@ -276,16 +271,12 @@ def _stream(
     return grpc.unary_stream_rpc_method_handler(behaviour, request_deserializer=deserializer)
 
 
-_CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
-    (Unauthenticated, code_pb2.UNAUTHENTICATED),
+_CODES: Codes = (
     (_Denied, code_pb2.PERMISSION_DENIED),
     (_Missing, code_pb2.NOT_FOUND),
     (Expired, code_pb2.OUT_OF_RANGE),
     (TooLarge, code_pb2.RESOURCE_EXHAUSTED),
     (Unreadable, code_pb2.DATA_LOSS),
-    (StoreUnavailable, code_pb2.UNAVAILABLE),
-    (StoreDamaged, code_pb2.DATA_LOSS),
-    (StoreRefused, code_pb2.FAILED_PRECONDITION),
 )
 
 
@@ -302,7 +293,4 @@ async def _refuse(context: _Context, error: DiscoveryError) -> NoReturn:
             )
             await abort(context, code_pb2.FAILED_PRECONDITION, str(error), info)
         case _:
-            code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
-            if code is None:
-                raise error
-            await abort(context, code, told_to_callers(error))
+            await abort_for(context, error, _CODES)

@@ -15,16 +15,13 @@ from apidiscovery_service.encoding import plain
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.health import ENDPOINTS
 from apidiscovery_service.http_gateway.messages import Request
+from apidiscovery_service.kube_objects.go_text import quote
 
 _HEALTH = frozenset(f"/{endpoint}" for endpoint in ENDPOINTS)
 _PUBLIC = _HEALTH | {"/version", "/version/"}
 _SINGLE_CHECKS = tuple(f"/{endpoint}/" for endpoint in ENDPOINTS)
 
-_ESCAPES = {
-    character: f"\\{letter}" for character, letter in zip("\a\b\f\n\r\t\v", "abfnrtv", strict=True)
-} | {'"': '\\"', "\\": "\\\\"}
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-_FIRST_ESCAPED_BYTE = 0xDC00  # how `surrogateescape` keeps a byte that is no UTF-8
 
 
 class Refused(Exception):
@@ -119,23 +116,5 @@ class Doorkeeper:
 
 
 def _forbidden(user: str, method: str, path: str) -> str:
-    said = f"User {go_quote(user)} cannot {method.lower()} path {go_quote(path)}"
+    said = f"User {quote(user)} cannot {method.lower()} path {quote(path)}"
     return f"forbidden: {said.translate(_HTML)}"
-
-
-def go_quote(text: str) -> str:
-    """Return text as Go's strconv.Quote writes it."""
-    return f'"{"".join(map(_quoted, text))}"'
-
-
-def _quoted(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    number = ord(character)
-    if _FIRST_ESCAPED_BYTE <= number < _FIRST_ESCAPED_BYTE + 0x100:
-        return f"\\x{number - _FIRST_ESCAPED_BYTE:02x}"
-    if number < 0x80:  # noqa: PLR2004 - ASCII
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"  # noqa: PLR2004 - BMP

@@ -16,6 +16,7 @@ _ESCAPES = {
     "\\": r"\\",
 }
 _FIRST_SUPPLEMENTARY = 0x10000
+_BYTES = range(0xDC80, 0xDD00)  # how `surrogateescape` keeps a byte that is not UTF-8
 
 
 def quote(text: str) -> str:
@@ -33,6 +34,8 @@ def _quoted(character: str) -> str:
     code = ord(character)
     if code < ord(" ") or code == 0x7F:  # noqa: PLR2004 - DEL
         return f"\\x{code:02x}"
+    if code in _BYTES:
+        return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code < _FIRST_SUPPLEMENTARY else f"\\U{code:08x}"
 
 
