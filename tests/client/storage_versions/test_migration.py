@@ -306,8 +306,8 @@ async def test_an_error_of_an_interrupted_body_is_the_cause(cluster: Cluster) ->
 
     async def migrate() -> None:
         async with cluster.guard():
-            await cluster.differ()
             try:
+                await cluster.differ()  # the loss may be told before this returns
                 await forever()
             finally:
                 raise mine
@@ -429,8 +429,8 @@ async def test_a_body_that_suppresses_its_interruption_only_delays_the_end(
 ) -> None:
     steps: list[str] = []
     async with losing("no longer agree"), cluster.guard():
-        await cluster.differ()
         try:
+            await cluster.differ()  # the loss may be told before this returns
             await forever()
         except asyncio.CancelledError:
             steps.append("suppressed")
