@@ -5,10 +5,10 @@ Unknown fields are errors, since a misspelt field would otherwise vanish without
 of any server can be used as it is.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeGuard, TypeVar, cast
 
+from apidiscovery_service.kube_objects.formats import is_dns1035_label, is_dns_subdomain
 from apidiscovery_service.model import (
     Freshness,
     GroupVersionKind,
@@ -30,10 +30,6 @@ _MAX_SHOWN_BITS = 64
 
 Path: TypeAlias = tuple[str | int, ...]
 T = TypeVar("T")
-
-# RFC 1123 subdomain and RFC 1035 label, as Kubernetes names groups and versions.
-_GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_VERSION_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 class InvalidField(Exception):
@@ -169,7 +165,7 @@ def _group(item: Node) -> tuple[str, tuple[Version, ...]]:
     fields = item.mapping("kind", "apiVersion", "metadata", "versions")
     metadata: Mapping[str, Node] = fields["metadata"].mapping() if "metadata" in fields else {}
     name = _text(metadata, "name")
-    if name and not _GROUP_NAME.fullmatch(name):
+    if name and not is_dns_subdomain(name):
         raise metadata["name"].fail(f"want a DNS name in lower case, got {name!r}")
     versions_node = _required(item, fields, "versions")
     versions = versions_node.items(_version)
@@ -192,7 +188,7 @@ def _refuse_twice(node: Node, field: str, name_field: str, names: list[str]) -> 
 def _version(node: Node) -> Version:
     fields = node.mapping("version", "resources", "freshness")
     version = _required(node, fields, "version")
-    if not _VERSION_NAME.fullmatch(version.text()):
+    if not is_dns1035_label(version.text()):
         raise version.fail(f"want a name such as v1 or v1beta1, got {version.value!r}")
     freshness = _text(fields, "freshness")
     if freshness and freshness not in tuple(Freshness):

@@ -5,22 +5,12 @@ people know and search for those.
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 
 import orjson
 
 from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
-
-_LABEL_CHARACTERS = 63
-_SUBDOMAIN_CHARACTERS = 253
-
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LABEL_1035_PATTERN = re.compile(_LABEL_1035)
-_SUBDOMAIN_PATTERN = re.compile(_SUBDOMAIN)
 
 _MAX_PORT = 65535
 _INT32 = 2**31
@@ -181,37 +171,6 @@ class Fields:
 
     def _wrong(self, node: Node, wanted: str) -> None:
         self.findings.unreadable(node.fail(f"want {wanted}, got {node.seen()}"))
-
-
-# Source of the texts: k8s.io/apimachinery pkg/util/validation/validation.go.
-
-
-def label_1035_errors(text: str) -> list[str]:
-    """Return what keeps a text from being a label of RFC 1035."""
-    errors: list[str] = []
-    if len(text) > _LABEL_CHARACTERS:
-        errors.append(f"must be no more than {_LABEL_CHARACTERS} characters")
-    if not _LABEL_1035_PATTERN.fullmatch(text):
-        errors.append(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start"
-            " with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',"
-            f"  or 'abc-123', regex used for validation is '{_LABEL_1035}')"
-        )
-    return errors
-
-
-def subdomain_errors(text: str) -> list[str]:
-    """Return what keeps a text from being a subdomain of RFC 1123."""
-    errors: list[str] = []
-    if len(text) > _SUBDOMAIN_CHARACTERS:
-        errors.append(f"must be no more than {_SUBDOMAIN_CHARACTERS} characters")
-    if not _SUBDOMAIN_PATTERN.fullmatch(text):
-        errors.append(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-'"
-            " or '.', and must start and end with an alphanumeric character (e.g. 'example.com',"
-            f" regex used for validation is '{_SUBDOMAIN}')"
-        )
-    return errors
 
 
 def port_errors(port: int) -> list[str]:

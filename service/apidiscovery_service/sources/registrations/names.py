@@ -1,11 +1,8 @@
 """Names of registrations and owners: DNS subdomains, as RFC 1123 has them."""
 
-import re
+from apidiscovery_service.kube_objects.formats import is_dns_subdomain
 
 MAX_CHARACTERS = 253
-
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 def wrong_name(name: str) -> str | None:
@@ -14,6 +11,6 @@ def wrong_name(name: str) -> str | None:
         return "required"
     if len(name) > MAX_CHARACTERS:
         return f"want at most {MAX_CHARACTERS} characters, got {len(name)}"
-    if not _SUBDOMAIN.fullmatch(name):
+    if not is_dns_subdomain(name):
         return f"want a DNS subdomain in lower case, such as east.example.com, got {name!r}"
     return None

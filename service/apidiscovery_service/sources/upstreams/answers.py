@@ -5,12 +5,12 @@ the wrong type is an error. What has no valid name or stands there twice is left
 so that one odd group does not take the others with it.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import cast
 
+from apidiscovery_service.kube_objects.formats import is_dns1035_label, is_dns_subdomain
 from apidiscovery_service.model import (
     Freshness,
     Group,
@@ -25,12 +25,6 @@ from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFaile
 from apidiscovery_service.sources.upstreams.spec import Filter, Limits
 
 _NO_KIND = GroupVersionKind("", "", "")
-
-# RFC 1123 subdomain and RFC 1035 label, as Kubernetes names groups and versions.
-_GROUP_NAME = re.compile(
-    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-)
-_VERSION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?")
 
 MAX_WARNINGS = 20
 _MAX_WARNING = 200
@@ -85,7 +79,7 @@ class Reading:
 
     def takes_group(self, name: str) -> bool:
         """Tell whether a group is taken; note it when it has no name that is wanted."""
-        valid = self.kept or (not name if self.core else bool(_GROUP_NAME.fullmatch(name)))
+        valid = self.kept or (not name if self.core else is_dns_subdomain(name))
         if not valid:
             self.warn(f"group {name!r} left out: not a name that is wanted here")
         return valid
@@ -94,7 +88,7 @@ class Reading:
         """Tell whether a version is taken; note it when it has no valid name."""
         if self.kept:
             return True
-        if not _VERSION_NAME.fullmatch(name):
+        if not is_dns1035_label(name):
             self.warn(f"version {name!r} of group {group!r} left out: not a valid name")
             return False
         return self.filter.takes(group, name)
