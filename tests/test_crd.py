@@ -365,3 +365,13 @@ def test_groups_of_kubernetes_say_who_approved_them(
 def test_whatever_stands_there_is_an_error_and_no_crash(value: object) -> None:
     with pytest.raises(InvalidField):
         read_crd(Node(value))
+
+
+def test_names_that_are_too_long_are_told_in_characters() -> None:
+    """kube-apiserver 1.36 does, though it tells labels and namespaces in bytes."""
+    with pytest.raises(InvalidField) as caught:
+        crd(simple("w" * 64, ".".join(["g" * 60] * 5)))
+    texts = told(caught.value)
+    for place, most in (("spec.group", 253), ("spec.names.plural", 63)):
+        (text,) = (text for text in texts if text.startswith(f"{place}: "))
+        assert text.endswith(f"must be no more than {most} characters")

@@ -41,8 +41,8 @@ def is_dns1035_label(text: str) -> bool:
     return len(text) <= _LABEL_MAX and _matches(_DNS1035_LABEL, text)
 
 
-def _too_long(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def _too_long(limit: int, unit: str = "bytes") -> str:
+    return f"must be no more than {limit} {unit}"
 
 
 def _mismatch(rule: str, pattern: str, *examples: str) -> str:
@@ -59,9 +59,15 @@ def _size(text: str) -> int:
     return len(text.encode())
 
 
-def dns_subdomain(text: str) -> Errors:
-    """Return what keeps a text from being a DNS subdomain (RFC 1123)."""
-    errors = [_too_long(_SUBDOMAIN_MAX)] if _size(text) > _SUBDOMAIN_MAX else []
+def dns_subdomain(text: str, unit: str = "bytes") -> Errors:
+    """Return what keeps a text from being a DNS subdomain (RFC 1123).
+
+    Args:
+        text: The text.
+        unit: What its length is told in: kube-apiserver 1.36 says `characters` for definitions and
+            APIServices.
+    """
+    errors = [_too_long(_SUBDOMAIN_MAX, unit)] if _size(text) > _SUBDOMAIN_MAX else []
     if not _matches(_DNS1123_SUBDOMAIN, text):
         rule = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
@@ -85,9 +91,14 @@ def dns_label(text: str) -> Errors:
     return [*errors, _mismatch(rule, _DNS1123_LABEL, "my-name", "123-abc")]
 
 
-def dns1035_label(text: str) -> Errors:
-    """Return what keeps a text from being a DNS label (RFC 1035), which begins with a letter."""
-    errors = [_too_long(_LABEL_MAX)] if _size(text) > _LABEL_MAX else []
+def dns1035_label(text: str, unit: str = "bytes") -> Errors:
+    """Return what keeps a text from being a DNS label (RFC 1035), which begins with a letter.
+
+    Args:
+        text: The text.
+        unit: As of `dns_subdomain`.
+    """
+    errors = [_too_long(_LABEL_MAX, unit)] if _size(text) > _LABEL_MAX else []
     if not _matches(_DNS1035_LABEL, text):
         rule = f"a DNS-1035 label {_DNS1035_RULE}"
         errors.append(_mismatch(rule, _DNS1035_LABEL, "my-name", "abc-123"))

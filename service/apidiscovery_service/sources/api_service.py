@@ -8,13 +8,14 @@ import binascii
 import re
 from dataclasses import dataclass
 
-from apidiscovery_service.kube_objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.sources.discovery_list import Node
 from apidiscovery_service.sources.fields import (
     Fields,
     Findings,
+    label_1035_errors,
     object_json,
     port_errors,
+    subdomain_errors,
 )
 
 DEFAULT_PORT = 443
@@ -138,9 +139,9 @@ def _check_name(read: ApiService, top: Fields) -> None:
         message = "only v1 may have an empty group and it better be legacy kube"
         findings.required(top.at("spec", "group"), message)
     if read.group:
-        for error in dns_subdomain(read.group):
+        for error in subdomain_errors(read.group):
             findings.invalid(top.at("spec", "group"), read.group, error)
-    for error in dns1035_label(read.version):
+    for error in label_1035_errors(read.version):
         findings.invalid(top.at("spec", "version"), read.version, error)
 
 

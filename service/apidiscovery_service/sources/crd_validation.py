@@ -7,7 +7,6 @@ pkg/apis/apiextensions/validation/validation.go:ValidateCustomResourceDefinition
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from apidiscovery_service.kube_objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.model import Scope
 from apidiscovery_service.sources import crd_approval, crd_schema_validation
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition, Names
@@ -15,7 +14,9 @@ from apidiscovery_service.sources.discovery_list import Path
 from apidiscovery_service.sources.fields import (
     Fields,
     Findings,
+    label_1035_errors,
     port_errors,
+    subdomain_errors,
 )
 
 _COLUMN = ("name", "type", "format", "description", "priority", "jsonPath")
@@ -78,7 +79,7 @@ def _check_name(crd: CustomResourceDefinition, top: Fields) -> None:
     if not crd.name:
         top.findings.required(path, "name or generateName is required")
         return
-    for error in dns_subdomain(crd.name):
+    for error in subdomain_errors(crd.name):
         top.findings.invalid(path, crd.name, error)
     if crd.name != f"{crd.names.plural}.{crd.group}":
         top.findings.invalid(path, crd.name, 'must be spec.names.plural+"."+spec.group')
@@ -86,7 +87,7 @@ def _check_name(crd: CustomResourceDefinition, top: Fields) -> None:
 
 def _check_group(group: str, spec: Fields) -> None:
     path = spec.at("group")
-    errors = dns_subdomain(group)
+    errors = subdomain_errors(group)
     if not group:
         spec.findings.required(path)
     elif errors:
@@ -108,7 +109,7 @@ def _check_versions(
     for fields in versions:
         _check_schema(fields)
     for fields, version in zip(versions, crd.versions, strict=True):
-        if errors := dns1035_label(version.name):
+        if errors := label_1035_errors(version.name):
             spec.findings.invalid(fields.at("name"), version.name, ",".join(errors))
         _check_deprecation(fields)
         if schemas:
@@ -225,15 +226,15 @@ def _check_names_given(names: Names, spec: Fields) -> None:
 def _check_names(names: Names, path: Path, findings: Findings) -> None:
     """Note names that are no labels; those that are empty are passed over."""
     for name, value in (("plural", names.plural), ("singular", names.singular)):
-        if value and (errors := dns1035_label(value)):
+        if value and (errors := label_1035_errors(value)):
             findings.invalid((*path, name), value, ",".join(errors))
     for name, value in (("kind", names.kind), ("listKind", names.list_kind)):
-        if value and (errors := dns1035_label(value.lower())):
+        if value and (errors := label_1035_errors(value.lower())):
             message = f"may have mixed case, but should otherwise match: {','.join(errors)}"
             findings.invalid((*path, name), value, message)
     for name, values in (("shortNames", names.short_names), ("categories", names.categories)):
         for place, value in enumerate(values):
-            if errors := dns1035_label(value):
+            if errors := label_1035_errors(value):
                 findings.invalid((*path, name, place), value, ",".join(errors))
     if names.kind and names.kind == names.list_kind:
         message = "kind and listKind may not be the same"
@@ -319,7 +320,7 @@ def _check_review_versions(webhook: Fields | None, conversion: Fields) -> None:
     for place, version in enumerate(versions):
         if version in versions[:place]:
             findings.invalid((*path, place), version, "duplicate version")
-        elif errors := dns1035_label(version):
+        elif errors := label_1035_errors(version):
             findings.invalid((*path, place), version, ",".join(errors))
     if not set(versions) & set(_REVIEW_VERSIONS):
         message = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
+from apidiscovery_service.kube_objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
 
@@ -171,6 +172,16 @@ class Fields:
 
     def _wrong(self, node: Node, wanted: str) -> None:
         self.findings.unreadable(node.fail(f"want {wanted}, got {node.seen()}"))
+
+
+def label_1035_errors(text: str) -> list[str]:
+    """Return what keeps a text from being a label of RFC 1035."""
+    return dns1035_label(text, "characters")
+
+
+def subdomain_errors(text: str) -> list[str]:
+    """Return what keeps a text from being a subdomain of RFC 1123."""
+    return dns_subdomain(text, "characters")
 
 
 def port_errors(port: int) -> list[str]:
