@@ -50,5 +50,4 @@ def configure_logging(level: str, *, as_json: bool) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )
