@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import pickle
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -10,12 +11,10 @@ import crd_goldens
 import orjson
 import pytest
 import zstandard
-from apidiscovery_service import releases
+from apidiscovery_service import releases, workers
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import Contribution, Offer, Precedence
-from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.generated import MARK
@@ -149,7 +148,7 @@ async def test_documents_of_the_catalogue_are_valid(served: Served, key: str) ->
 async def test_the_catalogue_has_a_v2_document(served: Served) -> None:
     served.registry.publish(kubernetes_catalog())
     body = await served.documents.merged_v2()
-    text = body.data.whole() if isinstance(body.data, Packed) else body.data
+    text = body.data.unpacked().text if isinstance(body.data, Packed) else body.data
     merged = orjson.loads(text)
     assert merged["swagger"] == "2.0"
     assert "/apis/apps/v1/namespaces/{namespace}/deployments" in merged["paths"]
@@ -361,19 +360,19 @@ async def test_many_versions_cost_as_much_as_many_definitions(
     served = Served()
     served.declare("manifests:a.yaml", document)
     read, looked_at = 0, 0
-    loads, of_group = stepwise_json.loads, served.recipes.of_group
+    run, of_group = workers.run, served.recipes.of_group
 
-    def counted_loads(text: bytes) -> JSONValue:
+    async def counted_run(function: Callable[..., object], *given: object) -> object:
         nonlocal read
-        read += len(text)
-        return loads(text)
+        read += len(pickle.dumps(given))
+        return await run(function, *given)
 
     def counted_of_group(group: str) -> Mapping[str, Recipe]:
         nonlocal looked_at
         looked_at += 1
         return of_group(group)
 
-    monkeypatch.setattr(stepwise_json, "loads", counted_loads)
+    monkeypatch.setattr(workers, "run", counted_run)
     monkeypatch.setattr(served.recipes, "of_group", counted_of_group)
     index = await served.documents.index()
     assert len(index.entries) == number + 1

@@ -1,4 +1,4 @@
-"""The text of manifests, read in windows, is what it is when it is read at once."""
+"""The text of manifests: where documents begin and end, and what JSON is refused."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
 from apidiscovery_service.sources import manifest_text
-from apidiscovery_service.sources.manifest_text import decoded, documents, line_breaks, parse
+from apidiscovery_service.sources.manifest_text import documents, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,30 +30,10 @@ def at_once(text: str) -> list[tuple[int, int, str]]:
     return found
 
 
-@given(st.text("-\n #ab\r\t\u2028", max_size=80), st.integers(1, 9))
-def test_documents_are_those_between_lines_of_dashes(text: str, window: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(manifest_text, "_AT_ONCE", window)
-        found = [(one.number, one.first_line, one.text) for one in documents(text)]
-        assert line_breaks(text, 0, len(text)) == text.count("\n")
+@given(st.text("-\n #ab\r\t\u2028", max_size=80))
+def test_documents_are_those_between_lines_of_dashes(text: str) -> None:
+    found = [(one.number, one.first_line, one.text) for one in documents(text)]
     assert found == at_once(text)
-
-
-@given(st.binary(max_size=20) | st.text(max_size=20).map(str.encode), st.integers(1, 5))
-def test_text_is_decoded_in_windows_as_at_once(content: bytes, window: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(manifest_text, "_AT_ONCE", window)
-        assert outcome(content, windows=True) == outcome(content, windows=False)
-
-
-def outcome(content: bytes, *, windows: bool) -> str | tuple[int, str]:
-    """Return the text of some bytes, or where and why they are none."""
-    try:
-        return decoded(content) if windows else content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # Python counts from behind the mark at the beginning.
-        mark = 3 if content.startswith(b"\xef\xbb\xbf") and not windows else 0
-        return error.start + mark, error.reason
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -78,9 +58,9 @@ def test_a_key_that_a_wide_object_has_twice_is_named() -> None:
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        ("}}", "Extra data"),
-        ("", "delimiter"),
-        (', "z": NaN}', "NaN"),
+        ("}}", "unexpected content after document"),
+        ("", "unexpected end of data"),
+        (', "z": NaN}', "expected a JSON value"),
         (', "z": "\\ud800"}', "JSON"),
     ],
 )
@@ -95,10 +75,3 @@ def test_commas_in_texts_count_for_nothing_when_there_are_too_many() -> None:
     assert parse(json.dumps(value), Budget(40_600)) == value
     with pytest.raises(Unparsable, match="more than 20000 values"):
         parse(json.dumps(value), Budget(20_000))
-
-
-def test_an_object_of_a_stranger_may_not_be_wider_than_is_read_at_once() -> None:
-    text = json.dumps({f"k{number}": 0 for number in range(100_001)})
-    with pytest.raises(Unparsable, match="want at most 100000 members"):
-        parse(text, Budget(1_000_000))
-    assert len(str(parse(text, None))) > len(text) - 10

@@ -16,6 +16,18 @@ def text_of(error: BaseException) -> str:
 class DiscoveryError(Exception):
     """What every error of this package is; never raised itself."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how an error is pickled: by its fields, for what `__init__` takes is not kept."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[DiscoveryError], args: tuple[object, ...], fields: dict[str, object]
+) -> DiscoveryError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
 
 class InvalidContribution(DiscoveryError):
     """A source offered something that cannot be discovery; whoever wrote it must act."""

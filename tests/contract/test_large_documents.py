@@ -11,6 +11,7 @@ import pytest
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.health import Checks
 from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
+from apidiscovery_service.http_gateway.sending import PIECE_BYTES
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.model import (
     Contribution,
@@ -21,7 +22,6 @@ from apidiscovery_service.model import (
     Scope,
     Version,
 )
-from apidiscovery_service.openapi.packed import PIECE_BYTES
 from apidiscovery_service.registry import Registry
 from raw_http import AGG, BETA
 

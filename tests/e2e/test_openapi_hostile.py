@@ -11,14 +11,8 @@ from typing import Any, cast
 import grpc
 import pytest
 import zstandard
-from apidiscovery_service.openapi.crd.limits import MAX_DEPTH
+from apidiscovery_service.openapi.crd.limits import MAX_DEPTH, MAX_VALUES
 from apidiscovery_service.openapi.packed import WHOLE_BYTES
-from apidiscovery_service.openapi.stepwise_json import (
-    MAX_DOCUMENT_MEMBERS,
-    MAX_MEMBERS,
-    MAX_TEXT,
-    MAX_TEXT_BYTES,
-)
 from crd_manifests import simple
 from explained_cluster import digest, openapi_routes
 from fake_api_server import FakeApiServer, aggregated
@@ -64,24 +58,19 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 TAKEN = {
-    "wide": wide(MAX_MEMBERS),
+    "wide": wide(20_000),
     "deep": deep(MAX_DEPTH - 4),
-    "escapes": {"type": "object", "description": "<&>\n" * (MAX_TEXT // 8)},
+    "escapes": {"type": "object", "description": "<&>\n" * 50_000},
     "enum": {
         "type": "object",
-        "properties": {"a": {"type": "integer", "enum": list(range(MAX_MEMBERS))}},
+        "properties": {"a": {"type": "integer", "enum": list(range(50_000))}},
     },
 }
 REFUSED = {
-    "wide": (wide(MAX_MEMBERS + 1), f"want at most {MAX_MEMBERS} members, got {MAX_MEMBERS + 1}"),
     "deep": (deep(2 * MAX_DEPTH), "nest"),
-    "long": (
-        {"type": "object", "description": "<" * (MAX_TEXT + 1)},
-        f"want at most {MAX_TEXT} characters, got {MAX_TEXT + 1}",
-    ),
     "enum": (
-        {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"] * 90_000}}},
-        f"want at most {MAX_MEMBERS} items, got 90000",
+        {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"] * MAX_VALUES}}},
+        f"has more than {MAX_VALUES} values",
     ),
 }
 
@@ -137,14 +126,10 @@ def test_a_schema_beyond_a_limit_is_refused_with_its_place(server: Server, name:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (
-            wide(MAX_DOCUMENT_MEMBERS + 1),
-            f"want at most {MAX_DOCUMENT_MEMBERS} members",
-        ),
         ({"$ref": "#/components/schemas/com.example.Thing"}, "com.example.Thing"),
-        ({"enum": [1] * 90_000}, f"want at most {MAX_DOCUMENT_MEMBERS} items"),
+        ({"enum": [1] * 1_000_000}, "want at most 1000000 values"),
     ],
-    ids=["wide", "cycle", "enum"],
+    ids=["cycle", "enum"],
 )
 def test_a_hostile_document_is_refused(server: Server, schema: object, reason: str) -> None:
     group = "carried.example.com"
@@ -185,19 +170,15 @@ def hostile_document(group: str, schema: object) -> bytes:
 
 # What an upstream says in place of a document, and what `/readyz?verbose` has of it.
 UPSTREAM_REFUSED = {
-    "wide": (hostile_document("wide.up.example.com", wide(60_000)), "want at most"),
-    "long": (
-        hostile_document("long.up.example.com", {"description": '"' * MAX_TEXT_BYTES}),
-        "want a text of at most",
-    ),
     "deep": (hostile_document("deep.up.example.com", deep(400)), "nest"),
     "deepest": (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "nest"),
-    "lists": (b'{"x-a":[' + b"[]," * 2_000_000 + b"1]}", "want at most"),
+    "lists": (b'{"x-a":[' + b"[]," * 6_000_000 + b"1]}", "more than"),
     "cut": (hostile_document("cut.up.example.com", wide(5000))[:-9], "want JSON"),
-    "spaces": (b" " * (8 * 1024 * 1024), "want an object"),
+    "spaces": (b" " * (8 * 1024 * 1024), "want JSON"),
 }
 UPSTREAM_TAKEN = {
-    "whole": hostile_document("whole.up.example.com", wide(MAX_MEMBERS)),
+    "wide": hostile_document("wide.up.example.com", wide(60_000)),
+    "long": hostile_document("long.up.example.com", {"description": '"' * 1_000_000}),
     "texts": hostile_document("texts.up.example.com", {"description": "<&>\n" * 30_000}),
     "levels": hostile_document("levels.up.example.com", deep(150)),
 }

@@ -44,10 +44,10 @@ def document(key: str, definition: str, **schemas: Json) -> tuple[str, bytes]:
 
 
 def whole(result: Merged) -> Json:
-    value = orjson.loads(result.document.whole())
+    value = orjson.loads(result.document.unpacked().text)
     assert not dangling(value)
     assert is_well_formed(value)
-    assert orjson.dumps(value) == result.document.whole()
+    assert orjson.dumps(value) == result.document.unpacked().text
     return value
 
 
@@ -128,7 +128,7 @@ def test_the_packaged_documents_are_the_one_that_a_kube_apiserver_serves() -> No
     result = merged([], info, packaged=releases.openapi_hashes())
 
     assert not result.notes
-    assert result.document.whole() == recorded
+    assert result.document.unpacked().text == recorded
 
 
 def test_of_the_packaged_document_stays_what_served_documents_need() -> None:
@@ -350,8 +350,8 @@ def test_a_value_of_another_type_is_told_or_does_not_matter(
 ) -> None:
     result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
 
-    assert bool(result.notes) == (b'"paths":{}' in result.document.whole()) or other == {}
-    assert not dangling(orjson.loads(result.document.whole()))
+    assert bool(result.notes) == (b'"paths":{}' in result.document.unpacked().text) or other == {}
+    assert not dangling(orjson.loads(result.document.unpacked().text))
 
 
 def test_a_header_that_everybody_refers_to_does_not_make_gigabytes() -> None:
@@ -373,4 +373,4 @@ def test_a_long_chain_of_definitions_is_no_trouble() -> None:
 
     result = merged([document("a", "D0", **schemas)], INFO)
 
-    assert len(orjson.loads(result.document.whole())["definitions"]) == 50_001
+    assert len(orjson.loads(result.document.unpacked().text)["definitions"]) == 50_001

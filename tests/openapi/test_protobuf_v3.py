@@ -296,11 +296,11 @@ def nested(levels: int, before: str, after: str) -> str:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "$: byte 0: want JSON: Expecting value"),
+        ("", "$: character 0: want JSON: Expecting value"),
         ("[]", "$: want an object, got a list"),
-        ('{"openapi":"3.0.0",1}', "$: byte 19: want JSON: Expecting property name"),
-        ('{"openapi" "3.0.0"}', "$: byte 11: want JSON: Expecting ':' delimiter"),
-        ("{} {}", "$: byte 3: want JSON: Extra data"),
+        ('{"openapi":"3.0.0",1}', "$: character 19: want JSON: Expecting property name"),
+        ('{"openapi" "3.0.0"}', "$: character 11: want JSON: Expecting ':' delimiter"),
+        ("{} {}", "$: character 3: want JSON: Extra data"),
         ('{"x-a":NaN}', "$: want JSON: NaN is no number in JSON"),
         ('{"x-a":' + "[" * 100_000, "$: it is nested too deeply to be read"),
         ('{"paths":5}', "$.paths: want an object, got 5"),

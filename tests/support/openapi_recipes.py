@@ -4,14 +4,14 @@ import asyncio
 import gc
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Event
 from time import thread_time
 from typing import Self
 
+import zstandard
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.documents import Documents, Encoders, Limits
+from apidiscovery_service.openapi.documents import Documents, Encode, Encoders, Limits
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.recipe import Recipe
@@ -101,8 +101,8 @@ async def _ready(text: bytes) -> bytes:
     return text
 
 
-def _open() -> Event:
-    event = Event()
+def _open() -> asyncio.Event:
+    event = asyncio.Event()
     event.set()
     return event
 
@@ -118,22 +118,23 @@ class CountingEncoders:
     """
 
     calls: Counter[str] = field(default_factory=Counter[str])
-    merging: Event = field(default_factory=Event)
-    go_on: Event = field(default_factory=_open)
+    merging: asyncio.Event = field(default_factory=asyncio.Event)
+    go_on: asyncio.Event = field(default_factory=_open)
 
     def encoders(self) -> Encoders:
         return Encoders(self._counted("v3"), self._counted("v2"), self._merged)
 
-    def _counted(self, name: str) -> Callable[[bytes], bytes]:
-        def encode(text: bytes) -> bytes:
+    def _counted(self, name: str) -> Encode:
+        async def encode(text: bytes) -> bytes:
             self.calls[name] += 1
+            await asyncio.sleep(0)
             return name.encode() + b":" + text
 
         return encode
 
-    def _merged(
+    async def _merged(
         self,
-        documents: Iterable[tuple[str, bytes]],
+        documents: Sequence[tuple[str, bytes]],
         info: Mapping[str, JSONValue],
         max_bytes: int,
         packaged: Collection[str],
@@ -141,10 +142,11 @@ class CountingEncoders:
         assert not packaged
         self.calls["merged"] += 1
         self.merging.set()
-        assert self.go_on.wait(10)
+        async with asyncio.timeout(10):
+            await self.go_on.wait()
         parts: list[bytes] = []
-        for key, text in documents:
-            parts.append(key.encode() + b"=" + text)
+        for key, packed in documents:
+            parts.append(key.encode() + b"=" + zstandard.decompress(packed))
             if sum(map(len, parts)) > max_bytes:
                 raise TooLarge(f"it would have more than {max_bytes} bytes")
         text = str(info["title"]).encode() + b"|" + b"|".join(parts)

@@ -8,7 +8,6 @@ import ssl
 import tarfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -153,8 +152,7 @@ class Asking:
     def __init__(self, spec: UpstreamSpec, wanted: frozenset[GroupVersion] = frozenset()) -> None:
         self.received = 0
         self._spec = spec
-        self._threads = ThreadPoolExecutor(1)
-        self._rounds = Rounds(spec, Exchange(spec, self._threads, self._count), lambda: wanted)
+        self._rounds = Rounds(spec, Exchange(spec, self._count), lambda: wanted)
         self.known = Known(7, tuple(Root(path, core) for path, core in spec.paths))
 
     def _count(self, number: int) -> None:
@@ -175,7 +173,6 @@ class Asking:
 
     async def close(self) -> None:
         await self._spec.endpoint.aclose()
-        self._threads.shutdown()
 
 
 class Ask(Protocol):
@@ -222,7 +219,6 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
-        upstreams.close()
 
 
 def service_settings(url: str, **fields: object) -> ServiceSettings:

@@ -35,7 +35,7 @@ from misbehaving_server import (
 )
 from upstream_setup import QUICK, TIGHT, Ask, item, running, spec_of, until
 
-_SMALL = Limits(exchange_s=0.15, body_bytes=100_000)
+_SMALL = Limits(exchange_s=0.5, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
 _PBAGG = AGG.replace("json", "vnd.kubernetes.protobuf")
 _BOMB = gzip.compress(b" " * 50_000_000)

@@ -1,14 +1,12 @@
 """One round with a server that behaves: what is asked, and what is made of the answers."""
 
 import gzip
-import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 
 import pytest
+from apidiscovery_service import workers
 from apidiscovery_service.model import Freshness
-from apidiscovery_service.sources.upstreams.bounded_json import Body
-from apidiscovery_service.sources.upstreams.failure import Reason
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange, media_type
 from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
@@ -270,20 +268,38 @@ async def test_nothing_at_apis_is_an_error(ask: Ask) -> None:
     assert (root.state, "404" in root.error) == (Freshness.STALE, True)
 
 
-async def test_what_unpacks_to_much_is_read_in_a_thread() -> None:
+async def test_what_unpacks_to_much_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little it was on the wire."""
-    threads = ThreadPoolExecutor(1)
-    exchange = Exchange(spec_of("http://127.0.0.1:1"), threads, lambda _: None)
+    exchange = Exchange(spec_of("http://127.0.0.1:1"), lambda _: None)
+    run, calls = workers.run, list[object]()
 
-    def place(body: Body) -> tuple[int, bool]:
-        return len(body), threading.current_thread() is threading.main_thread()
+    async def counted(function: Callable[..., object], *args: object, **named: object) -> object:
+        calls.append(function)
+        return await run(function, *args, **named)
 
-    for size, at_once in ((100, True), (1_000_000, False)):
+    monkeypatch.setattr(workers, "run", counted)
+    for size, by_worker in ((100, 0), (1_000_000, 1)):
         packed = gzip.compress(b" " * size)
         assert len(packed) < 4096
         answer = Answer("/apis", 200, "application/json", "", packed, is_gzip=True)
-        assert await exchange.read(answer, place) == (size, at_once)
-    threads.shutdown()
+        assert await exchange.read(answer, len) == size
+        assert len(calls) == by_worker
+
+
+async def test_an_answer_that_a_worker_cannot_read_is_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exchange = Exchange(spec_of("http://127.0.0.1:1"), lambda _: None)
+    answer = Answer("/apis", 200, "application/json", "", b" " * 100_000)
+
+    async def fail(*_: object, **__: object) -> object:
+        raise workers.WorkerFailed("it takes more than 60 s")
+
+    monkeypatch.setattr(workers, "run", fail)
+    with pytest.raises(
+        UpstreamFailed, match=r"GET /apis: .* cannot be read: it takes more than 60"
+    ):
+        await exchange.read(answer, len)
 
 
 @pytest.mark.parametrize("is_old", [False, True])

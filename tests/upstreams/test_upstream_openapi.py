@@ -325,8 +325,8 @@ def _with(**fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(b"garbage"), "want an object"),
-        (Reply(b""), "want an object"),
+        (Reply(b"garbage"), "want JSON"),
+        (Reply(b""), "want JSON"),
         (Reply(_SOUND[:-10]), "want"),
         (Reply(_SOUND + b"{}"), "Extra data"),
         (Reply(b"[]"), "want an object"),
@@ -436,7 +436,7 @@ async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: by
         (DOWN, "GET /openapi/v3: got status 503, want 200, 304 or 404"),
         (Reply(b"no", status=401), "got status 401"),
         (Reply(b"no", status=403), "got status 403"),
-        (Reply(b"<html>"), "want an object"),
+        (Reply(b"<html>"), "want JSON"),
         (document({}), "want an object with paths"),
         (document({"paths": None}), "want an object"),
         (Reply(b"", "", 304), "got status 304"),

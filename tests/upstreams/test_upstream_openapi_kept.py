@@ -97,7 +97,7 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(b"garbage"), "GET /openapi/v2: want JSON: byte 0: want an object"),
+        (Reply(b"garbage"), "GET /openapi/v2: want JSON: character 0"),
         (document({"swagger": "3.0"}), "swagger: want '2.0'"),
         (Reply(b"{}", "text/html"), "got Content-Type 'text/html'"),
         (DOWN, "GET /openapi/v2: got status 503"),
@@ -284,8 +284,7 @@ async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
     ):
         spec = publishing(server.url)
         claim = await store.put("claims/upstreams/x", b"")
-        capacity = Capacity()
-        poller = Poller(spec, store, run.metrics, capacity.threads, documents=capacity)
+        poller = Poller(spec, store, run.metrics, documents=Capacity())
         work = asyncio.create_task(poller.work(Guard(claim.key, claim.created)))
         await until(lambda: run.hash("a.test"), "it is there")
         await store.delete(claim.key)
@@ -296,7 +295,6 @@ async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
         assert (await store.list("upstream-openapi/")).entries == before
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        capacity.close()
 
 
 async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -33,8 +32,7 @@ async def polling(
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """Poll while holding a claim."""
     claim = await store.put("claims/upstreams/x", b"")
-    threads = ThreadPoolExecutor(1)
-    poller = Poller(spec, store, metrics or Metrics(), threads)
+    poller = Poller(spec, store, metrics or Metrics())
     task = asyncio.create_task(poller.work(Guard(claim.key, claim.created)))
     try:
         yield task
@@ -43,7 +41,6 @@ async def polling(
         with suppress(asyncio.CancelledError, Fenced):
             await task
         await store.delete(claim.key)
-        threads.shutdown()
 
 
 async def kept(store: Store, spec: UpstreamSpec) -> Known | None:

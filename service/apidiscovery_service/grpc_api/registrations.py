@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+import orjson
 from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.openapi import stepwise_writing
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.limits import MAX_REFERENCES
@@ -362,6 +362,6 @@ def _manifest(registered: Registered) -> bytes:
     """Return an object with its revision, as kube-apiserver shows it."""
     manifest = as_object(registered.record.content)
     if not registered.revision:
-        return stepwise_writing.dumps(manifest)
+        return orjson.dumps(manifest)
     metadata = {**as_object(manifest.get("metadata")), "resourceVersion": str(registered.revision)}
-    return stepwise_writing.dumps({**manifest, "metadata": metadata})
+    return orjson.dumps({**manifest, "metadata": metadata})

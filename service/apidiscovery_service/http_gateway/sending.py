@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
 from apidiscovery_service.http_gateway.kept import Message, Ready
-from apidiscovery_service.openapi.packed import PIECE_BYTES, Packed
+from apidiscovery_service.openapi.packed import Packed
 from apidiscovery_service.unread import Place, Unread
 
 # The names of the ASGI specification.
@@ -35,6 +35,7 @@ LARGE_BYTES: Final = 8 * 1024 * 1024
 _TRUSTED_BYTES = 4 * PLACE_BYTES
 _TRUSTED_TOTAL_BYTES = 8 * PLACE_BYTES
 
+PIECE_BYTES: Final = 256 * 1024
 # Granian takes six before it waits for the reader.
 _LEAST_PIECE_BYTES = 1024
 # So that those six are not all of a body.

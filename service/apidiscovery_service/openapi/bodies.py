@@ -1,7 +1,7 @@
 """Documents in the forms and codings that clients ask for, made once each while there is room."""
 
-from collections.abc import Callable
-from functools import partial
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final, get_args
 
 from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
@@ -66,12 +66,17 @@ class Bodies:
 
     async def gzipped(self, packed: Packed) -> bytes:
         """Return a document that is there packed, as JSON, compressed by gzip."""
-        data = await self._making.in_turn("gzip", packed.gzipped)
+        data = await self._making.in_turn("gzip", lambda: asyncio.to_thread(_gzipped, packed))
         self._cache.put((packed.hash, Form.JSON, "gzip"), data)
         return data
 
     async def make(
-        self, of: str, text: bytes, form: Form, coding: Coding, encode: Callable[[bytes], bytes]
+        self,
+        of: str,
+        text: bytes,
+        form: Form,
+        coding: Coding,
+        encode: Callable[[bytes], Awaitable[bytes]],
     ) -> tuple[bytes, Coding]:
         """Return a body and its coding.
 
@@ -90,12 +95,14 @@ class Bodies:
         if form is not Form.JSON:
             see_that_it_fits(form, len(text))
             plain = self._cache.get((of, form, "identity")) or await self._making.in_turn(
-                form.value, partial(encode, text)
+                form.value, lambda: encode(text)
             )
             self._keep(of, form, plain, wanted=coding == "identity")
         if coding == "identity" or len(plain) < MIN_COMPRESSED_BYTES:
             return plain, "identity"
-        data = await self._making.in_turn(coding, partial(compress, plain, coding))
+        data = await self._making.in_turn(
+            coding, lambda: asyncio.to_thread(compress, plain, coding)
+        )
         self._cache.put((of, form, coding), data)
         return data, coding
 
@@ -105,3 +112,7 @@ class Bodies:
         large = len(data) > self._large
         first_to_go = large or not (wanted or small)
         self._cache.put((of, form, "identity"), data, first_to_go=first_to_go)
+
+
+def _gzipped(packed: Packed) -> bytes:
+    return compress(packed.unpacked().text, "gzip")

@@ -6,11 +6,12 @@ as there is room.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, TypeAlias
 
+from apidiscovery_service import workers
 from apidiscovery_service.compression import Coding
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import server_paths
@@ -32,26 +33,45 @@ _SLICE_S = 0.002
 _PATIENCE_S = 5.0
 _NAMED = 3
 
+Encode: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 Merger: TypeAlias = Callable[
-    [Iterable[tuple[str, bytes]], Mapping[str, JSONValue], int, Collection[str]], Merged
+    [Sequence[tuple[str, bytes]], Mapping[str, JSONValue], int, Collection[str]], Awaitable[Merged]
 ]
 _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
 
+async def _encode_v3(text: bytes) -> bytes:
+    return await workers.run(protobuf_v3.encode_v3, text)
+
+
+async def _encode_v2(text: bytes) -> bytes:
+    return await workers.run(protobuf_v2.encode_v2, text)
+
+
+async def _merged(
+    documents: Sequence[tuple[str, bytes]],
+    info: Mapping[str, JSONValue],
+    max_bytes: int,
+    packaged: Collection[str],
+) -> Merged:
+    return await workers.run(merged.merged_packed, documents, info, max_bytes, packaged)
+
+
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """How documents become others; all of them run in threads.
+    """How documents become others; none of them holds the event loop.
 
     Attributes:
         v3: From the JSON of a document to its protobuf.
         v2: The same for the document of everything.
-        merged: From keys and documents, the `info` of the result, the bytes that it may have, and
-            the keys of documents of the packaged release, to that document.
+        merged: From keys and documents, each compressed by zstd, the `info` of the result, the
+            bytes that it may have, and the keys of documents of the packaged release, to that
+            document.
     """
 
-    v3: Callable[[bytes], bytes] = protobuf_v3.encode_v3
-    v2: Callable[[bytes], bytes] = protobuf_v2.encode_v2
-    merged: Merger = merged.merged
+    v3: Encode = _encode_v3
+    v2: Encode = _encode_v2
+    merged: Merger = _merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
@@ -115,10 +114,10 @@ class Making:
 
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
-    async def in_turn(self, what: str, work: Callable[[], bytes]) -> bytes:
-        """Return what some work in a thread comes to, when it is its turn."""
+    async def in_turn(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return what some work comes to, when it is its turn."""
         async with self._turns:
-            return await self._timed(what, partial(asyncio.to_thread, work))
+            return await self._timed(what, work)
 
     async def _timed(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
         start = perf_counter()

@@ -1,25 +1,26 @@
 """The one OpenAPI v2 document of everything, from the documents that there are."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
 from apidiscovery_service import releases
-from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding
+from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer
 from apidiscovery_service.openapi.once import Once
 from apidiscovery_service.openapi.packed import WHOLE_BYTES, Packed
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
+from apidiscovery_service.workers import WorkerFailed
 
 # What it goes by where others go by their path.
 MERGED_KEY: Final = "/openapi/v2"
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
-Merge: TypeAlias = Callable[[Iterable[tuple[str, bytes]], frozenset[str]], Merged]
+Merge: TypeAlias = Callable[[Sequence[tuple[str, bytes]], frozenset[str]], Awaitable[Merged]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,15 @@ class _Result:
 
 
 class Merging:
-    """Merges what the index lists, one merge at a time: each takes a thread that waits for others.
+    """Merges what the index lists, one merge at a time.
 
-    Of the documents one is held at a time, in the order of their keys.
+    Until the last document is there the others are held compressed, in the order of their keys.
 
     Args:
         index: Returns what is listed now.
         fetch: Returns the document of a key as it is now; None when there is none.
-        merge: From keys and documents, and the keys of those that are the packaged release's, to
-            the merged one; runs in a thread.
+        merge: From keys and documents, each compressed by zstd, and the keys of those that are
+            the packaged release's, to the merged one.
         bodies: Where bodies are made and kept.
         observe: Told what was made and the seconds it took.
     """
@@ -64,7 +65,7 @@ class Merging:
         self._observe = observe
         self._once: Once[Literal["merge"], _Result] = Once()
         self._running = False
-        self._last = _Result("", Packed(b"", "", 0, 0))
+        self._last = _Result("", Packed(b"", "", 0))
         # The ETag of the index whose merged document is too large, and the error.
         self._refused: tuple[str, DocumentUnavailable] | None = None
         self._notes: list[str] = []
@@ -94,7 +95,7 @@ class Merging:
         return Body(MERGED_KEY, packed.hash, *kept) if kept else None
 
     async def make(
-        self, form: Form, coding: Coding, encode: Callable[[bytes], bytes]
+        self, form: Form, coding: Coding, encode: Callable[[bytes], Awaitable[bytes]]
     ) -> Body | PackedBody:
         """Return the merged document of what is listed now; packed if it is large.
 
@@ -109,7 +110,7 @@ class Merging:
         if (form, coding) == (Form.JSON, "gzip") and len(packed) > WHOLE_BYTES:
             return Body(MERGED_KEY, packed.hash, await self._bodies.gzipped(packed), coding)
         see_that_it_fits(form, len(packed))
-        text = await asyncio.to_thread(packed.whole)
+        text = (await asyncio.to_thread(packed.unpacked)).text
         data = await self._bodies.make(packed.hash, text, form, coding, encode)
         return Body(MERGED_KEY, packed.hash, *data)
 
@@ -132,16 +133,14 @@ class Merging:
             release = releases.openapi_hashes()
             packaged = {key for key, stated in index.entries.items() if release.get(key) == stated}
             others = {key: index.entries[key] for key in index.entries if key not in packaged}
-            documents = _Listed(others, self._fetch)
+            documents, are_as_listed = await self._documents(others)
             try:
-                merged = await asyncio.to_thread(self._merge_all, documents, frozenset(packaged))
-            except TooLarge as error:
+                merged = await self._merge_all(documents, frozenset(packaged))
+            except (TooLarge, WorkerFailed) as error:
                 refused = DocumentUnavailable(MERGED_KEY, str(error))
                 self._refused = (index.etag, refused)
                 raise refused from None
-            finally:
-                documents.stop()
-            etag = index.etag if documents.are_as_listed else ""
+            etag = index.etag if are_as_listed else ""
             self._notes = merged.notes
             if merged.document.hash != self._last.packed.hash:
                 self._bodies.forget(self._last.packed.hash)
@@ -151,37 +150,16 @@ class Merging:
         self._observe("merged", perf_counter() - start)
         return self._last
 
-
-class _Listed:
-    """The documents of an index, fetched one by one from another thread than the event loop's.
-
-    Attributes:
-        are_as_listed: Whether all that were fetched have the hash that the index states.
-    """
-
-    def __init__(self, hashes: Mapping[str, str], fetch: Fetch) -> None:
-        self._hashes = hashes
-        self._fetch = fetch
-        self._loop = asyncio.get_running_loop()
-        self._stopped = False
-        self.are_as_listed = True
-
-    def stop(self) -> None:
-        """Fetch no more: nobody waits for the rest."""
-        self._stopped = True
-
-    def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        for key, stated in self._hashes.items():
-            if self._stopped:
-                return
-            made = self._one(key)
-            if made is None or made.hash != stated:
-                self.are_as_listed = False
+    async def _documents(self, listed: Mapping[str, str]) -> tuple[list[tuple[str, bytes]], bool]:
+        """Return keys and compressed documents, and whether all have the hashes that are listed."""
+        documents: list[tuple[str, bytes]] = []
+        are_as_listed = True
+        for key, stated in listed.items():
+            try:
+                made = await self._fetch(key)
+            except DocumentUnavailable:
+                made = None
+            are_as_listed &= made is not None and made.hash == stated
             if made is not None:
-                yield key, made.data
-
-    def _one(self, key: str) -> Made | None:
-        try:
-            return asyncio.run_coroutine_threadsafe(self._fetch(key), self._loop).result()
-        except DocumentUnavailable:
-            return None
+                documents.append((key, await asyncio.to_thread(compress, made.data, "zstd")))
+        return documents, are_as_listed

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import zstandard
 
+from apidiscovery_service import workers
 from apidiscovery_service.model import CORE_GROUP, Group, Version
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.generated import generated_document
@@ -165,7 +166,7 @@ class DocumentRecipes:
         return Recipe(("crds", definitions), make)
 
     async def _make_crds(self, group: str, version: str, defined: tuple[_Defined, ...]) -> bytes:
-        made, seconds = await asyncio.to_thread(_crd_document, group, version, defined)
+        made, seconds = await workers.run(_crd_document, group, version, defined)
         self._observe_crd(seconds)
         return made
 
@@ -203,7 +204,7 @@ def _generated(why: str, group: str, version: Version) -> Recipe:
     fingerprint = ("generated", why, version.resources)
     return Recipe(
         fingerprint,
-        lambda: asyncio.to_thread(generated_document, group, version, why),
+        lambda: workers.run(generated_document, group, version, why),
         note=why,
     )
 

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 import orjson
 
 from apidiscovery_service.kube_objects.formats import dns1035_label, dns_subdomain
-from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
 
 _MAX_PORT = 65535
 _INT32 = 2**31
+# How deep orjson writes objects and arrays in each other, and what it says of more.
+_MAX_DEPTH = 254
+_TOO_DEEP = "Recursion limit reached"
 
 
 class Findings:
@@ -196,14 +198,14 @@ def object_json(value: object, path: Path) -> bytes:
         InvalidField: Something in it is nothing that JSON has, or too deep in it.
     """
     try:
-        return stepwise_writing.dumps(value)
+        return orjson.dumps(value)
     except TypeError:  # a key that is no string, which YAML may have
         pass
     try:
-        return stepwise_writing.dumps(value, orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
-        if str(error) == stepwise_writing.RECURSION:
-            message = f"is nested more than {stepwise_writing.MAX_DEPTH} levels deep"
+        if str(error) == _TOO_DEEP:
+            message = f"is nested more than {_MAX_DEPTH} levels deep"
             raise InvalidField(path, message) from None
         raise InvalidField(path, f"cannot be written as JSON: {error}") from None
 
@@ -215,7 +217,7 @@ def json_form(value: object, path: Path) -> tuple[object, bytes]:
         InvalidField: As `object_json`.
     """
     try:
-        return value, stepwise_writing.dumps(value)
+        return value, orjson.dumps(value)
     except TypeError:
         text = object_json(value, path)
-        return stepwise_json.loads(text), text
+        return orjson.loads(text), text

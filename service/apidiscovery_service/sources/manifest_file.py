@@ -16,7 +16,6 @@ from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
-from apidiscovery_service.openapi.stepwise_json import dismantle
 from apidiscovery_service.sources import manifest_text, yaml_lines
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crd import read_applied_crd, read_crd
@@ -171,12 +170,10 @@ def _read(
             value = manifest_text.parse(part.text, limits.values if limits else None)
             yield from reader.read(value, part.number)
         except InvalidField as error:
-            dismantle(value)
             errors += _placed(error, file, part, limits.located if limits else None)
         except Unparsable as error:
             end = len(part.text.rstrip())
-            lines = manifest_text.line_breaks(part.text, 0, end)
-            line = part.first_line + min(error.line, lines)
+            line = part.first_line + min(error.line, part.text.count("\n", 0, end))
             errors.append(_invalid(file, str(error), part.number, line))
         if len(errors) > MAX_ERRORS:
             more = _invalid(file, f"has more errors than the {MAX_ERRORS} that are shown")

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apidiscovery_service.openapi import json_text, meta_components, stepwise_json
+import orjson
+
+from apidiscovery_service.openapi import json_text, meta_components
 from apidiscovery_service.openapi.crd import kind_schemas, resource_paths
 from apidiscovery_service.openapi.crd.resource_paths import Resource
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
@@ -116,11 +118,9 @@ def _served(group: str, version: str, definition: Definition) -> _Served:
 
 def _fields(definition: Definition) -> dict[str, Any]:
     try:
-        return _object(stepwise_json.loads(definition.version))
+        return _object(orjson.loads(definition.version))
     except ValueError as error:
         raise InvalidOpenAPI((), f"{definition.plural}: is not JSON: {error}") from error
-    except InvalidOpenAPI as error:
-        raise InvalidOpenAPI(error.path, f"{definition.plural}: {error.message}") from error
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -165,8 +165,6 @@ def _kind_schema(one: _Served, extensions: Mapping[str, Any]) -> bytes:
         return kind_schemas.kind_schema(one.schema, extensions, one.path)
     except InvalidOpenAPI as error:
         raise InvalidOpenAPI(error.path, f"{one.name}: {error.message}") from error
-    finally:
-        stepwise_json.dismantle(one.schema)
 
 
 def _gvk(resource: Resource, kind: str) -> dict[str, str]:

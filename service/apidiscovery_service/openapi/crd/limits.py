@@ -3,7 +3,6 @@
 from typing import Any
 
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
-from apidiscovery_service.openapi.stepwise_json import MAX_MEMBERS, MAX_TEXT, check_widths
 
 # Containers within containers in a schema. Each level of a schema takes two or three, and the
 # deepest of real definitions has 34. It keeps recursion, here and in whoever reads the document,
@@ -22,24 +21,18 @@ def check_limits(value: object, path: Path) -> None:
     """See that a value of a stranger's is neither too deep nor too large to be walked through.
 
     Raises:
-        InvalidOpenAPI: It is; the path is that of the whole value, but for an object, an array or a
-            text that is too large by itself, which has its own.
+        InvalidOpenAPI: It is; the path is that of the whole value.
     """
     level: list[Any] = [value]
     count = 1
-    wide = any(type(one) in _CONTAINERS and len(one) > MAX_MEMBERS for one in level)
     for _ in range(MAX_DEPTH + 1):
         members: list[Any] = []
         for one in level:
             members += one.values() if type(one) is dict else one if type(one) is list else ()
         count += len(members)
-        wide |= any(type(one) is str and len(one) > MAX_TEXT for one in members)
         if count > MAX_VALUES:
             raise InvalidOpenAPI(path, f"has more than {MAX_VALUES} values")
         level = [one for one in members if type(one) in _CONTAINERS]
-        wide |= any(len(one) > MAX_MEMBERS for one in level)
         if not level:
-            if wide:
-                check_widths(value, path)
             return
     raise InvalidOpenAPI(path, f"is nested more than {MAX_DEPTH} levels deep")

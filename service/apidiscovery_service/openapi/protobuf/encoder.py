@@ -30,7 +30,6 @@ from apidiscovery_service.openapi.protobuf.scalars import (
     strings,
     unlike,
 )
-from apidiscovery_service.openapi.stepwise_json import dismantle
 
 # Levels of objects and lists in a document. The deepest of the golden ones has 36; of manifests as
 # many are read.
@@ -78,8 +77,6 @@ class Encoder:
             raise misfit.invalid() from None
         except RecursionError:  # MAX_DEPTH is too much for whoever is deep in calls already
             raise Misfit("it is nested too deeply to be encoded").invalid() from None
-        finally:
-            dismantle(value)
 
     def maker(self, message: Descriptor) -> Make:
         """Return what makes messages of a type. Types may hold themselves."""

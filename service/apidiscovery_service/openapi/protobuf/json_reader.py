@@ -4,7 +4,6 @@ import json
 from typing import TypeAlias, cast
 
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.stepwise_json import NotJSON, NotUTF8, Reader
 
 
 class Number(str):
@@ -25,16 +24,16 @@ def parse(document: bytes) -> Value:
         InvalidOpenAPI: It is not UTF-8, not JSON, or nests deeper than the interpreter recurses.
     """
     try:
-        value = Reader(document, _DECODER, dict).document()
-    except NotUTF8 as error:
-        raise InvalidOpenAPI((), f"byte {error.offset}: want UTF-8: {error.message}") from None
-    except NotJSON as error:
-        raise InvalidOpenAPI((), f"byte {error.offset}: want JSON: {error.message}") from None
+        value = cast("Value", _DECODER.decode(document.decode()))
+    except UnicodeDecodeError as error:
+        raise InvalidOpenAPI((), f"byte {error.start}: want UTF-8: {error.reason}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidOpenAPI((), f"character {error.pos}: want JSON: {error.msg}") from None
     except ValueError as error:
         raise InvalidOpenAPI((), f"want JSON: {error}") from None
     except RecursionError:
         raise InvalidOpenAPI((), "it is nested too deeply to be read") from None
-    return cast("Value", value)
+    return value
 
 
 def _refuse_constant(name: str) -> Value:

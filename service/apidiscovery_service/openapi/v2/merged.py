@@ -11,12 +11,12 @@ parameters, schemes, what an operation consumes. It stands for those of them tha
 The text is that of kube-openapi `Swagger.MarshalJSON`, which escapes nothing for the sake of HTML.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import Final, NamedTuple
+from io import BytesIO
+from typing import Final, NamedTuple, cast
 
 import orjson
 import zstandard
@@ -24,9 +24,8 @@ import zstandard
 from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.packed import Packed, Packing
+from apidiscovery_service.openapi.packed import Packed, pack
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Component, Downgrade, Entry
 from apidiscovery_service.openapi.v2.downgrade_schema import KINDS
@@ -90,7 +89,7 @@ def merged(
         packaged: Keys of documents that are those of the packaged release; not among `documents`.
 
     Raises:
-        TooLarge: The result would have more; no more documents are taken then.
+        TooLarge: The result would have more.
         ValueError: The documents come in another order.
     """
     merge = _Merge(max_bytes)
@@ -102,17 +101,26 @@ def merged(
             raise ValueError(f"the document of {key!r} comes after that of {last!r}")
         last = key
         try:
-            source = _parsed(text)
-            merge.add(key, source)
-            stepwise_json.dismantle(source)
+            merge.add(key, _parsed(text))
         except InvalidOpenAPI as error:
             merge.note(f"{key}: left out of the v2 document: {error}")
     return Merged(merge.document(info), merge.notes())
 
 
+def merged_packed(
+    documents: Sequence[tuple[str, bytes]],
+    info: Mapping[str, JSONValue],
+    max_bytes: int = MAX_BYTES,
+    packaged: Collection[str] = (),
+) -> Merged:
+    """Return what `merged` does, of documents that are compressed by zstd."""
+    texts = ((key, zstandard.decompress(packed)) for key, packed in documents)
+    return merged(texts, info, max_bytes, packaged)
+
+
 def _parsed(text: bytes) -> Object:
     try:
-        value = stepwise_json.loads(text)
+        value = cast("JSONValue", orjson.loads(text))
     except ValueError as error:
         raise InvalidOpenAPI((), f"is not JSON: {error}") from None
     return as_object(value, None)
@@ -248,7 +256,6 @@ class _Merge:
             self._names[SECTIONS[section]].final(name, digest, ())
             self._add_part((SECTIONS[section], name), parts[section, name])
         self._security = orjson.dumps(source["security"])
-        stepwise_json.dismantle(source)
 
     def _missing(self, finals: Mapping[Entry, str]) -> list[Entry]:
         return [
@@ -330,7 +337,7 @@ class _Merge:
 
     def document(self, info: Mapping[str, JSONValue]) -> Packed:
         """Return the result; what it is made of is gone afterwards."""
-        out = Packing()
+        out = BytesIO()
         out.write(b'{"swagger":"2.0","info":')
         out.write(orjson.dumps(key_order.INFO.arranged(info)))
         out.write(b',"paths":')
@@ -347,7 +354,7 @@ class _Merge:
         if self._security:
             out.write(b',"security":' + self._security)
         out.write(b"}")
-        return out.packed()
+        return pack(out.getvalue())
 
     def _take(self, section: str, name: str) -> bytes:
         """Return the JSON of a part, which is not kept any more."""
@@ -388,7 +395,7 @@ def _by_kind(kinds: list[JSONValue], place: Place) -> dict[str, JSONValue]:
         group, version, name = (
             as_text(kind.get(field, ""), (at, field)) for field in ("group", "version", "kind")
         )
-        result[f"{group}/{version}.{name}"] = deepcopy(kind)  # the document will be emptied
+        result[f"{group}/{version}.{name}"] = kind
     return result
 
 
@@ -410,7 +417,7 @@ def _closed_digests(parts: Mapping[Entry, _Part]) -> dict[Entry, bytes]:
     return result
 
 
-def _write_object(out: Packing, names: Iterable[str], text_of: Callable[[str], bytes]) -> None:
+def _write_object(out: BytesIO, names: Iterable[str], text_of: Callable[[str], bytes]) -> None:
     """Write an object whose members are JSON text, by name."""
     before = b"{"
     for name in sorted(names):

@@ -6,8 +6,6 @@ from apidiscovery_kubeconfig.yaml_text import Budget
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.stepwise_json import dismantle
-from apidiscovery_service.sources import manifest_text
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
@@ -57,9 +55,9 @@ class _Reader:
         """Read one manifest."""
         field = f"manifests[{place}]"
         try:
-            text = manifest_text.decoded(manifest.content)
+            text = manifest.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line = manifest_text.line_breaks(manifest.content, 0, error.start) + 1
+            line = error.object.count(b"\n", 0, error.start) + 1
             self.refuse(f"{field}.content", f"{manifest.file or field}:{line}: not UTF-8")
             return
         try:
@@ -153,8 +151,6 @@ def read(application: Application) -> Sequence[Wanted]:
     if not reader.violations:
         reader.check_expected()
     if reader.violations:
-        for one in reader.wanted.values():
-            dismantle(one.content)
         raise InvalidFields(*_told(reader.violations))
     return tuple(reader.wanted.values())
 

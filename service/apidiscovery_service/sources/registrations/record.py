@@ -13,7 +13,6 @@ import orjson
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi import stepwise_json, stepwise_writing
 from apidiscovery_service.storage import Entry
 from apidiscovery_service.threads import run_sized
 
@@ -128,7 +127,7 @@ def encode(record: Record, content: bytes | None = None) -> bytes:
         TypeError: Something in it is nothing that JSON has.
     """
     if content is None:
-        content = stepwise_writing.dumps(record.content)
+        content = orjson.dumps(record.content)
     return orjson.dumps(
         {
             "format": FORMAT,
@@ -216,7 +215,7 @@ def decode_owner(value: bytes) -> OwnerRecord:
 
 def _fields(value: bytes) -> Mapping[str, object]:
     try:
-        fields = stepwise_json.loads(value)
+        fields = cast("object", orjson.loads(value))
     except ValueError as error:
         raise InvalidRecord(f"no JSON: {error}") from None
     if not isinstance(fields, dict):

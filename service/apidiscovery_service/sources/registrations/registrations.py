@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import (
@@ -44,6 +45,7 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.refusals import (
     Denied,
+    LimitExceeded,
     RevisionMismatch,
 )
 from apidiscovery_service.sources.registrations.requests import (
@@ -69,6 +71,7 @@ from apidiscovery_service.sources.registrations.writes import (
 )
 from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
 from apidiscovery_service.threads import run_sized
+from apidiscovery_service.workers import WorkerFailed
 
 # What a page holds when nobody says, and at most; and how much content it has besides its last
 # registration, since clients of gRPC take messages of 4 MiB unless told otherwise.
@@ -136,12 +139,16 @@ class Registrations:
 
         Raises:
             InvalidFields: Something is not as it must be.
+            LimitExceeded: Looking at the documents takes too long or too much memory.
             Denied: The caller may not change these groups, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
             NotServed: It is written, and not served here yet.
             StoreUnavailable: Nothing is known to be written.
         """
-        groups, wrong = await asyncio.to_thread(publishing.checked, publication)
+        try:
+            groups, wrong = await workers.run(publishing.checked, publication)
+        except WorkerFailed as error:
+            raise LimitExceeded(f"the documents cannot be looked at: {error}") from None
         _check([*publication_violations(publication), *wrong])
         wanted = Wanted(
             Kind.GROUPS,

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+import orjson
 import structlog
 
-from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.sources.api_service import read_api_service
 from apidiscovery_service.sources.crd import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
@@ -185,7 +185,7 @@ class Table:
         if row is None:
             return Standing()
         (crd,) = row.declared.crds
-        content = as_object(stepwise_json.loads(crd.document))
+        content = as_object(orjson.loads(crd.document))
         return Standing(row.revision, Record(row.owner, row.owner_id, row.created, content))
 
     def size(self, key: str) -> int:

@@ -5,10 +5,10 @@ the wrong type is an error. What has no valid name or stands there twice is left
 so that one odd group does not take the others with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import cast
+from typing import TypeVar, cast
 
 from apidiscovery_service.kube_objects.formats import is_dns1035_label, is_dns_subdomain
 from apidiscovery_service.model import (
@@ -20,9 +20,11 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
+from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.spec import Filter, Limits
+
+T = TypeVar("T")
 
 _NO_KIND = GroupVersionKind("", "", "")
 
@@ -55,10 +57,6 @@ class Reading:
     kept: bool = False
     warnings: list[str] = field(default_factory=list[str])
     _versions: int = 0
-
-    def json(self, body: Body) -> BoundedJSON:
-        """Return a reader of a body."""
-        return BoundedJSON(body, self.limits.decode_s)
 
     def warn(self, text: str) -> None:
         """Note what is odd, as long as there are not too many notes."""
@@ -94,56 +92,49 @@ class Reading:
         return self.filter.takes(group, name)
 
 
+def read_noting(
+    reader: Callable[[Body, Reading], T], reading: Reading, body: Body
+) -> tuple[T, tuple[str, ...]]:
+    """Return what a reader makes of a body, and what it noted: a worker's notes are its own."""
+    made = reader(body, reading)
+    return made, tuple(reading.warnings)
+
+
 def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
     """Return the groups of an APIGroupDiscoveryList, v2 or v2beta1, in its order.
 
     Raises:
         UpstreamFailed: It cannot be read, or is too large.
     """
-    json = reading.json(body)
+    items = _document(body, "APIGroupDiscoveryList", "items").get("items")
     groups: dict[str, Group] = {}
-    for name in _document(json, "APIGroupDiscoveryList", "items"):
-        if name == "items":
-            for place in json.elements():
-                group = _group(json, reading, f"items[{place}]")
-                if group is None or not reading.takes_group(group.name):
-                    continue
-                if groups.setdefault(group.name, group) is not group:
-                    reading.warn(f"group {group.name!r} is there twice; the first counts")
-        else:
-            json.value()
-    json.end()
+    for place, item in enumerate(_list(items, "items")):
+        group = _group(item, reading, f"items[{place}]")
+        if not reading.takes_group(group.name):
+            continue
+        if groups.setdefault(group.name, group) is not group:
+            reading.warn(f"group {group.name!r} is there twice; the first counts")
     return tuple(group for group in groups.values() if group.versions)
 
 
-def _document(json: BoundedJSON, kind: str, content: str) -> Iterable[str]:
-    """Yield the fields of a document but for its kind, which is checked."""
-    seen: set[str] = set()
-    for name in json.fields():
-        seen.add(name)
-        if name == "kind":
-            found = json.value()
-            if found not in (kind, None, ""):
-                raise UpstreamFailed(Reason.MALFORMED, f"want kind {kind}, got {found!r}")
-        else:
-            yield name
-    if not seen & {"kind", content}:
+def _document(body: Body, kind: str, content: str) -> Mapping[str, object]:
+    """Return the fields of a document of a kind."""
+    fields = _object(parsed(body), "the document")
+    found = fields.get("kind")
+    if found not in (kind, None, ""):
+        raise UpstreamFailed(Reason.MALFORMED, f"want kind {kind}, got {found!r}")
+    if not fields.keys() & {"kind", content}:
         raise UpstreamFailed(Reason.MALFORMED, f"want a document of kind {kind}, got another")
+    return fields
 
 
-def _group(json: BoundedJSON, reading: Reading, where: str) -> Group | None:
-    name, versions = "", dict[str, Version]()
-    taken: list[Version] = []
-    for field_name in json.fields():
-        if field_name == "metadata":
-            name = _text(_object(json.value(), f"{where}.metadata"), "name", where)
-        elif field_name == "versions":
-            for place in json.elements():
-                reading.count_version()
-                taken.append(_version(json, reading, f"{where}.versions[{place}]"))
-        else:
-            json.value()
-    for version in taken:
+def _group(value: object, reading: Reading, where: str) -> Group:
+    fields = _object(value, where)
+    name = _text(_object(fields.get("metadata", {}), f"{where}.metadata"), "name", where)
+    versions: dict[str, Version] = {}
+    for place, item in enumerate(_list(fields.get("versions"), f"{where}.versions")):
+        reading.count_version()
+        version = _version(item, reading, f"{where}.versions[{place}]")
         if not reading.takes_version(name, version.version):
             continue
         if versions.setdefault(version.version, version) is not version:
@@ -153,23 +144,18 @@ def _group(json: BoundedJSON, reading: Reading, where: str) -> Group | None:
     return Group(name, tuple(versions.values()))
 
 
-def _version(json: BoundedJSON, reading: Reading, where: str) -> Version:
-    name, freshness, resources = "", "", list[Resource]()
-    listed: tuple[str, ...] | None = None
-    for field_name in json.fields():
-        if field_name == "resources":
-            resources = [
-                _resource(json.value(), f"{where}.resources[{place}]", reading)
-                for place in json.elements()
-            ]
-        elif field_name in ("version", "freshness"):
-            text = _text({field_name: json.value()}, field_name, where)
-            name, freshness = (text, freshness) if field_name == "version" else (name, text)
-        elif field_name == "listed" and reading.kept:
-            listed = _texts({field_name: json.value()}, field_name, where)
-        else:
-            json.value()
-    return Version(name, tuple(resources), freshness, listed or ())
+def _version(value: object, reading: Reading, where: str) -> Version:
+    fields = _object(value, where)
+    items = _list(fields.get("resources"), f"{where}.resources")
+    return Version(
+        version=_text(fields, "version", where),
+        resources=tuple(
+            _resource(item, f"{where}.resources[{place}]", reading)
+            for place, item in enumerate(items)
+        ),
+        freshness=_text(fields, "freshness", where),
+        listed=(_texts(fields, "listed", where) or ()) if reading.kept else (),
+    )
 
 
 def _resource(value: object, where: str, reading: Reading) -> Resource:
@@ -216,19 +202,14 @@ def read_group_list(body: Body, reading: Reading) -> tuple[Listed, ...]:
     Raises:
         UpstreamFailed: It cannot be read, or is too large.
     """
-    json = reading.json(body)
+    items = _document(body, "APIGroupList", "groups").get("groups")
     groups: dict[str, Listed] = {}
-    for name in _document(json, "APIGroupList", "groups"):
-        if name != "groups":
-            json.value()
+    for place, item in enumerate(_list(items, "groups")):
+        group = _listed(item, f"groups[{place}]", reading)
+        if not reading.takes_group(group.name):
             continue
-        for place in json.elements():
-            group = _listed(json.value(), f"groups[{place}]", reading)
-            if not reading.takes_group(group.name):
-                continue
-            if groups.setdefault(group.name, group) is not group:
-                reading.warn(f"group {group.name!r} is there twice; the first counts")
-    json.end()
+        if groups.setdefault(group.name, group) is not group:
+            reading.warn(f"group {group.name!r} is there twice; the first counts")
     return tuple(group for group in groups.values() if group.versions)
 
 
@@ -259,17 +240,12 @@ def read_core_versions(body: Body, reading: Reading) -> tuple[Listed, ...]:
     Raises:
         UpstreamFailed: It cannot be read, or is too large.
     """
-    json = reading.json(body)
-    versions: tuple[str, ...] = ()
-    for name in _document(json, "APIVersions", "versions"):
-        fields = {name: json.value()}
-        if name == "versions":
-            versions = _taken("", dict.fromkeys(_texts(fields, name, "") or ()), reading)
-    json.end()
+    names = _texts(_document(body, "APIVersions", "versions"), "versions", "") or ()
+    versions = _taken("", dict.fromkeys(names), reading)
     return (Listed("", versions),) if versions else ()
 
 
-def read_resource_list(body: Body, version: str, reading: Reading) -> Version:
+def read_resource_list(version: str, body: Body) -> Version:
     """Return an APIResourceList as kube-apiserver converts it to an aggregated version.
 
     Entries with a slash become subresources of what stands before it; a parent that is not listed
@@ -280,14 +256,8 @@ def read_resource_list(body: Body, version: str, reading: Reading) -> Version:
 
     Source: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery.
     """
-    json = reading.json(body)
-    entries: list[Mapping[str, object]] = []
-    for name in _document(json, "APIResourceList", "resources"):
-        if name == "resources":
-            entries = [_object(json.value(), f"resources[{place}]") for place in json.elements()]
-        else:
-            json.value()
-    json.end()
+    items = _list(_document(body, "APIResourceList", "resources").get("resources"), "resources")
+    entries = [_object(item, f"resources[{place}]") for place, item in enumerate(items)]
     resources = _converted(entries)
     names = tuple(_text(entry, "name", f"resources[{i}]") for i, entry in enumerate(entries))
     listed = () if names == tuple(list_lines(resources)) else names

@@ -4,18 +4,19 @@ import asyncio
 import re
 import zlib
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
 import httpx2
 
+from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.sources.upstreams.bounded_json import Body
+from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.reachability import answered_without_tls, explained
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.workers import WorkerFailed
 
 JSON = "application/json"
 AGGREGATED = tuple(
@@ -116,15 +117,11 @@ class Exchange:
 
     Args:
         spec: Whom, and within which limits.
-        threads: Where large answers are read.
         count_bytes: Told the size of each answer as it was sent.
     """
 
-    def __init__(
-        self, spec: UpstreamSpec, threads: Executor, count_bytes: Callable[[int], None]
-    ) -> None:
+    def __init__(self, spec: UpstreamSpec, count_bytes: Callable[[int], None]) -> None:
         self._spec = spec
-        self._threads = threads
         self._count_bytes = count_bytes
 
     async def get(
@@ -236,22 +233,29 @@ class Exchange:
         return len(unpacked(answer.body, self._spec.limits.body_bytes)) <= _READ_AT_ONCE
 
     async def read(self, answer: Answer, reader: Callable[[Body], T]) -> T:
-        """Return what `reader` makes of a body; a large one is read in a thread.
+        """Return what `reader` makes of a body; a large one is read by a worker.
+
+        Args:
+            answer: Whose body.
+            reader: A function of a module, or a part of one with its first arguments.
 
         Raises:
-            UpstreamFailed: The body is not what it is said to be, or exceeds the limit.
+            UpstreamFailed: The body is not what it is said to be, or exceeds a limit.
         """
         limit = self._spec.limits.body_bytes
-
-        def work() -> T:
-            return reader(unpacked(answer.body, limit) if answer.is_gzip else answer.body)
-
         try:
             if self._is_small(answer):
-                return work()
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+                return _read(reader, answer.body, limit, is_gzip=answer.is_gzip)
+            return await workers.run(_read, reader, answer.body, limit, is_gzip=answer.is_gzip)
+        except WorkerFailed as error:
+            text = f"GET {answer.path}: the answer cannot be read: {error}"
+            raise UpstreamFailed(Reason.TOO_LARGE, text) from None
         except UpstreamFailed as failure:
             raise UpstreamFailed(failure.reason, f"GET {answer.path}: {failure}") from None
+
+
+def _read(reader: Callable[[Body], T], body: Body, limit: int, *, is_gzip: bool) -> T:
+    return reader(unpacked(body, limit) if is_gzip else body)
 
 
 def unpacked(packed: Body, limit: int) -> bytearray:

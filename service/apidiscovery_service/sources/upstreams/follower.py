@@ -40,7 +40,6 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.sources.upstreams.threads import ReadingThreads
 from apidiscovery_service.storage import Batch, Entry, Guard, Store
 from apidiscovery_service.storage.claims import is_dead
 from apidiscovery_service.storage.following import PAUSE_S, follow
@@ -57,7 +56,6 @@ _LOOKS = 6
 
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
-_THREADS = 2
 _NO_MARK = (0, 0)
 
 _log = structlog.get_logger(__name__)
@@ -167,8 +165,6 @@ class Upstreams:
         self._silence_s = silence_s
         # Why no record is believed: the store does not answer; empty when it does.
         self._silence = ""
-        # Their own, so that a large answer delays no other work of the process.
-        self._threads = ReadingThreads(_THREADS, "upstream")
         self._followed: dict[str, _Followed] = {}
         self._specs = {spec.id: spec for spec in specs}
         # Revision since which a claim is held, by the id of the upstream.
@@ -201,12 +197,6 @@ class Upstreams:
         finally:
             for followed in self._followed.values():
                 _stop(followed)
-
-    def close(self) -> None:
-        """Let go of the threads, once neither this nor the claims run any more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._capacity.close()
-        self.documents.close()
 
     def states(self) -> list[SourceStatus]:
         """Return the status of each source, in the order of their names."""
@@ -277,7 +267,6 @@ class Upstreams:
                 spec,
                 self._store,
                 self._metrics,
-                self._threads,
                 group_versions,
                 documents=self._capacity,
             )

@@ -7,11 +7,12 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 
 from apidiscovery_service.model import Freshness, Group, Version
-from apidiscovery_service.sources.upstreams.answers import Listed, Reading, read_resource_list
-from apidiscovery_service.sources.upstreams.bounded_json import Body
+from apidiscovery_service.sources.upstreams.answers import Listed, read_resource_list
+from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import JSON, Exchange
 from apidiscovery_service.sources.upstreams.known import Root
@@ -138,10 +139,7 @@ class VersionsFetch:
         if gv in self._known and self._memory.digests.get(gv) == now:
             return replace(self._known[gv], freshness=Freshness.CURRENT)
         self._memory.digests.pop(gv, None)
-        reading = Reading(self._spec.limits)
-        read = await self._exchange.read(
-            answer, lambda body: read_resource_list(body, version, reading)
-        )
+        read = await self._exchange.read(answer, partial(read_resource_list, version))
         self._memory.digests[gv] = now
         return read
 

@@ -7,7 +7,6 @@ gone leaves its last documents.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import structlog
@@ -44,7 +43,6 @@ class UpstreamDocuments:
         self._marks: dict[str, tuple[int, int]] = {}
         self._ids: dict[str, str] = {}
         self._listeners: list[Callable[[frozenset[str]], None]] = []
-        self._threads = ThreadPoolExecutor(1, "upstream-documents")
 
     def recipe(self, source: str, key: str) -> Recipe | None:
         """Return the document that a source publishes of a path, None for none.
@@ -133,9 +131,7 @@ class UpstreamDocuments:
             if entry is None:
                 raise DocumentUnavailable(f"document of {key}: {piece} is not in the store")
             packed += entry.value
-        loop = asyncio.get_running_loop()
-        unpack = partial(openapi_record.unpack, bytes(packed), kept)
-        return await loop.run_in_executor(self._threads, unpack)
+        return await asyncio.to_thread(openapi_record.unpack, bytes(packed), kept)
 
     async def load(self) -> int:
         """Read which documents there are; returns the revision of the store.
@@ -156,10 +152,6 @@ class UpstreamDocuments:
             await self._changed({change.key: change.entry for change in batch.changes})
 
         await follow(self._store, openapi_record.INDEXES, self.load, take)
-
-    def close(self) -> None:
-        """Let go of the threads."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _changed(self, entries: Mapping[str, Entry | None]) -> None:
         for key, entry in entries.items():

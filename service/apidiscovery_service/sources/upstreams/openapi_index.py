@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from apidiscovery_service.sources.upstreams.bounded_json import Body, BoundedJSON
+from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
 
@@ -90,34 +90,27 @@ def key_of(gv: GroupVersion) -> str:
     return f"{'apis' if gv[0] else 'api'}/{name_of(*gv)}"
 
 
-def read_index(body: Body, wanted: Wanted, prefix: str, within_s: float) -> Index:
+def read_index(body: Body, wanted: Wanted, prefix: str) -> Index:
     """Return which documents are listed.
 
     Args:
         body: JSON.
         wanted: Which are of interest; others are passed over.
         prefix: The path of the upstream's own URL.
-        within_s: How long reading may take.
 
     Raises:
         UpstreamFailed: It is no such list.
     """
-    reader, index, is_list = BoundedJSON(body, within_s), Index(), False
-    for name in reader.fields():
-        if name != "paths":
-            reader.value()
-            continue
-        is_list = True
-        others = 0
-        for key in reader.fields():
-            item = reader.value()
-            is_other = not key.startswith(("api/", "apis/"))
-            if wanted.takes(key) and not (is_other and others >= _MAX_OTHERS):
-                others += is_other
-                _take(index, key, item, prefix)
-    reader.end()
-    if not is_list:
+    value = parsed(body)
+    paths = cast("dict[str, object]", value).get("paths") if isinstance(value, dict) else None
+    if not isinstance(paths, dict):
         raise UpstreamFailed(Reason.MALFORMED, "want an object with paths, got none")
+    index, others = Index(), 0
+    for key, item in cast("dict[str, object]", paths).items():
+        is_other = not key.startswith(("api/", "apis/"))
+        if wanted.takes(key) and not (is_other and others >= _MAX_OTHERS):
+            others += is_other
+            _take(index, key, item, prefix)
     return index
 
 

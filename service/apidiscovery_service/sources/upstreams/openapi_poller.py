@@ -6,7 +6,6 @@ It goes by what discovery has found, comes after it, and never keeps it waiting.
 import asyncio
 import random
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import structlog
@@ -19,7 +18,6 @@ from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.sources.upstreams.threads import ReadingThreads
 from apidiscovery_service.storage import Fenced, Guard, Store
 
 # Rounds at once in one process. One that only waits takes `openapi_s` for each of three documents,
@@ -36,16 +34,10 @@ class Capacity:
     """What all upstreams of a process share for their documents.
 
     Attributes:
-        threads: Where documents are read; one, so that discovery has the other processor.
         turns: Taken for a round.
     """
 
-    threads: Executor = field(default_factory=lambda: ReadingThreads(1, "upstream-openapi"))
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_ROUNDS_AT_ONCE))
-
-    def close(self) -> None:
-        """Let go of the threads."""
-        self.threads.shutdown(wait=False, cancel_futures=True)
 
 
 class DocumentsPoller:
@@ -107,7 +99,7 @@ class DocumentsPoller:
             self._changed.set()
         try:
             await self._load(shelf)
-            rounds = DocumentRounds(self._spec, self._capacity.threads, self._count_bytes, shelf)
+            rounds = DocumentRounds(self._spec, self._count_bytes, shelf)
             failures = 0
             while True:
                 await self._until_due(failures)

@@ -6,16 +6,16 @@ they are named by here is their own SHA-512, which mostly is what the upstream n
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import structlog
 
 from apidiscovery_service.sources.upstreams import openapi_index, openapi_v2
-from apidiscovery_service.sources.upstreams.bounded_json import Body
+from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import (
     JSON,
@@ -86,7 +86,6 @@ class DocumentRounds:
 
     Args:
         spec: The upstream.
-        threads: Where answers are read.
         count_bytes: Told the size of each answer as it was sent.
         shelf: What is known, and where it is kept.
     """
@@ -94,7 +93,6 @@ class DocumentRounds:
     def __init__(
         self,
         spec: UpstreamSpec,
-        threads: Executor,
         count_bytes: Callable[[int], None],
         shelf: Shelf,
     ) -> None:
@@ -102,7 +100,7 @@ class DocumentRounds:
         self._shelf = shelf
         self._prefix = urlsplit(spec.endpoint.url).path
         self._v3, self._v2 = (
-            Exchange(_with_limit(spec, limit), threads, count_bytes)
+            Exchange(_with_limit(spec, limit), count_bytes)
             for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
         )
         self._failed_before: frozenset[str] = frozenset()
@@ -161,15 +159,10 @@ class DocumentRounds:
     async def _index(
         self, answer: Answer, offered: frozenset[GroupVersion], *, is_same: bool
     ) -> None:
-        known, within_s = self._shelf.published, self._spec.limits.openapi_s
+        known = self._shelf.published
         wanted = Wanted(offered, self._spec.kind is not Kind.SERVICE)
-
-        def read(body: Body) -> tuple[str, Index | None]:
-            digest = _digest(body)
-            if is_same and digest == known.digest:
-                return digest, None
-            return digest, read_index(body, wanted, self._prefix, within_s)
-
+        known_digest = known.digest if is_same else ""
+        read = partial(_read_index, known_digest, wanted, self._prefix)
         digest, index = await self._v3.read(answer, read)
         if index is None:
             await self._shelf.save(replace(known, etag=answer.etag, error=""))
@@ -245,13 +238,7 @@ class DocumentRounds:
             return kept
         if answer.status != HTTPStatus.OK or not _is_document(answer):
             raise answer.wrong(JSON)
-        within_s = self._spec.limits.openapi_s
-
-        def read(body: Body) -> Packed:
-            check(body, within_s)
-            return pack(body)
-
-        packed = await self._v3.read(answer, read)
+        packed = await self._v3.read(answer, _read_document)
         if packed.packed_size > room:
             limit = self._spec.limits.openapi_kept_bytes
             text = f"GET {listed.path}: all documents together exceed {limit} bytes, compressed"
@@ -303,19 +290,11 @@ class DocumentRounds:
             )
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
-        known, within_s = self._shelf.published, self._spec.limits.openapi_s
-        whole = _digest_of(offered)
-
-        def read(body: Body) -> tuple[str, Mapping[str, Packed] | None]:
-            digest = _digest(body)
-            if (known.form, known.digest, known.offered) == (Form.V2, digest, whole):
-                return digest, None
-            documents = openapi_v2.split_document(body, within_s)
-            keys = map(key_of, sorted(offered))
-            found = {key: pack(documents[key]) for key in keys if key in documents}
-            return digest, found
-
+        known, whole = self._shelf.published, _digest_of(offered)
+        is_same = (known.form, known.offered) == (Form.V2, whole)
+        keys = [key_of(gv) for gv in sorted(offered)]
         self._is_missing = False
+        read = partial(_read_whole, known.digest if is_same else "", keys)
         digest, found = await self._v2.read(answer, read)
         if found is None:
             await self._shelf.save(replace(known, etag=answer.etag, error=""))
@@ -326,6 +305,30 @@ class DocumentRounds:
         await self._shelf.save(
             Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
         )
+
+
+def _read_index(
+    known_digest: str, wanted: Wanted, prefix: str, body: Body
+) -> tuple[str, Index | None]:
+    """Return the digest of an index and what is listed; None for what is known already."""
+    digest = _digest(body)
+    return digest, None if digest == known_digest else read_index(body, wanted, prefix)
+
+
+def _read_document(body: Body) -> Packed:
+    check(body)
+    return pack(body)
+
+
+def _read_whole(
+    known_digest: str, keys: Iterable[str], body: Body
+) -> tuple[str, Mapping[str, Packed] | None]:
+    """Return the digest of a v2 document and v3 ones made of it; None for what is known already."""
+    digest = _digest(body)
+    if digest == known_digest:
+        return digest, None
+    documents = openapi_v2.split_document(body)
+    return digest, {key: pack(documents[key]) for key in keys if key in documents}
 
 
 def _is_document(answer: Answer) -> bool:

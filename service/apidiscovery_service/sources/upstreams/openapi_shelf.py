@@ -1,7 +1,7 @@
 """The OpenAPI documents of one upstream in the store, as whoever polls it writes them."""
 
+import asyncio
 from dataclasses import replace
-from functools import partial
 from time import monotonic
 
 import structlog
@@ -112,7 +112,7 @@ class Shelf:
     async def _write(self, published: Published) -> None:
         if published == self.published and self._is_written:
             return
-        sealed = await record.in_thread(partial(openapi_record.seal, self._upstream, published))
+        sealed = await asyncio.to_thread(openapi_record.seal, self._upstream, published)
         # Whether it is there or not is not known until this returns.
         self._is_written, self._is_in_doubt = False, True
         self._parts = await record.write(self._store, sealed, self._guard, self._parts)

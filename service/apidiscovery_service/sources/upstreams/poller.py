@@ -4,7 +4,6 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Coroutine
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 
 import structlog
@@ -41,19 +40,17 @@ class Poller:
         spec: The upstream.
         store: Where the record is.
         metrics: What counts the polls.
-        threads: Where large answers are read.
         documents: What OpenAPI documents are polled with; None for no polling of them.
 
     Attributes:
         wanted: The group-versions of a service that have an APIService now.
     """
 
-    def __init__(  # noqa: PLR0913 - it joins them
+    def __init__(
         self,
         spec: UpstreamSpec,
         store: Store,
         metrics: Metrics,
-        threads: Executor,
         wanted: frozenset[GroupVersion] = frozenset(),
         *,
         documents: Capacity | None = None,
@@ -62,7 +59,7 @@ class Poller:
         self.wanted = wanted
         self._store = store
         self._metrics = metrics.upstreams
-        self._exchange = Exchange(spec, threads, self._count_bytes)
+        self._exchange = Exchange(spec, self._count_bytes)
         self._woken = asyncio.Event()
         self._parts: frozenset[str] = frozenset()
         self._written: Known | None = None

@@ -9,9 +9,7 @@ that names them, so whoever reads a record finds its parts.
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar, cast
 
 import orjson
@@ -38,9 +36,6 @@ _MAX_UNPACKED = 512 * 1024 * 1024
 
 # What is quick enough to be read on the event loop, unpacked.
 _SMALL = 16 * 1024
-
-# A thread of their own, so that large ones delay nothing else that is done in threads.
-_THREADS = ThreadPoolExecutor(1, "records")
 
 T = TypeVar("T")
 
@@ -166,17 +161,12 @@ async def opened(
 
     if _is_small(packed):
         return read()
-    return await in_thread(read)
+    return await asyncio.to_thread(read)
 
 
 async def sealed(upstream: str, known: Known) -> Sealed:
     """Return `seal` of what is known, made in a thread."""
-    return await in_thread(partial(seal, upstream, known))
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Return what is made in the thread of records."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
+    return await asyncio.to_thread(seal, upstream, known)
 
 
 def is_large(value: bytes) -> bool:
@@ -249,7 +239,7 @@ def _root(value: dict[str, object], document: bytes) -> Root:
 
 
 # What was taken once is taken again, whatever the limits are now.
-_KEPT_LIMITS = Limits(group_versions=10**9, decode_s=600.0)
+_KEPT_LIMITS = Limits(group_versions=10**9)
 
 
 async def write(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 
 import structlog
@@ -23,6 +24,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_aggregated,
     read_core_versions,
     read_group_list,
+    read_noting,
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, JSON, Answer, Exchange
@@ -166,13 +168,12 @@ class Rounds:
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
         reading = self._reading(root)
-        groups = await self._exchange.read(
-            answer, lambda body: with_known_lists(read_aggregated(body, reading), root.groups)
-        )
+        read = partial(read_noting, read_aggregated, reading)
+        found, warnings = await self._exchange.read(answer, read)
+        groups = with_known_lists(found, root.groups)
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()
-        warnings = tuple(reading.warnings)
         return _current(root, groups, etag=answer.etag, warnings=warnings)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:
@@ -193,8 +194,7 @@ class Rounds:
     ) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
         reading = self._reading(root)
         reader = read_core_versions if root.core else read_group_list
-        listed = await self._exchange.read(answer, lambda body: reader(body, reading))
-        return listed, tuple(reading.warnings)
+        return await self._exchange.read(answer, partial(read_noting, reader, reading))
 
     async def _versions(self, root: Root, listed: tuple[Listed, ...]) -> Root:
         """Take what is due of the group-versions; what the server does not have is told of.

@@ -74,8 +74,7 @@ class Limits:
         group_versions: Of one document.
         concurrent: Requests at once to one old server.
         versions_s: For all group-versions of an old server in one round.
-        decode_s: For reading one document.
-        openapi_s: Around each request for OpenAPI documents, and for reading one;
+        openapi_s: Around each request for OpenAPI documents;
             k8s.io/kube-aggregator pkg/controllers/openapiv3/aggregator/aggregator.go waits 60 s.
         openapi_bytes: Of one document of a group-version, or of the index of them.
         openapi_v2_bytes: Of the document of an old server, which has all group-versions.
@@ -88,7 +87,6 @@ class Limits:
     group_versions: int = 10_000
     concurrent: int = 16
     versions_s: float = 30.0
-    decode_s: float = 10.0
     openapi_s: float = 60.0
     openapi_bytes: int = 32 * 1024 * 1024
     openapi_v2_bytes: int = 64 * 1024 * 1024

@@ -12,6 +12,7 @@ k8s.io/kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGro
 import asyncio
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 
 import structlog
@@ -21,6 +22,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
     read_group_list,
+    read_noting,
     read_resource_list,
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
@@ -151,7 +153,8 @@ class UnaggregatedLists:
             if answer.status != HTTPStatus.OK or not answer.is_plain_json:
                 raise answer.wrong(JSON)
             reading = Reading(self._spec.limits)
-            listed = await self._exchange.read(answer, lambda body: read_group_list(body, reading))
+            read = partial(read_noting, read_group_list, reading)
+            listed, _ = await self._exchange.read(answer, read)
         except UpstreamFailed as failure:
             _log.debug("list of groups not had", upstream=self._spec.name, reason=str(failure))
             return None
@@ -201,10 +204,8 @@ class UnaggregatedLists:
         answer = await self._exchange.get(path, JSON, as_master=as_master)
         if answer.status != HTTPStatus.OK or not answer.is_plain_json:
             raise answer.wrong(JSON)
-        reading = Reading(self._spec.limits)
-        listed = await self._exchange.read(
-            answer, lambda body: read_resource_list(body, version.version, reading)
-        )
+        read = partial(read_resource_list, version.version)
+        listed = await self._exchange.read(answer, read)
         order = listed.listed or tuple(list_lines(listed.resources))
         is_same = order == tuple(list_lines(version.resources))
         return _with_list(version, listed, () if is_same else order)

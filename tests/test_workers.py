@@ -1,0 +1,104 @@
+"""Calls in worker processes: what comes back, what ends them, and that others go on."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apidiscovery_service import workers
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+
+
+@pytest.fixture(autouse=True)
+def _own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # they import this module
+    workers.close()
+    yield
+    workers.close()
+
+
+async def test_a_call_returns_what_its_function_returns_in_another_process() -> None:
+    assert await workers.run(os.getpid) != os.getpid()
+    large = os.urandom(1 << 20)
+    assert await workers.run(bytes.__add__, large, large) == large + large
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidOpenAPI(("paths", 0), "want an object"),
+        UpstreamFailed(Reason.TOO_LARGE, "too much"),
+        ValueError("odd"),
+    ],
+)
+async def test_a_call_raises_what_its_function_raises(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised:
+        await workers.run(_raise, error)
+    assert raised.value.args == error.args
+    assert raised.value.__dict__ == error.__dict__
+
+
+async def test_calls_wait_for_a_worker_and_share_two() -> None:
+    ids = await asyncio.gather(*(workers.run(_busy) for _ in range(8)))
+    assert len(set(ids)) == workers.COUNT
+
+
+async def test_a_call_that_takes_too_long_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "WITHIN_S", 1.0)
+    slow, quick = await asyncio.gather(
+        workers.run(time.sleep, 60), workers.run(_busy), return_exceptions=True
+    )
+    assert isinstance(slow, workers.WorkerFailed)
+    assert str(slow) == "it takes more than 1 s"
+    assert isinstance(quick, int)
+    assert isinstance(await workers.run(_busy), int)
+
+
+async def test_a_call_that_takes_too_much_memory_fails_and_the_worker_goes_on() -> None:
+    pid = await workers.run(os.getpid)
+    with pytest.raises(workers.WorkerFailed, match="it takes more than 1024 MiB of memory"):
+        await workers.run(bytes, workers.MEMORY_BYTES)
+    assert await workers.run(os.getpid) == pid
+
+
+async def test_a_worker_that_dies_takes_its_own_call_alone() -> None:
+    killed, other = await asyncio.gather(
+        workers.run(_die), workers.run(_busy), return_exceptions=True
+    )
+    assert isinstance(killed, workers.WorkerFailed)
+    assert str(killed) == "the worker process ended with signal SIGKILL"
+    assert isinstance(other, int)
+    assert isinstance(await workers.run(_busy), int)
+
+
+async def test_a_worker_that_ended_while_idle_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "IDLE_S", 0.2)
+    first = await workers.run(os.getpid)
+    await asyncio.sleep(1)
+    assert await workers.run(os.getpid) != first
+
+
+async def test_what_a_call_prints_is_no_result() -> None:
+    assert await workers.run(_say) == "said"
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _busy() -> int:
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _say() -> str:
+    print("hello")  # noqa: T201
+    return "said"
