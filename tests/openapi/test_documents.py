@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 import zstandard
+from apidiscovery_service import workers
 from apidiscovery_service.compression import Coding
 from apidiscovery_service.openapi import bodies
 from apidiscovery_service.openapi.body import Body, Form
@@ -480,3 +481,17 @@ async def test_of_documents_that_nobody_asked_for_hashes_are_kept() -> None:
     finally:
         tracemalloc.stop()
     assert (after - before - 2 * len(index.body)) / len(index.entries) < 1200
+
+
+async def test_a_document_that_no_worker_can_encode_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipes = FakeRecipes({"": {"api/v1": LARGE}})
+    documents = Documents(recipes)
+
+    async def fail(*_: object) -> object:
+        raise workers.WorkerFailed("it takes more than 60 s")
+
+    monkeypatch.setattr(workers, "run", fail)
+    with pytest.raises(InvalidOpenAPI, match="cannot be written as protobuf: it takes more than"):
+        await documents.body("api/v1", Form.PROTOBUF)

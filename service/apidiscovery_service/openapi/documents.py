@@ -17,6 +17,7 @@ from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.openapi import server_paths
 from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
@@ -27,6 +28,7 @@ from apidiscovery_service.openapi.protobuf import v3 as protobuf_v3
 from apidiscovery_service.openapi.recipe import Recipes
 from apidiscovery_service.openapi.v2 import merged
 from apidiscovery_service.openapi.v2.merged import Merged
+from apidiscovery_service.workers import WorkerFailed
 
 _SLICE_S = 0.002
 # So long an index waits for the hashes that it states. What takes longer goes on meanwhile.
@@ -41,11 +43,18 @@ _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
 
 async def _encode_v3(text: bytes) -> bytes:
-    return await workers.run(protobuf_v3.encode_v3, text)
+    return await _encoded(protobuf_v3.encode_v3, text)
 
 
 async def _encode_v2(text: bytes) -> bytes:
-    return await workers.run(protobuf_v2.encode_v2, text)
+    return await _encoded(protobuf_v2.encode_v2, text)
+
+
+async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
+    try:
+        return await workers.run(encode, text)
+    except WorkerFailed as error:
+        raise InvalidOpenAPI((), f"cannot be written as protobuf: {error}") from None
 
 
 async def _merged(
