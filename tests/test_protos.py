@@ -303,6 +303,11 @@ meta.v1.Status: metadata=1 status=2 message=3 reason=4 details=5 code=6
 meta.v1.StatusDetails: name=1 group=2 kind=3 causes=4 retryAfterSeconds=5 uid=6
 meta.v1.StatusCause: reason=1 message=2 field=3
 meta.v1.WatchEvent: type=1 object=2
+meta.v1.PartialObjectMetadataList: metadata=1 items=2
+meta.v1beta1.PartialObjectMetadataList: items=1 metadata=2
+meta.v1.DeleteOptions: gracePeriodSeconds=1 preconditions=2 orphanDependents=3
+  propagationPolicy=4 dryRun=5 ignoreStoreReadErrorWithClusterBreakingPotential=6
+meta.v1.Preconditions: uid=1 resourceVersion=2
 v2.APIGroupDiscoveryList: metadata=1 items=2
 v2.APIGroupDiscovery: metadata=1 versions=2
 v2.APIVersionDiscovery: version=1 resources=2 freshness=3
