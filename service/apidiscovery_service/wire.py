@@ -1,4 +1,4 @@
-"""The few bytes of protobuf that are put together by hand, around parts encoded before.
+"""What stands around encoded protobuf: fields put together by hand, and Kubernetes' envelope.
 
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the envelope.
 """
