@@ -1,7 +1,8 @@
 """Regenerate generated/ from protos/, or with --check fail if it is stale.
 
 generated/ holds exactly what the tools write, plus an __init__.py in each package (protoc writes
-none) and a py.typed at each root. Never edited by hand.
+none) and a py.typed at each root. Never edited by hand. Of etcd's protos there are no stubs of
+betterproto: they are for the service alone.
 
 Usage:  python tools/generate.py [--check]
 """
@@ -45,7 +46,8 @@ def generate(out: Path) -> None:
         protoc(f"--grpc_python_out={out}", f"--mypy_grpc_out=quiet:{out}", *services)
     betterproto = out / "apidiscovery_betterproto"
     betterproto.mkdir()
-    protoc(f"--python_betterproto_out={betterproto}", *files)
+    ours = [f for f in files if not f.startswith("apidiscovery_etcd/")]
+    protoc(f"--python_betterproto_out={betterproto}", *ours)
     for directory in [p for p in sorted(out.rglob("*")) if p.is_dir()]:
         init = directory / "__init__.py"
         if not init.exists() or not init.read_bytes():

@@ -1,4 +1,4 @@
-"""The few bytes of protobuf that are put together by hand, around parts encoded before.
+"""What stands around encoded protobuf: fields put together by hand, and Kubernetes' envelope.
 
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the envelope.
 """
@@ -6,8 +6,6 @@ Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the 
 from apidiscovery.runtime.v1 import runtime_pb2
 
 _MAGIC = b"k8s\x00"
-# contentEncoding and contentType: always written, always empty.
-_UNKNOWN_TAIL = b"\x1a\x00\x22\x00"
 
 
 def varint(number: int) -> bytes:
@@ -42,6 +40,10 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
         kind: Kind of the object.
         raw: The encoded object.
     """
-    type_meta = runtime_pb2.TypeMeta(api_version=api_version, kind=kind)
-    head = delimited(1, type_meta.SerializeToString())
-    return b"".join((_MAGIC, head, b"\x12", varint(len(raw)), raw, _UNKNOWN_TAIL))
+    unknown = runtime_pb2.Unknown(
+        type_meta=runtime_pb2.TypeMeta(api_version=api_version, kind=kind),
+        raw=raw,
+        content_encoding="",
+        content_type="",
+    )
+    return _MAGIC + unknown.SerializeToString()

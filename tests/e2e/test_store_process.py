@@ -10,7 +10,13 @@ from pathlib import Path
 import grpc
 import pytest
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
-from apidiscovery_service.storage.etcd_connection import load_rpc
+from apidiscovery_etcd.rpc_pb2 import (
+    AuthEnableRequest,
+    AuthRoleAddRequest,
+    AuthUserAddRequest,
+    AuthUserGrantRoleRequest,
+)
+from apidiscovery_etcd.rpc_pb2_grpc import AuthStub
 from certificates import Authority, KeyPair
 from etcd import EtcdServer
 from programs import apidiscovery, beginning, free_port, unprivileged
@@ -263,16 +269,15 @@ def test_etcd_with_tls_and_a_password_is_reached_by_flags(serve: Serve, tmp_path
 
 def demand_password(endpoint: str, authority: Authority, pair: KeyPair, password: str) -> None:
     """Switch the authentication of an etcd on."""
-    rpc = load_rpc()
     credentials = grpc.ssl_channel_credentials(
         authority.ca_file.read_bytes(), pair.key_file.read_bytes(), pair.cert_file.read_bytes()
     )
     with grpc.secure_channel(endpoint, credentials) as channel:
-        auth = rpc.AuthStub(channel)
-        auth.UserAdd(rpc.AuthUserAddRequest(name="root", password=password))
-        auth.RoleAdd(rpc.AuthRoleAddRequest(name="root"))
-        auth.UserGrantRole(rpc.AuthUserGrantRoleRequest(user="root", role="root"))
-        auth.AuthEnable(rpc.AuthEnableRequest())
+        auth = AuthStub(channel)
+        auth.UserAdd(AuthUserAddRequest(name="root", password=password))
+        auth.RoleAdd(AuthRoleAddRequest(name="root"))
+        auth.UserGrantRole(AuthUserGrantRoleRequest(user="root", role="root"))
+        auth.AuthEnable(AuthEnableRequest())
 
 
 def test_a_wrong_flag_of_etcd_is_named(tmp_path: Path) -> None:

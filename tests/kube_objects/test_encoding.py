@@ -11,6 +11,7 @@ from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.decoding import decode
 from apidiscovery_service.kube_objects.encoding import ListMeta, encode, encode_list, encode_value
 from apidiscovery_service.kube_objects.kinds import (
+    DELETE_OPTIONS,
     LEASE,
     PARTIAL_OBJECT_METADATA,
     PARTIAL_OBJECT_METADATA_V1BETA1,
@@ -188,6 +189,11 @@ def test_lists_of_metadata_alone_number_their_fields_by_version(
 def test_a_value_of_no_kind_has_no_protobuf() -> None:
     with pytest.raises(ValueError, match="Table has no protobuf"):
         encode_value({"kind": "Table"}, PROTOBUF)
+
+
+def test_there_are_no_lists_of_options() -> None:
+    with pytest.raises(ValueError, match="no lists of DeleteOptions"):
+        encode_list(DELETE_OPTIONS, [], ListMeta("7"), JSON)
 
 
 FIRST = datetime(1, 1, 2)  # noqa: DTZ001 - isoformat is to have no offset

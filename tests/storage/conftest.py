@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from apidiscovery_service.storage import Store
 from apidiscovery_service.storage.etcd import EtcdStore
-from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage.sqlite import SqliteStore
 from etcd import EtcdServer

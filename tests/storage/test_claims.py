@@ -24,7 +24,7 @@ from apidiscovery_service.storage import (
 )
 from apidiscovery_service.storage.claims import Claims
 from apidiscovery_service.storage.etcd import EtcdStore
-from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.holders import own_holder
 from apidiscovery_service.storage.memory import MemoryStore
 from etcd import EtcdServer

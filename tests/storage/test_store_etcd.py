@@ -14,6 +14,16 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from apidiscovery_etcd.auth_pb2 import Permission
+from apidiscovery_etcd.rpc_pb2 import (
+    AuthEnableRequest,
+    AuthRoleAddRequest,
+    AuthRoleGrantPermissionRequest,
+    AuthUserAddRequest,
+    AuthUserGrantRoleRequest,
+    CompactionRequest,
+)
+from apidiscovery_etcd.rpc_pb2_grpc import AuthStub, KVStub
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.storage import (
     Batch,
@@ -24,14 +34,13 @@ from apidiscovery_service.storage import (
     StoreUnavailable,
 )
 from apidiscovery_service.storage.etcd import EtcdStore
-from apidiscovery_service.storage.etcd_connection import EtcdOptions, load_rpc
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.following import follow
 from apidiscovery_service.storage.wakeup import Wakeup
 from certificates import Authority, KeyPair
 from etcd import EtcdServer, etcd_members
 from tcp_proxy import TcpProxy
 
-RPC = load_rpc()
 USUAL = EtcdOptions()
 QUICK = EtcdOptions(connect_timeout_s=0.2, request_timeout_s=0.4)
 
@@ -60,17 +69,9 @@ def own_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
         yield server
 
 
-async def administrate(endpoint: str, *requests: tuple[str, Any]) -> None:
-    """Send requests that the store itself never does."""
-    async with grpc.aio.insecure_channel(endpoint) as channel:
-        stubs = (RPC.KVStub(channel), RPC.AuthStub(channel))
-        for method, request in requests:
-            (call,) = (getattr(stub, method) for stub in stubs if hasattr(stub, method))
-            await call(request)
-
-
 async def compact(endpoint: str, revision: int) -> None:
-    await administrate(endpoint, ("Compact", RPC.CompactionRequest(revision=revision)))
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        await KVStub(channel).Compact(CompactionRequest(revision=revision))
 
 
 async def next_changes(batches: AsyncGenerator[Batch]) -> tuple[Change, ...]:
@@ -423,22 +424,19 @@ async def test_tls_with_a_client_certificate_which_may_be_renewed(
         assert await store.get("a") == entry
 
 
-def users(password: str) -> list[tuple[str, Any]]:
-    """Return requests that switch authentication on: root, and a user of the prefix `mine`."""
-    permission = RPC.Permission(permType="READWRITE", key=b"mine/", range_end=b"mine0")
-    return [
-        ("UserAdd", RPC.AuthUserAddRequest(name="root", password="root")),  # noqa: S106 - of this test
-        ("RoleAdd", RPC.AuthRoleAddRequest(name="root")),
-        ("UserGrantRole", RPC.AuthUserGrantRoleRequest(user="root", role="root")),
-        ("UserAdd", RPC.AuthUserAddRequest(name="server", password=password)),
-        ("RoleAdd", RPC.AuthRoleAddRequest(name="servers")),
-        (
-            "RoleGrantPermission",
-            RPC.AuthRoleGrantPermissionRequest(name="servers", perm=permission),
-        ),
-        ("UserGrantRole", RPC.AuthUserGrantRoleRequest(user="server", role="servers")),
-        ("AuthEnable", RPC.AuthEnableRequest()),
-    ]
+async def switch_authentication_on(endpoint: str, password: str) -> None:
+    """Make root, and a user of the prefix `mine`; then let nobody else in."""
+    mine = Permission(permType=Permission.READWRITE, key=b"mine/", range_end=b"mine0")
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        auth = AuthStub(channel)
+        await auth.UserAdd(AuthUserAddRequest(name="root", password="root"))  # noqa: S106 - of this test
+        await auth.RoleAdd(AuthRoleAddRequest(name="root"))
+        await auth.UserGrantRole(AuthUserGrantRoleRequest(user="root", role="root"))
+        await auth.UserAdd(AuthUserAddRequest(name="server", password=password))
+        await auth.RoleAdd(AuthRoleAddRequest(name="servers"))
+        await auth.RoleGrantPermission(AuthRoleGrantPermissionRequest(name="servers", perm=mine))
+        await auth.UserGrantRole(AuthUserGrantRoleRequest(user="server", role="servers"))
+        await auth.AuthEnable(AuthEnableRequest())
 
 
 async def test_users_with_passwords(own_etcd: EtcdServer, connect: Connect, tmp_path: Path) -> None:
@@ -447,7 +445,7 @@ async def test_users_with_passwords(own_etcd: EtcdServer, connect: Connect, tmp_
     options = EtcdOptions(user="server", password_file=file)
     store = connect(own_etcd.endpoint, options=options, prefix="mine")
     await store.put("before", b"authentication is enabled")
-    await administrate(own_etcd.endpoint, *users("s3cret"))
+    await switch_authentication_on(own_etcd.endpoint, "s3cret")
 
     # Its token is renewed by itself, also when etcd has forgotten it.
     await store.put("a", b"1", lease=await store.lease(60))

@@ -1,12 +1,11 @@
 """URLs of stores, and the smaller rules that all stores share."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.storage import Compacted, StoreRefused
-from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.keys import prefix_end
 from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage.urls import StoreUrl, default_store_url, open_store
@@ -91,15 +90,6 @@ async def test_each_url_opens_its_store(tmp_path: Path, etcd: EtcdServer) -> Non
         await store.close()
     with pytest.raises(StoreRefused):
         await open_store(StoreUrl.parse(f"sqlite:{tmp_path}"), EtcdOptions())
-
-
-async def test_without_aetcd_a_store_in_etcd_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "aetcd", None)
-    monkeypatch.delitem(sys.modules, "aetcd.rpc", raising=False)
-    with pytest.raises(InvalidConfiguration, match=r"pip install 'apidiscovery\[etcd\]'"):
-        await open_store(StoreUrl.parse("etcd://127.0.0.1:1/p"), EtcdOptions())
 
 
 async def test_memory_forgets_changes_beyond_its_history() -> None:

@@ -9,7 +9,7 @@ import sys
 
 from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.storage import Guard, StoreUnavailable
-from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.urls import StoreUrl, open_store
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.garbage import Garbage

@@ -17,7 +17,7 @@ from apidiscovery_service.app.upstream_settings import (
 )
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.urls import StoreUrl, default_store_url
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.kube_objects import wire_writing
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION, Object
+from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.kube_objects.messages import message_of
 from apidiscovery_service.kube_objects.watch_events import EventType
 from apidiscovery_service.storage_versions import leases
 from apidiscovery_service.storage_versions.collection import Event, Stored
@@ -57,13 +57,12 @@ _event_bytes: WeakKeyDictionary[Event, bytes] = WeakKeyDictionary()
 
 def storage_version_message(value: Object) -> storageversion_pb2.StorageVersion:
     """Return a StorageVersion as the message of its kind."""
-    written = wire_writing.write(STORAGE_VERSION.struct, value)
-    return storageversion_pb2.StorageVersion.FromString(written)
+    return message_of(storageversion_pb2.StorageVersion, value)
 
 
 def lease_message(value: Object) -> lease_pb2.Lease:
     """Return a Lease as the message of its kind."""
-    return lease_pb2.Lease.FromString(wire_writing.write(LEASE.struct, value))
+    return message_of(lease_pb2.Lease, value)
 
 
 def heartbeat_of(request: storage_version_pb2.HeartbeatRequest) -> Heartbeat:

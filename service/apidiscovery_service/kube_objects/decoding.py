@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from apidiscovery.runtime.v1 import runtime_pb2
+
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import (
     json_text,
     limits,
+    messages,
     typed_values,
-    wire_reading,
     yaml_text,
 )
 from apidiscovery_service.kube_objects.fields import Field, Struct
@@ -22,8 +24,9 @@ from apidiscovery_service.kube_objects.go_form import in_go_form
 from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import NotJSON, Tree
 from apidiscovery_service.kube_objects.kinds import Kind, Object
+from apidiscovery_service.kube_objects.limits import Budget
+from apidiscovery_service.kube_objects.messages import NotProtobuf
 from apidiscovery_service.kube_objects.typed_values import Mistyped
-from apidiscovery_service.kube_objects.wire_reading import Budget, NotProtobuf
 from apidiscovery_service.kube_objects.yaml_text import NotYAML
 from apidiscovery_service.media_type import PROTOBUF, YAML, Serializer
 
@@ -123,9 +126,7 @@ class _NoKind(Exception):
 
 
 _NO_KIND = "couldn't get version/kind; json parse error"
-_TYPE_META = (Field("kind", 0), Field("apiVersion", 0))
-_WIRE_TYPE_META = Struct("runtime.TypeMeta", (Field("apiVersion", 1), Field("kind", 2)))
-_RAW = 2  # of runtime.Unknown
+_TYPE_META = (Field("kind"), Field("apiVersion"))
 # The Go type of the variable into which Kubernetes reads the two before anything else.
 _INTERPRETED = Struct(
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; '
@@ -158,26 +159,14 @@ def _from_protobuf(body: bytes, kind: Kind) -> Decoded:
     if body == _MAGIC:
         raise NotProtobuf("empty body")
     limits.check_size(body, limits.MAX_PROTOBUF_BYTES)
-    budget = Budget()
-    meta, raw = _envelope(body[len(_MAGIC) :], budget)
-    said = _said(meta, kind)
+    unknown = messages.parse(runtime_pb2.Unknown, body[len(_MAGIC) :])
+    meta = unknown.type_meta
+    said = _said({"kind": meta.kind, "apiVersion": meta.api_version}, kind)
     try:
-        fields = wire_reading.read(kind.struct, raw, budget)
+        fields = messages.fields_of(messages.parse(kind.message, unknown.raw), Budget())
     except NotProtobuf as error:
         raise Undecodable(_cannot_be(said, kind, str(error)), str(error)) from None
     return Decoded(_object(kind, fields))
-
-
-def _envelope(data: bytes, budget: Budget) -> tuple[Mapping[str, JSONValue], bytes]:
-    """Return the type and the content of a runtime.Unknown."""
-    meta: Mapping[str, JSONValue] = {}
-    raw = b""
-    for number, value in wire_reading.entries(data, budget):
-        if number == 1 and isinstance(value, bytes):
-            meta = wire_reading.read(_WIRE_TYPE_META, value, budget)
-        elif number == _RAW and isinstance(value, bytes):
-            raw = value
-    return meta, raw
 
 
 @cache

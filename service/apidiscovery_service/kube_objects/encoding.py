@@ -9,16 +9,10 @@ from dataclasses import dataclass
 
 from apidiscovery_service import go_json, go_yaml
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects import wire_writing
-from apidiscovery_service.kube_objects.fields import LIST_META
-from apidiscovery_service.kube_objects.kinds import (
-    PARTIAL_OBJECT_METADATA,
-    PARTIAL_OBJECT_METADATA_V1BETA1,
-    Kind,
-    Object,
-)
+from apidiscovery_service.kube_objects import messages
+from apidiscovery_service.kube_objects.kinds import PARTIAL_OBJECT_METADATA, Kind, Object
 from apidiscovery_service.media_type import PROTOBUF, YAML, Serializer
-from apidiscovery_service.wire import delimited, envelope
+from apidiscovery_service.wire import envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +51,8 @@ def encode(value: Object, kind: Kind, serializer: Serializer, *, pretty: bool = 
         pretty: Whether JSON is indented; of no effect on the others.
     """
     if serializer is PROTOBUF:
-        raw = wire_writing.write(kind.struct, value)
-        return envelope(str(value["apiVersion"]), str(value["kind"]), raw)
+        message = messages.message_of(kind.message, value)
+        return envelope(str(value["apiVersion"]), str(value["kind"]), messages.encoded(message))
     return encode_value(value, serializer, pretty=pretty)
 
 
@@ -79,17 +73,22 @@ def encode_list(
         metadata: What the list says of itself.
         serializer: How to write it.
         pretty: Whether JSON is indented; of no effect on the others.
+
+    Raises:
+        ValueError: There are no lists of the kind.
     """
-    if serializer is PROTOBUF:
-        return envelope(kind.api_version, kind.list_kind, _list_message(kind, items, metadata))
-    typed = kind.struct is PARTIAL_OBJECT_METADATA.struct
+    if kind.list_message is None:
+        raise ValueError(f"there are no lists of {kind.kind}")
+    typed = kind.message is PARTIAL_OBJECT_METADATA.message
     value: Object = {
-        "kind": kind.list_kind,
-        "apiVersion": kind.api_version,
         "metadata": metadata.fields(),
         "items": items if typed else [_without_type(item) for item in items],
     }
-    return encode_value(value, serializer, pretty=pretty)
+    if serializer is PROTOBUF:
+        message = messages.message_of(kind.list_message, value)
+        return envelope(kind.api_version, kind.list_kind, messages.encoded(message))
+    head: Object = {"kind": kind.list_kind, "apiVersion": kind.api_version}
+    return encode_value(head | value, serializer, pretty=pretty)
 
 
 def encode_value(
@@ -110,14 +109,6 @@ def encode_value(
     if serializer is YAML:
         return go_yaml.dump(value)
     return go_json.dumps_pretty(value) if pretty else go_json.dumps(value) + b"\n"
-
-
-def _list_message(kind: Kind, items: Sequence[Object], metadata: ListMeta) -> bytes:
-    meta = wire_writing.write(LIST_META, metadata.fields())
-    messages = [wire_writing.write(kind.struct, item) for item in items]
-    if kind is PARTIAL_OBJECT_METADATA_V1BETA1:  # the one list with its numbers the other way
-        return b"".join([*(delimited(1, message) for message in messages), delimited(2, meta)])
-    return b"".join([delimited(1, meta), *(delimited(2, message) for message in messages)])
 
 
 def _without_type(item: Object) -> Object:

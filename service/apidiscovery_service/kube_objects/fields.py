@@ -1,12 +1,20 @@
-"""The fields of the kinds: their names in JSON, numbers in protobuf, Go types, and when they show.
+"""The Go structs of the kinds: their fields' names in JSON, types, and when they show.
 
-Sources: k8s.io/apimachinery pkg/apis/meta/v1/types.go; k8s.io/api apiserverinternal/v1alpha1 and
-coordination/v1, types.go (order, JSON tags and Go types) and generated.proto (numbers).
+Names, types and order are those of the generated messages. What a message does not say (what Go
+holds by pointer, what has no `omitempty`, types with names) is listed here. Sources:
+k8s.io/apimachinery pkg/apis/meta/v1/types.go; k8s.io/api apiserverinternal/v1alpha1 and
+coordination/v1, types.go.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from typing import TypeAlias
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from apidiscovery_service.go_json import JSONValue
 
 
 class Scalar(Enum):
@@ -19,6 +27,15 @@ class Scalar(Enum):
     TIME = auto()  # metav1.Time: whole seconds
     MICRO_TIME = auto()  # metav1.MicroTime: microseconds
     RAW_JSON = auto()  # metav1.FieldsV1: any JSON, which protobuf carries as text
+
+
+ZEROS: Mapping[Scalar, JSONValue] = {
+    Scalar.STRING: "",
+    Scalar.BOOL: False,
+    Scalar.INT32: 0,
+    Scalar.INT64: 0,
+}
+"""The zero value of scalars in JSON; of the others it is null."""
 
 
 class Shape(Enum):
@@ -52,7 +69,7 @@ class Field:
 
     Attributes:
         name: Its name in JSON.
-        number: Its number in protobuf.
+        attribute: Its name in the generated message; empty of what is no field of one.
         type: What it holds; for a list, what each element is.
         shape: How the struct holds it.
         kept: Whether JSON has it even when it is zero: there is no `omitempty`, or Go cannot tell
@@ -61,7 +78,7 @@ class Field:
     """
 
     name: str
-    number: int
+    attribute: str = ""
     type: FieldType = Scalar.STRING
     shape: Shape = Shape.VALUE
     kept: bool = False
@@ -92,138 +109,123 @@ _GO_TYPES = {
     Scalar.RAW_JSON: "v1.FieldsV1",
 }
 
-_OWNER_REFERENCE = Struct(
-    "v1.OwnerReference",
-    (
-        Field("apiVersion", 5, kept=True),
-        Field("kind", 1, kept=True),
-        Field("name", 3, kept=True),
-        Field("uid", 4, kept=True, named="types.UID"),
-        Field("controller", 6, Scalar.BOOL, Shape.POINTER),
-        Field("blockOwnerDeletion", 7, Scalar.BOOL, Shape.POINTER),
+_SCALARS = {
+    FieldDescriptor.TYPE_STRING: Scalar.STRING,
+    FieldDescriptor.TYPE_BOOL: Scalar.BOOL,
+    FieldDescriptor.TYPE_INT32: Scalar.INT32,
+    FieldDescriptor.TYPE_INT64: Scalar.INT64,
+}
+_SCALAR_MESSAGES = {
+    "v1.Time": Scalar.TIME,
+    "v1.MicroTime": Scalar.MICRO_TIME,
+    "v1.FieldsV1": Scalar.RAW_JSON,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the Go source says of a struct and its message does not.
+
+    Attributes:
+        pointers: Fields that are held by pointer.
+        kept: Fields without `omitempty` and `omitzero`; structs need not be named.
+        named: Fields whose types are strings by another name.
+        first: Fields that stand before those with lower numbers.
+    """
+
+    pointers: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict[str, str])
+    first: tuple[str, ...] = ()
+
+
+_SOURCES: Mapping[str, _Source] = {
+    "v1.OwnerReference": _Source(
+        pointers=("controller", "blockOwnerDeletion"),
+        kept=("apiVersion", "kind", "name", "uid"),
+        named={"uid": "types.UID"},
+        first=("apiVersion",),
     ),
-)
-
-_MANAGED_FIELDS_ENTRY = Struct(
-    "v1.ManagedFieldsEntry",
-    (
-        Field("manager", 1),
-        Field("operation", 2, named="v1.ManagedFieldsOperationType"),
-        Field("apiVersion", 3),
-        Field("time", 4, Scalar.TIME, Shape.POINTER),
-        Field("fieldsType", 6),
-        Field("fieldsV1", 7, Scalar.RAW_JSON, Shape.POINTER),
-        Field("subresource", 8),
+    "v1.ManagedFieldsEntry": _Source(
+        pointers=("time", "fieldsV1"),
+        named={"operation": "v1.ManagedFieldsOperationType"},
     ),
-)
-
-# creationTimestamp has `omitzero` since Kubernetes v1.34; before, its zero was `null`.
-OBJECT_META = Struct(
-    "v1.ObjectMeta",
-    (
-        Field("name", 1),
-        Field("generateName", 2),
-        Field("namespace", 3),
-        Field("selfLink", 4),
-        Field("uid", 5, named="types.UID"),
-        Field("resourceVersion", 6),
-        Field("generation", 7, Scalar.INT64),
-        Field("creationTimestamp", 8, Scalar.TIME),
-        Field("deletionTimestamp", 9, Scalar.TIME, Shape.POINTER),
-        Field("deletionGracePeriodSeconds", 10, Scalar.INT64, Shape.POINTER),
-        Field("labels", 11, shape=Shape.STRING_MAP),
-        Field("annotations", 12, shape=Shape.STRING_MAP),
-        Field("ownerReferences", 13, _OWNER_REFERENCE, Shape.LIST),
-        Field("finalizers", 14, shape=Shape.LIST),
-        Field("managedFields", 17, _MANAGED_FIELDS_ENTRY, Shape.LIST),
+    # creationTimestamp has `omitzero` since Kubernetes v1.34; before, its zero was `null`.
+    "v1.ObjectMeta": _Source(
+        pointers=("deletionTimestamp", "deletionGracePeriodSeconds"),
+        named={"uid": "types.UID"},
     ),
-)
-
-_METADATA = Field("metadata", 1, OBJECT_META, kept=True)
-
-LIST_META = Struct(
-    "v1.ListMeta",
-    (
-        Field("selfLink", 1),
-        Field("resourceVersion", 2),
-        Field("continue", 3),
-        Field("remainingItemCount", 4, Scalar.INT64, Shape.POINTER),
+    "v1.ListMeta": _Source(pointers=("remainingItemCount", "shardInfo")),
+    "v1alpha1.StorageVersionCondition": _Source(
+        kept=("type", "status", "lastTransitionTime", "reason"),
+        named={
+            "type": "v1alpha1.StorageVersionConditionType",
+            "status": "v1alpha1.ConditionStatus",
+        },
     ),
-)
-
-_SERVER_STORAGE_VERSION = Struct(
-    "v1alpha1.ServerStorageVersion",
-    (
-        Field("apiServerID", 1),
-        Field("encodingVersion", 2),
-        Field("decodableVersions", 3, shape=Shape.LIST),
-        Field("servedVersions", 4, shape=Shape.LIST),
+    "v1alpha1.StorageVersionStatus": _Source(pointers=("commonEncodingVersion",)),
+    "v1.LeaseSpec": _Source(
+        pointers=(
+            "holderIdentity",
+            "leaseDurationSeconds",
+            "acquireTime",
+            "renewTime",
+            "leaseTransitions",
+            "strategy",
+            "preferredHolder",
+        ),
+        named={"strategy": "v1.CoordinatedLeaseStrategy"},
     ),
-)
-
-_STORAGE_VERSION_CONDITION = Struct(
-    "v1alpha1.StorageVersionCondition",
-    (
-        Field("type", 1, kept=True, named="v1alpha1.StorageVersionConditionType"),
-        Field("status", 2, kept=True, named="v1alpha1.ConditionStatus"),
-        Field("observedGeneration", 3, Scalar.INT64),
-        Field("lastTransitionTime", 4, Scalar.TIME, kept=True),
-        Field("reason", 5, kept=True),
-        Field("message", 6),
+    "v1.Preconditions": _Source(pointers=("uid", "resourceVersion"), named={"uid": "types.UID"}),
+    "v1.DeleteOptions": _Source(
+        pointers=(
+            "gracePeriodSeconds",
+            "preconditions",
+            "orphanDependents",
+            "propagationPolicy",
+            "ignoreStoreReadErrorWithClusterBreakingPotential",
+        ),
+        named={"propagationPolicy": "v1.DeletionPropagation"},
     ),
-)
+}
 
-_STORAGE_VERSION_STATUS = Struct(
-    "v1alpha1.StorageVersionStatus",
-    (
-        Field("storageVersions", 1, _SERVER_STORAGE_VERSION, Shape.LIST),
-        Field("commonEncodingVersion", 2, shape=Shape.POINTER),
-        Field("conditions", 3, _STORAGE_VERSION_CONDITION, Shape.LIST),
-    ),
-)
 
-STORAGE_VERSION = Struct(
-    "v1alpha1.StorageVersion",
-    (
-        _METADATA,
-        Field("spec", 2, Struct("v1alpha1.StorageVersionSpec", ()), kept=True),
-        Field("status", 3, _STORAGE_VERSION_STATUS, kept=True),
-    ),
-)
+@cache
+def struct_of(message: Descriptor) -> Struct:
+    """Return the Go struct that a message stands for."""
+    go_type = _go_type(message)
+    source = _SOURCES.get(go_type, _Source())
+    fields = [_field(one, source) for one in message.fields]
+    return Struct(go_type, tuple(sorted(fields, key=lambda one: one.name not in source.first)))
 
-_LEASE_SPEC = Struct(
-    "v1.LeaseSpec",
-    (
-        Field("holderIdentity", 1, shape=Shape.POINTER),
-        Field("leaseDurationSeconds", 2, Scalar.INT32, Shape.POINTER),
-        Field("acquireTime", 3, Scalar.MICRO_TIME, Shape.POINTER),
-        Field("renewTime", 4, Scalar.MICRO_TIME, Shape.POINTER),
-        Field("leaseTransitions", 5, Scalar.INT32, Shape.POINTER),
-        Field("strategy", 6, shape=Shape.POINTER, named="v1.CoordinatedLeaseStrategy"),
-        Field("preferredHolder", 7, shape=Shape.POINTER),
-    ),
-)
 
-LEASE = Struct("v1.Lease", (_METADATA, Field("spec", 2, _LEASE_SPEC, kept=True)))
+def _go_type(message: Descriptor) -> str:
+    return f"{message.file.package.rpartition('.')[2]}.{message.name}"
 
-PARTIAL_OBJECT_METADATA = Struct("v1.PartialObjectMetadata", (_METADATA,))
 
-_PRECONDITIONS = Struct(
-    "v1.Preconditions",
-    (
-        Field("uid", 1, shape=Shape.POINTER, named="types.UID"),
-        Field("resourceVersion", 2, shape=Shape.POINTER),
-    ),
-)
+def _field(one: FieldDescriptor, source: _Source) -> Field:
+    shape = _shape(one, source)
+    held = Scalar.STRING if shape is Shape.STRING_MAP else _type(one)
+    return Field(
+        one.json_name,
+        one.name,
+        held,
+        shape,
+        kept=isinstance(held, Struct) or one.json_name in source.kept,
+        named=source.named.get(one.json_name, ""),
+    )
 
-DELETE_OPTIONS = Struct(
-    "v1.DeleteOptions",
-    (
-        Field("gracePeriodSeconds", 1, Scalar.INT64, Shape.POINTER),
-        Field("preconditions", 2, _PRECONDITIONS, Shape.POINTER),
-        Field("orphanDependents", 3, Scalar.BOOL, Shape.POINTER),
-        Field("propagationPolicy", 4, shape=Shape.POINTER, named="v1.DeletionPropagation"),
-        Field("dryRun", 5, shape=Shape.LIST),
-        Field("ignoreStoreReadErrorWithClusterBreakingPotential", 6, Scalar.BOOL, Shape.POINTER),
-    ),
-)
+
+def _shape(one: FieldDescriptor, source: _Source) -> Shape:
+    if one.message_type is not None and one.message_type.GetOptions().map_entry:
+        return Shape.STRING_MAP
+    if one.is_repeated:
+        return Shape.LIST
+    return Shape.POINTER if one.json_name in source.pointers else Shape.VALUE
+
+
+def _type(one: FieldDescriptor) -> FieldType:
+    if one.message_type is None:
+        return _SCALARS[one.type]
+    scalar = _SCALAR_MESSAGES.get(_go_type(one.message_type))
+    return struct_of(one.message_type) if scalar is None else scalar

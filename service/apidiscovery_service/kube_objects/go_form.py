@@ -6,14 +6,7 @@ Source: Go's encoding/json (Marshal: `omitempty`, `omitzero`, sorted keys of map
 from collections.abc import Mapping, Sequence
 
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.fields import Field, Scalar, Shape, Struct
-
-_ZEROS: dict[Scalar, JSONValue] = {
-    Scalar.STRING: "",
-    Scalar.BOOL: False,
-    Scalar.INT32: 0,
-    Scalar.INT64: 0,
-}  # of the others it is null
+from apidiscovery_service.kube_objects.fields import ZEROS, Field, Shape, Struct
 
 
 def in_go_form(struct: Struct, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
@@ -39,7 +32,7 @@ def in_go_form(struct: Struct, fields: Mapping[str, JSONValue]) -> dict[str, JSO
 def _value(field: Field, value: JSONValue) -> JSONValue:
     if isinstance(field.type, Struct):
         return in_go_form(field.type, as_mapping(value))
-    return _ZEROS.get(field.type) if value is None else value
+    return ZEROS.get(field.type) if value is None else value
 
 
 def _held(field: Field, value: JSONValue) -> JSONValue:

@@ -7,9 +7,14 @@ k8s.io/apimachinery pkg/apis/meta/v1/types.go, DeleteOptions.
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from apidiscovery.coordination.v1 import lease_pb2
+from apidiscovery.meta.v1 import objects_pb2
+from apidiscovery.meta.v1beta1 import objects_pb2 as v1beta1_pb2
+from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
+from google.protobuf.message import Message
+
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects import fields
-from apidiscovery_service.kube_objects.fields import Struct
+from apidiscovery_service.kube_objects.fields import Struct, struct_of
 
 Object: TypeAlias = dict[str, JSONValue]
 """An object in its JSON form, `kind` and `apiVersion` first."""
@@ -26,7 +31,8 @@ class Kind:
         plural: The resource, as in paths.
         singular: The resource in the singular.
         namespaced: Whether its objects stand in namespaces.
-        struct: Its fields, without `kind` and `apiVersion`.
+        message: Its message, which has no `kind` and `apiVersion`.
+        list_message: That of a list of such objects; None if there are no lists.
         in_every_group: Whether every version of every group has the kind too.
     """
 
@@ -36,8 +42,14 @@ class Kind:
     plural: str
     singular: str
     namespaced: bool
-    struct: Struct
+    message: type[Message]
+    list_message: type[Message] | None = None
     in_every_group: bool = False
+
+    @property
+    def struct(self) -> Struct:
+        """Its fields, without `kind` and `apiVersion`."""
+        return struct_of(self.message.DESCRIPTOR)
 
     @property
     def api_version(self) -> str:
@@ -57,7 +69,8 @@ STORAGE_VERSION = Kind(
     plural="storageversions",
     singular="storageversion",
     namespaced=False,
-    struct=fields.STORAGE_VERSION,
+    message=storageversion_pb2.StorageVersion,
+    list_message=storageversion_pb2.StorageVersionList,
 )
 
 LEASE = Kind(
@@ -67,7 +80,8 @@ LEASE = Kind(
     plural="leases",
     singular="lease",
     namespaced=True,
-    struct=fields.LEASE,
+    message=lease_pb2.Lease,
+    list_message=lease_pb2.LeaseList,
 )
 
 # The body of a DELETE, no resource.
@@ -78,7 +92,7 @@ DELETE_OPTIONS = Kind(
     plural="",
     singular="",
     namespaced=False,
-    struct=fields.DELETE_OPTIONS,
+    message=objects_pb2.DeleteOptions,
     in_every_group=True,
 )
 
@@ -90,6 +104,11 @@ PARTIAL_OBJECT_METADATA = Kind(
     plural="",
     singular="",
     namespaced=False,
-    struct=fields.PARTIAL_OBJECT_METADATA,
+    message=objects_pb2.PartialObjectMetadata,
+    list_message=objects_pb2.PartialObjectMetadataList,
 )
-PARTIAL_OBJECT_METADATA_V1BETA1 = replace(PARTIAL_OBJECT_METADATA, version="v1beta1")
+PARTIAL_OBJECT_METADATA_V1BETA1 = replace(
+    PARTIAL_OBJECT_METADATA,
+    version="v1beta1",
+    list_message=v1beta1_pb2.PartialObjectMetadataList,
+)

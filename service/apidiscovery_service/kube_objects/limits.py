@@ -23,6 +23,23 @@ _MAX_ESCAPES = 60_000
 _STRUCTURE = (b",", b"[", b"{")
 
 
+class Budget:
+    """How many fields, elements and entries of a message may still be read, of whatever depth."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def spend(self, count: int = 1) -> None:
+        """Count values.
+
+        Raises:
+            ObjectError: There are too many; 413.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise too_much()
+
+
 def check_json(body: bytes) -> None:
     """See that a JSON text, or what may be one, is read in no time.
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 
+from apidiscovery.meta.v1 import meta_pb2
+
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.fields import OBJECT_META
+from apidiscovery_service.kube_objects.fields import struct_of
 from apidiscovery_service.kube_objects.kinds import Object
 
-_ORDER = {field.name: place for place, field in enumerate(OBJECT_META.fields)}
+_OBJECT_META = struct_of(meta_pb2.ObjectMeta.DESCRIPTOR)
+_ORDER = {field.name: place for place, field in enumerate(_OBJECT_META.fields)}
 
 
 def metadata_of(item: Mapping[str, JSONValue]) -> Object:

@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import go_time
-from apidiscovery_service.kube_objects.fields import Field, Scalar, Shape, Struct
+from apidiscovery_service.kube_objects.fields import ZEROS, Field, Scalar, Shape, Struct
 from apidiscovery_service.kube_objects.go_form import as_mapping
 from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import MAX_DEPTH, Number, Pairs, Tree
@@ -128,7 +128,7 @@ class _Reader:
         if field.type in _TIMES:
             return self._time(field.type, value)
         if value is None:
-            return _ZEROS[field.type]
+            return ZEROS[field.type]
         return self._scalar(field, field.type, value)
 
     def _scalar(self, field: Field, scalar: Scalar, value: Tree) -> JSONValue:
@@ -183,12 +183,6 @@ class _Reader:
 _TIMES: dict[Scalar, tuple[str, Callable[[int], str | None]]] = {
     Scalar.TIME: (go_time.RFC3339, go_time.seconds_text),
     Scalar.MICRO_TIME: (go_time.RFC3339_MICRO, go_time.micros_text),
-}
-_ZEROS: dict[Scalar, JSONValue] = {
-    Scalar.STRING: "",
-    Scalar.BOOL: False,
-    Scalar.INT32: 0,
-    Scalar.INT64: 0,
 }
 
 

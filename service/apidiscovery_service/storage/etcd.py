@@ -8,10 +8,28 @@ import math
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
 
 import grpc.aio
 import structlog
+from apidiscovery_etcd.kv_pb2 import Event, KeyValue
+from apidiscovery_etcd.rpc_pb2 import (
+    Compare,
+    DeleteRangeRequest,
+    LeaseGrantRequest,
+    LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse,
+    LeaseRevokeRequest,
+    PutRequest,
+    RangeRequest,
+    RangeResponse,
+    RequestOp,
+    TxnRequest,
+    TxnResponse,
+    WatchCreateRequest,
+    WatchProgressRequest,
+    WatchRequest,
+    WatchResponse,
+)
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.storage import (
@@ -33,12 +51,13 @@ from apidiscovery_service.storage import (
 from apidiscovery_service.storage.etcd_connection import (
     Endpoint,
     EtcdConnection,
-    EtcdOptions,
     LeaseNotFound,
     Metadata,
+    WatchCall,
     is_stale_token,
     told,
 )
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 from apidiscovery_service.storage.keys import check_guard, check_size, prefix_end
 
 # Keys of one answer of a listing.
@@ -66,16 +85,15 @@ class EtcdStore:
         options: How etcd is reached.
 
     Raises:
-        InvalidConfiguration: The options are wrong, or `aetcd` is not installed.
+        InvalidConfiguration: The options are wrong.
     """
 
     def __init__(self, endpoints: Sequence[str], prefix: str, options: EtcdOptions) -> None:
         self._connection = EtcdConnection(endpoints, options)
-        self._rpc = self._connection.rpc
         self._prefix = f"{prefix}/"
 
     async def get(self, key: str) -> Entry | None:
-        answer = await self._range(key=self._key(key))
+        answer = await self._range(RangeRequest(key=self._key(key)))
         return self._entry(answer.kvs[0]) if answer.kvs else None
 
     async def list(self, prefix: str) -> Listing:
@@ -97,12 +115,12 @@ class EtcdStore:
         check_size(key, value)
         own = self._own(lease)
         name = self._key(key)
-        put = self._rpc.PutRequest(key=name, value=value, lease=own.number if own else 0)
+        put = PutRequest(key=name, value=value, lease=own.number if own else 0)
         # What a transaction reads after its writes is what it has written.
-        look = self._rpc.RangeRequest(key=name, keys_only=True)
+        look = RangeRequest(key=name, keys_only=True)
         operations = [
-            self._rpc.RequestOp(request_put=put),
-            self._rpc.RequestOp(request_range=look),
+            RequestOp(request_put=put),
+            RequestOp(request_range=look),
         ]
         try:
             answer = await self._transaction(key, operations, expected, guard)
@@ -112,8 +130,8 @@ class EtcdStore:
         return Entry(key, value, written.mod_revision, written.create_revision)
 
     async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        request = self._rpc.DeleteRangeRequest(key=self._key(key))
-        operations = [self._rpc.RequestOp(request_delete_range=request)]
+        request = DeleteRangeRequest(key=self._key(key))
+        operations = [RequestOp(request_delete_range=request)]
         answer = await self._transaction(key, operations, expected, guard)
         return bool(answer.responses[0].response_delete_range.deleted)
 
@@ -128,7 +146,7 @@ class EtcdStore:
                 raise
 
     async def lease(self, ttl_s: float) -> Lease:
-        request = self._rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
+        request = LeaseGrantRequest(TTL=math.ceil(ttl_s))
         answer = await self._connection.call(
             lambda endpoint, metadata: endpoint.leases.LeaseGrant(request, metadata=metadata),
             again=True,
@@ -143,22 +161,23 @@ class EtcdStore:
         entries: list[Entry] = []
         revision = 0
         while True:
-            answer = await self._range(key=start, range_end=end, limit=_PAGE, revision=revision)
+            answer = await self._range(
+                RangeRequest(key=start, range_end=end, limit=_PAGE, revision=revision)
+            )
             entries += map(self._entry, answer.kvs)
             revision = revision or answer.header.revision
             if not answer.more:
                 return Listing(tuple(entries), revision)
             start = answer.kvs[-1].key + b"\0"
 
-    async def _range(self, **fields: object) -> Any:  # noqa: ANN401 - a message without types
-        request = self._rpc.RangeRequest(**fields)
+    async def _range(self, request: RangeRequest) -> RangeResponse:
         return await self._connection.call(
             lambda endpoint, metadata: endpoint.kv.Range(request, metadata=metadata), again=True
         )
 
     async def _transaction(
-        self, key: str, operations: Sequence[object], expected: int | None, guard: Guards
-    ) -> Any:  # noqa: ANN401 - a message without types
+        self, key: str, operations: Sequence[RequestOp], expected: int | None, guard: Guards
+    ) -> TxnResponse:
         """Do what is wanted if all conditions hold.
 
         Raises:
@@ -166,12 +185,11 @@ class EtcdStore:
             Conflict: Another revision than expected stands there.
         """
         looks = [self._key(name) for name in (key, *(held.key for held in guards_of(guard)))]
-        request = self._rpc.TxnRequest(
+        request = TxnRequest(
             compare=self._conditions(key, expected, guard),
             success=operations,
             failure=[
-                self._rpc.RequestOp(request_range=self._rpc.RangeRequest(key=look, keys_only=True))
-                for look in looks
+                RequestOp(request_range=RangeRequest(key=look, keys_only=True)) for look in looks
             ],
         )
         answer = await self._connection.call(
@@ -181,20 +199,19 @@ class EtcdStore:
             raise _refusal(key, guard, [found.response_range.kvs for found in answer.responses])
         return answer
 
-    def _conditions(self, key: str, expected: int | None, guard: Guards) -> Iterable[object]:
-        compare = self._rpc.Compare
+    def _conditions(self, key: str, expected: int | None, guard: Guards) -> Iterable[Compare]:
         for condition in guards_of(guard):
             # etcd says of a key that is not there that it was created at 0, which is ABSENT.
-            yield compare(
-                result=compare.EQUAL,
-                target=compare.CREATE,
+            yield Compare(
+                result=Compare.EQUAL,
+                target=Compare.CREATE,
                 key=self._key(condition.key),
                 create_revision=condition.created,
             )
         if expected is not None:
-            yield compare(
-                result=compare.EQUAL,
-                target=compare.MOD,
+            yield Compare(
+                result=Compare.EQUAL,
+                target=Compare.MOD,
                 key=self._key(key),
                 mod_revision=expected,
             )
@@ -213,22 +230,22 @@ class EtcdStore:
         whole = self._prefix + prefix
         return whole.encode(), prefix_end(whole).encode()
 
-    def _entry(self, found: Any) -> Entry:  # noqa: ANN401 - a message without types
+    def _entry(self, found: KeyValue) -> Entry:
         key = found.key.decode()[len(self._prefix) :]
         return Entry(key, found.value, found.mod_revision, found.create_revision)
 
-    def _changes(self, events: Iterable[Any]) -> tuple[Change, ...]:
+    def _changes(self, events: Iterable[Event]) -> tuple[Change, ...]:
         """Return what is so after these events: each key where it changed last."""
         changes: dict[str, Change] = {}
         for event in events:
             entry = self._entry(event.kv)
             changes.pop(entry.key, None)
-            is_there = event.type == self._rpc.Event.PUT
+            is_there = event.type == Event.PUT
             changes[entry.key] = Change(entry.key, entry if is_there else None)
         return tuple(changes.values())
 
 
-def _refusal(key: str, guard: Guards, found: Sequence[Any]) -> Fenced | Conflict:
+def _refusal(key: str, guard: Guards, found: Sequence[Sequence[KeyValue]]) -> Fenced | Conflict:
     """Return which condition did not hold, guards first."""
     standing, *holders = found
     for condition, there in zip(guards_of(guard), holders, strict=True):
@@ -244,12 +261,11 @@ class _Watch:
 
     def __init__(self, connection: EtcdConnection, start: bytes, end: bytes, after: int) -> None:
         self._connection = connection
-        self._rpc = connection.rpc
         self._start = start
         self._end = end
         self._after = after
 
-    async def batches(self) -> AsyncGenerator[tuple[Sequence[Any], int]]:
+    async def batches(self) -> AsyncGenerator[tuple[Sequence[Event], int]]:
         """Yield events that came together, or none, and the revision up to which this is all."""
         may_authenticate = True
         while True:
@@ -263,10 +279,10 @@ class _Watch:
                 may_authenticate = False
                 self._connection.forget_token()
 
-    async def _stream(self) -> AsyncGenerator[Sequence[Any]]:
+    async def _stream(self) -> AsyncGenerator[Sequence[Event]]:
         endpoint = await self._connection.connected()
         begun = time.monotonic()
-        stream: Any = None
+        stream: WatchCall | None = None
         asking: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(_SILENCE_S):
@@ -279,7 +295,7 @@ class _Watch:
                 begun = time.monotonic()
                 async with asyncio.timeout(_SILENCE_S):
                     answer = await stream.read()
-                if answer is grpc.aio.EOF:
+                if not isinstance(answer, WatchResponse):
                     raise StoreUnavailable(f"etcd at {endpoint.address}: ended the watch")
                 endpoint.hear()
                 await self._examine(endpoint, answer)
@@ -304,18 +320,18 @@ class _Watch:
                 stream.cancel()
                 endpoint.streams.discard(stream)
 
-    async def _ask_for_news(self, stream: Any) -> None:  # noqa: ANN401 - a call without types
+    async def _ask_for_news(self, stream: WatchCall) -> None:
         """Have etcd say that nothing has changed, which a server that hangs does not."""
-        request = self._rpc.WatchRequest(progress_request=self._rpc.WatchProgressRequest())
+        request = WatchRequest(progress_request=WatchProgressRequest())
         # Whoever reads hears of what is wrong with the stream.
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while True:
                 await asyncio.sleep(NEWS_EVERY_S)
                 await stream.write(request)
 
-    def _request(self) -> object:
-        return self._rpc.WatchRequest(
-            create_request=self._rpc.WatchCreateRequest(
+    def _request(self) -> WatchRequest:
+        return WatchRequest(
+            create_request=WatchCreateRequest(
                 key=self._start,
                 range_end=self._end,
                 start_revision=self._after + 1,
@@ -323,7 +339,7 @@ class _Watch:
             )
         )
 
-    async def _examine(self, endpoint: Endpoint, answer: Any) -> None:  # noqa: ANN401 - a message without types
+    async def _examine(self, endpoint: Endpoint, answer: WatchResponse) -> None:
         """Find out what an answer says besides its events."""
         if answer.canceled:
             self._refuse(endpoint, answer)
@@ -335,7 +351,7 @@ class _Watch:
             # compactions. What it says for no watch, -1, may be ahead of events still to come.
             self._after = max(self._after, answer.header.revision)
 
-    def _refuse(self, endpoint: Endpoint, answer: Any) -> None:  # noqa: ANN401 - a message without types
+    def _refuse(self, endpoint: Endpoint, answer: WatchResponse) -> None:
         if answer.compact_revision:
             raise Compacted(f"revision {self._after} is forgotten, up to {answer.compact_revision}")
         reason = f"etcd at {endpoint.address}: {answer.cancel_reason or 'cancelled the watch'}"
@@ -346,12 +362,11 @@ class _Watch:
 
     async def _ask_leader(self) -> None:
         """Tell a server that lags behind from one that was restored from a backup."""
-        request = self._rpc.RangeRequest(key=self._start, count_only=True)
-
-        def send(endpoint: Endpoint, metadata: Metadata) -> Any:  # noqa: ANN401 - a call without types
-            return endpoint.kv.Range(request, metadata=metadata)
-
-        revision = (await self._connection.call(send, again=True)).header.revision
+        request = RangeRequest(key=self._start, count_only=True)
+        answer = await self._connection.call(
+            lambda endpoint, metadata: endpoint.kv.Range(request, metadata=metadata), again=True
+        )
+        revision = answer.header.revision
         if revision < self._after:
             raise Compacted(f"revision {self._after} is not known, etcd is at {revision}")
 
@@ -374,23 +389,23 @@ class _EtcdLease:
 
     async def keep_alive(self) -> bool:
         answer = await self.connection.call(self._keep_alive, again=True)
-        return bool(answer.TTL > 0)
+        return answer.TTL > 0
 
     async def revoke(self) -> None:
-        request = self.connection.rpc.LeaseRevokeRequest(ID=self.number)
+        request = LeaseRevokeRequest(ID=self.number)
         with suppress(LeaseNotFound):
             await self.connection.call(
                 lambda endpoint, metadata: endpoint.leases.LeaseRevoke(request, metadata=metadata),
                 again=True,
             )
 
-    async def _keep_alive(self, endpoint: Endpoint, metadata: Metadata) -> Any:  # noqa: ANN401 - a message without types
+    async def _keep_alive(self, endpoint: Endpoint, metadata: Metadata) -> LeaseKeepAliveResponse:
         """Send one request over a stream, which is how etcd wants it, and take its answer."""
         stream = endpoint.leases.LeaseKeepAlive(metadata=metadata)
         try:
-            await stream.write(self.connection.rpc.LeaseKeepAliveRequest(ID=self.number))
+            await stream.write(LeaseKeepAliveRequest(ID=self.number))
             answer = await stream.read()
-            if answer is grpc.aio.EOF:
+            if not isinstance(answer, LeaseKeepAliveResponse):
                 raise StoreUnavailable(f"etcd at {endpoint.address}: ended the stream")
             return answer
         finally:

@@ -1,20 +1,16 @@
 """Calls to etcd: channels to its endpoints, failover, TLS, authentication, errors in our words.
 
-`aetcd` gives the messages and stubs. Its client is not used: it knows neither TLS nor a second
-endpoint, never renews its token, and its watches end with the connection.
+The messages and stubs are generated from etcd's own protos.
 """
 
 import asyncio
-import importlib
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
+from apidiscovery_etcd import rpc_pb2, rpc_pb2_grpc
 
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_service.storage import (
@@ -24,8 +20,10 @@ from apidiscovery_service.storage import (
     StoreRefused,
     StoreUnavailable,
 )
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
+WatchCall: TypeAlias = "grpc.aio.StreamStreamCall[rpc_pb2.WatchRequest, rpc_pb2.WatchResponse]"
 
 _T = TypeVar("_T")
 
@@ -78,77 +76,6 @@ _ERRORS: dict[grpc.StatusCode, type[DiscoveryError]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EtcdOptions:
-    """How etcd is reached; TLS is used when a CA or a client certificate is given.
-
-    Attributes:
-        ca_file: PEM of the authorities that may have signed etcd's certificate; None for those of
-            gRPC.
-        cert_file: PEM of the client's certificate, for etcd's `--client-cert-auth`.
-        key_file: PEM of its key.
-        user: For etcd's own authentication.
-        password_file: What is in it, without white space around; read at each authentication.
-        connect_timeout_s: How long a call waits for a connection.
-        request_timeout_s: How long a call may take with that.
-    """
-
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    user: str | None = None
-    password_file: Path | None = None
-    connect_timeout_s: float = 2.0
-    request_timeout_s: float = 5.0
-
-    def check(self) -> None:
-        """Look for what is missing or cannot be read.
-
-        Raises:
-            InvalidConfiguration: Names it.
-        """
-        if (self.cert_file is None) != (self.key_file is None):
-            raise InvalidConfiguration("etcd: a client certificate needs its key, and the reverse")
-        if (self.user is None) != (self.password_file is None):
-            raise InvalidConfiguration("etcd: a user needs a password file, and the reverse")
-        for path in (self.ca_file, self.cert_file, self.key_file, self.password_file):
-            if path is not None:
-                _read(path)
-        self._check_pem()
-
-    def _check_pem(self) -> None:
-        """Look into the files, of which gRPC would only say that it cannot connect."""
-        # Whom the machine trusts is of no interest here, and takes long to read.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        try:
-            if self.ca_file is not None:
-                context.load_verify_locations(self.ca_file)
-            if self.cert_file is not None:
-                # An encrypted key must not ask at the terminal.
-                context.load_cert_chain(self.cert_file, self.key_file, password="")
-        except ssl.SSLError as error:
-            files = ", ".join(str(file) for file in (self.ca_file, self.cert_file) if file)
-            raise InvalidConfiguration(
-                f"etcd: {files}: not a usable certificate and key in PEM: {error.reason}"
-            ) from error
-
-    def credential_files(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Return what the files for TLS have now: CA, certificate, key.
-
-        Raises:
-            InvalidConfiguration: One cannot be read.
-        """
-        ca, cert, key = (
-            None if path is None else _read(path)
-            for path in (self.ca_file, self.cert_file, self.key_file)
-        )
-        return ca, cert, key
-
-    def password(self) -> str:
-        """Return the password as the file has it now."""
-        return _read(self.password_file).decode().strip() if self.password_file else ""
-
-
 class Endpoint:
     """One server of etcd.
 
@@ -159,18 +86,18 @@ class Endpoint:
         streams: The watches over it, which end when it is given up.
     """
 
-    def __init__(self, address: str, rpc: Any, credentials: grpc.ChannelCredentials | None) -> None:  # noqa: ANN401 - the stubs have no types
+    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
         self.address = address
         self.heard = time.monotonic()
-        self.streams: set[Any] = set()
+        self.streams: set[WatchCall] = set()
         if credentials is None:
             self.channel = grpc.aio.insecure_channel(address, _CHANNEL_OPTIONS)
         else:
             self.channel = grpc.aio.secure_channel(address, credentials, _CHANNEL_OPTIONS)
-        self.kv: Any = rpc.KVStub(self.channel)
-        self.leases: Any = rpc.LeaseStub(self.channel)
-        self.watches: Any = rpc.WatchStub(self.channel)
-        self.auth: Any = rpc.AuthStub(self.channel)
+        self.kv: rpc_pb2_grpc.KVAsyncStub = rpc_pb2_grpc.KVStub(self.channel)
+        self.leases: rpc_pb2_grpc.LeaseAsyncStub = rpc_pb2_grpc.LeaseStub(self.channel)
+        self.watches: rpc_pb2_grpc.WatchAsyncStub = rpc_pb2_grpc.WatchStub(self.channel)
+        self.auth: rpc_pb2_grpc.AuthAsyncStub = rpc_pb2_grpc.AuthStub(self.channel)
 
     def is_connected(self) -> bool:
         """Tell, and begin to connect when it is not."""
@@ -199,12 +126,11 @@ class EtcdConnection:
         options: How they are reached.
 
     Raises:
-        InvalidConfiguration: The options are wrong, or `aetcd` is not installed.
+        InvalidConfiguration: The options are wrong.
     """
 
     def __init__(self, addresses: Sequence[str], options: EtcdOptions) -> None:
         options.check()
-        self.rpc = load_rpc()
         self._options = options
         self._files = options.credential_files()
         self._closing: set[asyncio.Task[None]] = set()
@@ -263,7 +189,7 @@ class EtcdConnection:
             return ()
         async with self._authenticating:
             if self._token is None:
-                self._token = await self._authenticate(endpoint)
+                self._token = await self._authenticate(endpoint, self._options.user)
         return (("token", self._token),) if self._token else ()
 
     def forget_token(self) -> None:
@@ -302,7 +228,7 @@ class EtcdConnection:
             if ca is None and cert is None
             else grpc.ssl_channel_credentials(ca, private_key=key, certificate_chain=cert)
         )
-        return [Endpoint(address, self.rpc, credentials) for address in addresses]
+        return [Endpoint(address, credentials) for address in addresses]
 
     async def _renew(self) -> None:
         """Begin anew with certificates that were exchanged; a channel keeps those it has."""
@@ -356,12 +282,10 @@ class EtcdConnection:
                 else f"etcd at {endpoint.address}: the connection was given up"
             ) from None
 
-    async def _authenticate(self, endpoint: Endpoint) -> str:
+    async def _authenticate(self, endpoint: Endpoint, user: str) -> str:
         """Return a token; empty when etcd wants none."""
         try:
-            request = self.rpc.AuthenticateRequest(
-                name=self._options.user, password=self._options.password()
-            )
+            request = rpc_pb2.AuthenticateRequest(name=user, password=self._options.password())
             answer = await endpoint.auth.Authenticate(request)
         except InvalidConfiguration as error:
             raise StoreRefused(str(error)) from error
@@ -369,8 +293,7 @@ class EtcdConnection:
             if _AUTH_NOT_ENABLED in (error.details() or ""):
                 return ""
             raise told(endpoint, error) from error
-        token: str = answer.token
-        return token
+        return answer.token
 
 
 def told(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryError:
@@ -383,24 +306,3 @@ def told(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryError:
 def is_stale_token(details: str | None) -> bool:
     """Tell whether etcd wants us to authenticate anew."""
     return any(text in (details or "") for text in _STALE_TOKEN)
-
-
-def load_rpc() -> Any:  # noqa: ANN401 - generated code without types
-    """Return etcd's messages and stubs.
-
-    Raises:
-        InvalidConfiguration: The package that has them is not installed.
-    """
-    try:
-        return importlib.import_module("aetcd.rpc")
-    except ModuleNotFoundError as error:
-        raise InvalidConfiguration(
-            "a store in etcd needs the package aetcd: pip install 'apidiscovery[etcd]'"
-        ) from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidConfiguration(f"etcd: {path}: cannot be read: {error.strerror}") from error

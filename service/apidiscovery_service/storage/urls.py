@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.etcd_connection import EtcdOptions
+from apidiscovery_service.storage.etcd_options import EtcdOptions
 
 _FORMS = "memory, sqlite:PATH or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
 
@@ -75,7 +75,7 @@ async def open_store(url: StoreUrl, options: EtcdOptions) -> Store:
     etcd is not waited for: the first call finds out whether it is there.
 
     Raises:
-        InvalidConfiguration: The options are wrong, or a package is missing.
+        InvalidConfiguration: The options are wrong.
         StoreRefused: The file is damaged, newer, or cannot be written; it is left as it was.
         StoreUnavailable: The disk fails.
     """
