@@ -19,7 +19,6 @@ import structlog
 import uvloop
 
 from apidiscovery_service import workers
-from apidiscovery_service.app.collecting import collect_sparingly
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener
 from apidiscovery_service.app.secure_serving import SecureServing
 from apidiscovery_service.app.settings import Security, Settings
@@ -511,7 +510,8 @@ def _no_collections() -> Generator[None]:
         yield
     finally:
         gc.enable()
-    collect_sparingly()
+    gc.collect()
+    gc.freeze()
     with contextlib.suppress(OSError, AttributeError):  # glibc has it
         ctypes.CDLL(None).malloc_trim(0)
 
