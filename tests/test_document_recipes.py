@@ -10,10 +10,10 @@ import crd_goldens
 import orjson
 import pytest
 import zstandard
+from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service import releases
 from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import Contribution, Offer, Precedence
 from apidiscovery_service.openapi import stepwise_json
 from apidiscovery_service.openapi.body import Form

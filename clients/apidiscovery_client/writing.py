@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, VERSIONS
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
+
+from apidiscovery_client._negotiation import VERSIONS
 from apidiscovery_client.model import (
     CURRENT,
     Group,
@@ -33,7 +35,7 @@ _ESCAPED = {
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HEADS = tuple(
-    f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{GROUP}/{version}",'.encode()
+    f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{AGGREGATED_GROUP}/{version}",'.encode()
     for version in VERSIONS
 )
 _ANY_CLIENT = "0.0.0.0/0"
@@ -62,7 +64,7 @@ def write_aggregated(
     return document_json(
         {
             "kind": AGGREGATED_KIND,
-            "apiVersion": f"{GROUP}/{version}",
+            "apiVersion": f"{AGGREGATED_GROUP}/{version}",
             "metadata": {},
             "items": items,
         }

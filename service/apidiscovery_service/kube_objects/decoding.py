@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from apidiscovery_formats.negotiation import PROTOBUF, YAML, Serializer
+
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import (
     json_text,
@@ -25,7 +27,6 @@ from apidiscovery_service.kube_objects.kinds import Kind, Object
 from apidiscovery_service.kube_objects.typed_values import Mistyped
 from apidiscovery_service.kube_objects.wire_reading import Budget, NotProtobuf
 from apidiscovery_service.kube_objects.yaml_text import NotYAML
-from apidiscovery_service.media_type import PROTOBUF, YAML, Serializer
 
 _MAGIC = b"k8s\x00"
 _SUMMARY = 30  # bytes of a body that an error shows

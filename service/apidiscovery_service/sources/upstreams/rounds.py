@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 import structlog
+from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.model import Freshness, Group
 from apidiscovery_service.sources.upstreams import legacy
@@ -25,7 +26,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_group_list,
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, JSON, Answer, Exchange
+from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
