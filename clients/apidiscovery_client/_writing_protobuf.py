@@ -11,6 +11,7 @@ from apidiscovery.meta.v1 import discovery_pb2 as unaggregated_pb2
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_formats.go_json import without_surrogates
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 from google.protobuf.message import Message
 
@@ -134,7 +135,7 @@ def _kind(kind: GroupVersionKind) -> meta_pb2.GroupVersionKind:
 
 
 def _text(text: str) -> str:
-    return text if text.isascii() else writing.without_surrogates(text)
+    return without_surrogates(text)
 
 
 def _texts(texts: Iterable[str]) -> list[str]:

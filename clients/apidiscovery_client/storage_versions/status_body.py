@@ -3,20 +3,19 @@
 Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go `ErrorNegotiated`.
 """
 
-import json
 from typing import NamedTuple
 
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery_formats import go_json
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, negotiate
 
-from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.printing import yaml_text
 
 SERVICE_UNAVAILABLE = 503
 
 _MAGIC = b"k8s\x00"  # apimachinery pkg/runtime/serializer/protobuf/protobuf.go
 _REASON = "ServiceUnavailable"
-_GO_ESCAPES = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 class Body(NamedTuple):
@@ -47,14 +46,8 @@ def unavailable(message: str, accept: str) -> Body:
         "reason": _REASON,
         "code": SERVICE_UNAVAILABLE,
     }
-    text = yaml_text(status) if serializer is YAML else _json_text(status)
+    text = yaml_text(status) if serializer is YAML else go_json.dumps(status) + "\n"
     return Body(serializer.media_type, text.encode())
-
-
-def _json_text(status: object) -> str:
-    """Return one line, with what Go's encoding/json escapes: `<nil>` is among it."""
-    compact = json.dumps(status, ensure_ascii=False, separators=(",", ":"))
-    return compact.translate(_GO_ESCAPES) + "\n"
 
 
 def _protobuf(message: str) -> bytes:

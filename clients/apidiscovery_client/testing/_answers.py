@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, unquote
 
+from apidiscovery_formats import go_json
+from apidiscovery_formats.go_text import parse_bool
 from apidiscovery_formats.media_types import AGGREGATED_KIND
 from apidiscovery_formats.media_types import JSON as JSON_TYPE
 from apidiscovery_formats.negotiation import (
@@ -19,6 +21,7 @@ from apidiscovery_formats.negotiation import (
 )
 
 from apidiscovery_client import writing
+from apidiscovery_client.kubectl.printing import yaml_text
 from apidiscovery_client.model import CURRENT, Group, Version
 from apidiscovery_client.testing._state import ANY_PATH, Failure, State
 
@@ -31,7 +34,6 @@ _NOT_CACHED = {"Cache-Control": "no-cache, private"}
 _COMPRESSED_FROM = 128 * 1024 + 1
 _PEOPLE = ("curl", "Wget", "Mozilla/5.0")
 _GARBAGE = b"<html><body>This is no discovery.</body></html>"
-_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 # Source: apimachinery pkg/apis/meta/v1/types.go `StatusReason`.
 _REASONS = {
     400: "BadRequest",
@@ -79,7 +81,7 @@ class Asked:
         """
         told = parse_qs(self.query).get("pretty")
         if told:
-            return told[0] in _TRUE
+            return bool(parse_bool(told[0]))
         return self.headers.get("user-agent", "").startswith(_PEOPLE)
 
 
@@ -252,8 +254,6 @@ def _plain(asked: Asked, fields: Mapping[str, object]) -> Answer:
 def _as_text(asked: Asked, chosen: Representation, body: bytes) -> bytes:
     """Return a JSON document as JSON or YAML, and as people like to read it where they do."""
     if chosen.serializer is YAML:
-        from apidiscovery_client.kubectl.go_yaml import yaml_text  # noqa: PLC0415 - few need it
-
         return yaml_text(json.loads(body)).encode()
     if chosen.pretty or asked.is_pretty:
         return _indented(json.loads(body))
@@ -261,8 +261,7 @@ def _as_text(asked: Asked, chosen: Representation, body: bytes) -> bytes:
 
 
 def _indented(value: object) -> bytes:
-    compact_lines = json.dumps(value, ensure_ascii=False, indent=2)
-    return writing.go_escaped(compact_lines)
+    return go_json.dumps_indented(value, 2).encode()
 
 
 def _not_found() -> Answer:

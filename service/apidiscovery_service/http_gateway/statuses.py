@@ -5,11 +5,12 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go:Error
 
 from dataclasses import replace
 
+from apidiscovery_formats.go_text import parse_bool
 from apidiscovery_formats.negotiation import JSON, Representation, negotiate, route_accepts
 
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.encoding.plain import PlainDocument
-from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
+from apidiscovery_service.http_gateway.go_durations import duration_error
 from apidiscovery_service.http_gateway.messages import Request, Response
 
 NOT_CACHED = (b"cache-control", b"no-cache, private")
@@ -21,7 +22,7 @@ def is_pretty(request: Request) -> bool:
     Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go:isPrettyPrint.
     """
     asked = request.parameter("pretty")
-    return parse_bool(asked) if asked else request.human
+    return bool(parse_bool(asked)) if asked else request.human
 
 
 def negotiated_status(request: Request, status: PlainDocument) -> Response:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from apidiscovery_formats.go_text import quote
 from apidiscovery_formats.negotiation import PROTOBUF, YAML, Serializer
 
 from apidiscovery_service.go_json import JSONValue
@@ -21,7 +22,6 @@ from apidiscovery_service.kube_objects import (
 )
 from apidiscovery_service.kube_objects.fields import Field, Struct
 from apidiscovery_service.kube_objects.go_form import in_go_form
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import NotJSON, Tree
 from apidiscovery_service.kube_objects.kinds import Kind, Object
 from apidiscovery_service.kube_objects.typed_values import Mistyped

@@ -7,9 +7,10 @@ protobuf/protobuf.go; k8s.io/apiserver pkg/endpoints/handlers/response.go.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from apidiscovery_formats import go_yaml
 from apidiscovery_formats.negotiation import PROTOBUF, YAML, Serializer
 
-from apidiscovery_service import go_json, go_yaml
+from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import wire_writing
 from apidiscovery_service.kube_objects.fields import LIST_META
