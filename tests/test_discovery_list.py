@@ -5,8 +5,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import (
     Freshness,
     Group,

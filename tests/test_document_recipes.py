@@ -11,9 +11,9 @@ import crd_goldens
 import orjson
 import pytest
 import zstandard
+from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service import releases, workers
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import Contribution, Offer, Precedence
 from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.documents import Documents

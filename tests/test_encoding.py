@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service import compression, wire
 from apidiscovery_service.encoding import (
     Aggregated,
@@ -21,7 +22,6 @@ from apidiscovery_service.encoding import (
     aggregated,
     plain,
 )
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service.model import (
     Contribution,
     Group,

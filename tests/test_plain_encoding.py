@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import status_pb2
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service import releases
 from apidiscovery_service.encoding import plain
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service.model import (
     Contribution,
     Group,

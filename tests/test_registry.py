@@ -5,9 +5,9 @@ from functools import cmp_to_key
 from itertools import permutations
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
 from apidiscovery_service.encoding import aggregated, plain
 from apidiscovery_service.errors import InvalidContribution
-from apidiscovery_service.media_type import JSON, PROTOBUF, Representation
 from apidiscovery_service.model import (
     CORE_GROUP,
     LAST_RANK,

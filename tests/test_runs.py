@@ -4,9 +4,9 @@ import gzip
 import random
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service import go_json
 from apidiscovery_service.encoding import aggregated, deflate
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import Contribution, Group
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Document

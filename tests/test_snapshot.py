@@ -5,8 +5,8 @@ import hashlib
 import weakref
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.model import LAST_RANK, Freshness, Group, Resource, Version
 from apidiscovery_service.runs import PublishedGroup, cut
 from apidiscovery_service.snapshot import Document, Snapshot

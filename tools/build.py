@@ -25,7 +25,8 @@ START_S = 30.0
 
 # Run by the environment that has only the wheel.
 CLIENT_CHECK = """
-import importlib, importlib.util, pathlib, pkgutil, apidiscovery_client
+import importlib, importlib.util, pathlib, pkgutil
+import apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig
 # Modules about packages that their users have.
 ADAPTED = ("kr8s", "kubernetes", "kubernetes_asyncio", "lightkube")
 FOR_OTHERS = {f"apidiscovery_client.adapters.{name}" for name in ADAPTED}
@@ -35,9 +36,10 @@ import apidiscovery.v2.discovery_pb2
 assert (protos_path() / "apidiscovery/v2/discovery.proto").is_file(), protos_path()
 assert importlib.util.find_spec("granian") is None, "the client environment has the server"
 assert importlib.util.find_spec("betterproto") is None, "the client environment has betterproto"
-for module in pkgutil.walk_packages(apidiscovery_client.__path__, "apidiscovery_client."):
-    if "betterproto" not in module.name and module.name not in FOR_OTHERS:
-        importlib.import_module(module.name)
+for package in (apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if "betterproto" not in module.name and module.name not in FOR_OTHERS:
+            importlib.import_module(module.name)
 try:
     apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
 except apidiscovery_client.InvalidConfiguration as error:

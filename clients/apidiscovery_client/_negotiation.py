@@ -4,44 +4,30 @@ What was asked for decides nothing: servers before 1.26 ignore the parameters, 1
 only v2beta1, and proxies rewrite either header. Only the Content-Type of the answer counts.
 """
 
-import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
-AGGREGATED_KIND = "APIGroupDiscoveryList"
-GROUP = "apidiscovery.k8s.io"
-VERSIONS = ("v2", "v2beta1")  # in order of preference
-
-ACCEPT_PLAIN = "application/json"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-
-
-def _aggregated(media_type: str, version: str) -> str:
-    return f"{media_type};g={GROUP};v={version};as={AGGREGATED_KIND}"
-
-
-# A server takes the first that it can do: the order is that of preference. Without q, for apiserver
-# sorts by it (munnerz/goautoneg `ParseAccept`), and equal ones keep their order.
-ACCEPT_JSON = ",".join([*(_aggregated(ACCEPT_PLAIN, v) for v in VERSIONS), ACCEPT_PLAIN])
-ACCEPT = ",".join(
-    [*(_aggregated(kind, v) for v in VERSIONS for kind in (PROTOBUF, ACCEPT_PLAIN)), ACCEPT_PLAIN]
+from apidiscovery_formats.media_types import (
+    AGGREGATED_GROUP,
+    AGGREGATED_KIND,
+    JSON,
+    PROTOBUF,
+    aggregated,
+    parse_media_type,
 )
 
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110 5.6.2, not a secret
-_RANGE = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*")
-_PARAMETER = re.compile(rf';\s*({_TOKEN})=(?:({_TOKEN})|"((?:[^"\\]|\\.)*)")\s*')
-_TRAILER = re.compile(r";?\s*")
+VERSIONS = ("v2", "v2beta1")  # in order of preference
+
+ACCEPT_PLAIN = JSON
+# A server takes the first that it can do: the order is that of preference. Without q, for apiserver
+# sorts by it (munnerz/goautoneg `ParseAccept`), and equal ones keep their order.
+ACCEPT_JSON = ",".join([*(aggregated(JSON, v) for v in VERSIONS), ACCEPT_PLAIN])
+ACCEPT = ",".join(
+    [*(aggregated(kind, v) for v in VERSIONS for kind in (PROTOBUF, JSON)), ACCEPT_PLAIN]
+)
 
 
 class UnpromisedError(ValueError):
     """The Content-Type is of something that was not asked for."""
-
-
-class MediaType(NamedTuple):
-    """A parsed Content-Type: both the range and the parameter names are in lower case."""
-
-    range: str
-    parameters: Mapping[str, str]
 
 
 class Promise(NamedTuple):
@@ -70,30 +56,6 @@ class Promise(NamedTuple):
         return f"the content type {content_type!r} promises {wanted}, but the body is {seen}"
 
 
-def parse_media_type(header: str) -> MediaType | None:
-    r"""Return the media type in a Content-Type header; None when it is malformed.
-
-    As Go's mime.ParseMediaType: quoted values are unquoted, a parameter given twice is malformed.
-
-    >>> parse_media_type('Application/JSON; V="v2"')
-    MediaType(range='application/json', parameters={'v': 'v2'})
-    """
-    matched = _RANGE.match(header)
-    if matched is None:
-        return None
-    position = matched.end()
-    parameters: dict[str, str] = {}
-    while found := _PARAMETER.match(header, position):
-        name = found[1].lower()
-        if name in parameters:
-            return None
-        parameters[name] = found[2] or re.sub(r"\\(.)", r"\1", found[3] or "")
-        position = found.end()
-    if _TRAILER.fullmatch(header, position) is None:
-        return None
-    return MediaType(matched[1].lower(), parameters)
-
-
 def promised(content_type: str | None, plain_kind: str) -> Promise:
     """Return what the body of an answer must be, judged by its Content-Type alone.
 
@@ -110,13 +72,13 @@ def promised(content_type: str | None, plain_kind: str) -> Promise:
     media_type = parse_media_type(content_type) if content_type else None
     if media_type is None:
         return Promise(plain_kind)
-    if media_type.range not in (ACCEPT_PLAIN, PROTOBUF):
-        raise UnpromisedError(f"the content type is {content_type!r}, not {ACCEPT_PLAIN!r}")
+    if media_type.range not in (JSON, PROTOBUF):
+        raise UnpromisedError(f"the content type is {content_type!r}, not {JSON!r}")
     is_protobuf = media_type.range == PROTOBUF
-    parameters = media_type.parameters
-    if (parameters.get("g"), parameters.get("as")) != (GROUP, AGGREGATED_KIND):
+    version = media_type.aggregated_version
+    if version is None:
         return Promise(plain_kind, is_protobuf=is_protobuf)
-    version = parameters.get("v", "")
     if version not in VERSIONS:
-        raise UnpromisedError(f"{GROUP} version {version!r} was not asked for: {content_type!r}")
-    return Promise(AGGREGATED_KIND, f"{GROUP}/{version}", is_protobuf)
+        message = f"{AGGREGATED_GROUP} version {version!r} was not asked for: {content_type!r}"
+        raise UnpromisedError(message)
+    return Promise(AGGREGATED_KIND, f"{AGGREGATED_GROUP}/{version}", is_protobuf)

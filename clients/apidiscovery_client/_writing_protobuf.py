@@ -11,10 +11,11 @@ from apidiscovery.meta.v1 import discovery_pb2 as unaggregated_pb2
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_formats.go_json import without_surrogates
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 from google.protobuf.message import Message
 
 from apidiscovery_client import writing
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP
 from apidiscovery_client.model import Group, GroupVersionKind, Resource, Subresource, Version
 
 M = TypeVar("M", bound=Message)
@@ -30,7 +31,7 @@ def aggregated(listed: Iterable[tuple[Group, Sequence[Version]]], version: str) 
     message = discovery_pb2.APIGroupDiscoveryList(
         metadata=_list_meta(), items=[_group(group, versions) for group, versions in listed]
     )
-    return _enveloped(f"{GROUP}/{version}", AGGREGATED_KIND, message)
+    return _enveloped(f"{AGGREGATED_GROUP}/{version}", AGGREGATED_KIND, message)
 
 
 def unaggregated(fields: Mapping[str, object]) -> bytes:
@@ -134,7 +135,7 @@ def _kind(kind: GroupVersionKind) -> meta_pb2.GroupVersionKind:
 
 
 def _text(text: str) -> str:
-    return text if text.isascii() else writing.without_surrogates(text)
+    return without_surrogates(text)
 
 
 def _texts(texts: Iterable[str]) -> list[str]:

@@ -6,11 +6,12 @@ pkg/apis/meta/v1/types.go. Fields that this package does not know follow those t
 """
 
 import hashlib
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, VERSIONS
+from apidiscovery_formats import go_json
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
+
+from apidiscovery_client._negotiation import VERSIONS
 from apidiscovery_client.model import (
     CURRENT,
     Group,
@@ -24,16 +25,8 @@ from apidiscovery_client.model import (
 
 Fields = dict[str, object]
 
-_ESCAPED = {
-    "<": r"\u003c",
-    ">": r"\u003e",
-    "&": r"\u0026",
-    "\u2028": r"\u2028",
-    "\u2029": r"\u2029",
-}
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _HEADS = tuple(
-    f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{GROUP}/{version}",'.encode()
+    f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{AGGREGATED_GROUP}/{version}",'.encode()
     for version in VERSIONS
 )
 _ANY_CLIENT = "0.0.0.0/0"
@@ -62,7 +55,7 @@ def write_aggregated(
     return document_json(
         {
             "kind": AGGREGATED_KIND,
-            "apiVersion": f"{GROUP}/{version}",
+            "apiVersion": f"{AGGREGATED_GROUP}/{version}",
             "metadata": {},
             "items": items,
         }
@@ -128,27 +121,8 @@ def write_resource_list(version: Version) -> bytes:
 
 
 def document_json(fields: Mapping[str, object]) -> bytes:
-    """Return compact JSON as Go's encoding/json writes it, with a line feed.
-
-    A lone surrogate, which UTF-8 cannot hold, is U+FFFD, as it is for Go.
-    """
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return go_escaped(text) + b"\n"
-
-
-def go_escaped(text: str) -> bytes:
-    """Return JSON text with the characters escaped that Go escapes for the sake of HTML."""
-    for character, escape in _ESCAPED.items():
-        text = text.replace(character, escape)
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return without_surrogates(text).encode()
-
-
-def without_surrogates(text: str) -> str:
-    """Return the text with U+FFFD for each lone surrogate, as Go reads it."""
-    return _SURROGATE.sub("\ufffd", text)
+    """Return compact JSON as Go's encoding/json writes it, with a line feed."""
+    return go_json.dumps(fields).encode() + b"\n"
 
 
 # The unaggregated documents before they are encoded.

@@ -101,15 +101,3 @@ class InvalidFields(InvalidContribution):
 
 class InvalidConfiguration(DiscoveryError):
     """A flag, variable or key of the configuration is wrong; the operator must act."""
-
-
-class NotAcceptable(DiscoveryError):
-    """Nothing that is served is in a form that the caller accepts.
-
-    Attributes:
-        offered: The media types that are served.
-    """
-
-    def __init__(self, offered: tuple[str, ...]) -> None:
-        super().__init__(f"only the following media types are accepted: {', '.join(offered)}")
-        self.offered = offered

@@ -1,27 +1,17 @@
-"""JSON text exactly as Go's encoding/json writes it.
+"""JSON text exactly as Go's encoding/json writes it, by orjson: for documents that are large.
 
 Every ETag is a hash of this text, so a byte that differs is an ETag that differs. orjson writes
-the same text as Go but for the five characters that Go escapes for the sake of HTML and
-JavaScript (encoding/json `appendString` with escapeHTML, and `Indent` for the pretty form).
+the same text as Go but for the characters that Go escapes for the sake of HTML and JavaScript.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator
 
 import orjson
+from apidiscovery_formats.go_json import ESCAPES, JSONValue
 
-JSONValue: TypeAlias = (
-    bool | int | float | str | Sequence["JSONValue"] | Mapping[str, "JSONValue"] | None
-)
+__all__ = ["JSONValue", "dumps", "dumps_pretty", "indent"]
 
-_ESCAPES = (
-    (b"<", rb"\u003c"),
-    (b">", rb"\u003e"),
-    (b"&", rb"\u0026"),
-    (b"\xe2\x80\xa8", rb"\u2028"),
-    (b"\xe2\x80\xa9", rb"\u2029"),
-)
-
+_ESCAPES = tuple((character.encode(), escape.encode()) for character, escape in ESCAPES)
 
 # What is looked through at once, in bytes; each step holds the interpreter.
 _AT_ONCE = 64 * 1024

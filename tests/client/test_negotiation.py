@@ -5,10 +5,8 @@ from apidiscovery_client._negotiation import (
     ACCEPT,
     ACCEPT_JSON,
     VERSIONS,
-    MediaType,
     Promise,
     UnpromisedError,
-    parse_media_type,
     promised,
 )
 
@@ -24,25 +22,6 @@ def test_newest_representation_is_asked_for_first_and_plain_json_last() -> None:
         f"{protobuf};{v2},application/json;{v2},"
         f"{protobuf};{v2beta1},application/json;{v2beta1},application/json"
     ) == ACCEPT
-
-
-@pytest.mark.parametrize(
-    ("header", "parsed"),
-    [
-        pytest.param("application/json", MediaType("application/json", {}), id="bare"),
-        pytest.param("Text/HTML; A=B", MediaType("text/html", {"a": "B"}), id="case"),
-        pytest.param("a/b ; x=1;y=2 ;", MediaType("a/b", {"x": "1", "y": "2"}), id="spaces"),
-        pytest.param(r'a/b;x="1;\"2"', MediaType("a/b", {"x": '1;"2'}), id="quoted"),
-        pytest.param('a/b;x=""', MediaType("a/b", {"x": ""}), id="quoted and empty"),
-        pytest.param("a/b;x=1;X=2", None, id="twice"),
-        pytest.param("a/b;x", None, id="no value"),
-        pytest.param("json", None, id="no subtype"),
-        pytest.param("a/b, c/d", None, id="two"),
-        pytest.param("", None, id="empty"),
-    ],
-)  # fmt: skip
-def test_media_types_are_parsed_as_go_does(header: str, parsed: MediaType | None) -> None:
-    assert parse_media_type(header) == parsed
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.http_gateway.objects.bodies import (
     MAX_BODY_BYTES,
     Disconnected,
@@ -13,7 +14,6 @@ from apidiscovery_service.http_gateway.objects.bodies import (
 )
 from apidiscovery_service.http_gateway.objects.warnings import warning_headers
 from apidiscovery_service.kube_objects.errors import ObjectError
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Serializer
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import socket
 from typing import Any, cast
 
 import pytest
-from apidiscovery_service import media_type
+from apidiscovery_formats import negotiation
 from apidiscovery_service.kube_objects.encoding import encode
 from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION
 from object_server import (
@@ -47,7 +47,7 @@ async def test_create_from_yaml_and_protobuf(served: ObjectServer) -> None:
     manifest = b"metadata:\n  name: core.pods\n"
     made = await served.request("POST", PATH, {"Content-Type": YAML}, manifest)
     assert made.status == 201
-    body = encode(storage_version("core.nodes"), STORAGE_VERSION, media_type.PROTOBUF)
+    body = encode(storage_version("core.nodes"), STORAGE_VERSION, negotiation.PROTOBUF)
     headers = {"Content-Type": PROTOBUF, "Accept": PROTOBUF}
     answer = await served.request("POST", PATH, headers, body)
     assert (answer.status, answer.content_type) == (201, [PROTOBUF])

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from apidiscovery_formats.negotiation import JSON
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.decoding import Undecodable, decode, from_value, refusal
 from apidiscovery_service.kube_objects.kinds import DELETE_OPTIONS, LEASE, STORAGE_VERSION
-from apidiscovery_service.media_type import JSON
 from decoded_bodies import TYPED, UNRECOGNIZED, read, refused
 
 API_VERSION = "internal.apiserver.k8s.io/v1alpha1"

@@ -1,9 +1,9 @@
 """Bodies in YAML and protobuf: what they say, and what is wrong with them."""
 
 import pytest
+from apidiscovery_formats.negotiation import PROTOBUF, YAML
 from apidiscovery_service.kube_objects.decoding import decode
 from apidiscovery_service.kube_objects.kinds import LEASE
-from apidiscovery_service.media_type import PROTOBUF, YAML
 from apidiscovery_service.wire import delimited, envelope
 from decoded_bodies import TYPED, UNRECOGNIZED, read, refused, wire
 

@@ -4,6 +4,7 @@ import json
 from http import HTTPStatus
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.decoding import Undecodable, decode, from_value
 from apidiscovery_service.kube_objects.encoding import encode
@@ -11,7 +12,6 @@ from apidiscovery_service.kube_objects.errors import ObjectError
 from apidiscovery_service.kube_objects.json_text import MAX_DEPTH
 from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.kube_objects.limits import MAX_JSON_BYTES, MAX_VALUES, MAX_YAML_BYTES
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.wire import delimited
 from decoded_bodies import refused, wire
 from hypothesis import given

@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.decoding import decode
@@ -19,7 +20,6 @@ from apidiscovery_service.kube_objects.kinds import (
     Kind,
 )
 from apidiscovery_service.kube_objects.partial_metadata import partial
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Serializer
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_samples import RELEASES, SUFFIXES, made, raw_of, sample

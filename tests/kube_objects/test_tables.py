@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
+from apidiscovery_formats.negotiation import JSON
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.encoding import ListMeta, encode_value
 from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION, Object
 from apidiscovery_service.kube_objects.reading import mappings
 from apidiscovery_service.kube_objects.tables import IncludeObject, table
 from apidiscovery_service.kube_objects.watch_events import bookmark
-from apidiscovery_service.media_type import JSON
 from kube_samples import made
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

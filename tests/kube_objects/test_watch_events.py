@@ -2,11 +2,11 @@
 
 import pytest
 from apidiscovery.meta.v1 import watch_pb2
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML
 from apidiscovery_service.kube_objects.decoding import decode
 from apidiscovery_service.kube_objects.encoding import encode
 from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.kube_objects.watch_events import EventType, bookmark, frame
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML
 from kube_samples import made
 
 

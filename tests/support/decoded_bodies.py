@@ -1,9 +1,9 @@
 """Bodies of requests as they are decoded, or refused."""
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, Serializer
 from apidiscovery_service.kube_objects.decoding import Decoded, Undecodable, decode
 from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Kind
-from apidiscovery_service.media_type import JSON, Serializer
 from apidiscovery_service.wire import envelope
 
 # How messages begin: of what has a wrong value, and of what is no object of the kind.

@@ -7,7 +7,7 @@ import pytest
 from apidiscovery_service import workers
 from apidiscovery_service.model import Freshness
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange, media_type
+from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
 from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from misbehaving_server import (
@@ -87,11 +87,6 @@ async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: 
     async with MisbehavingServer({"/apis": reply}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, _groups(root), server.paths) == (True, ["a.test"], ["/apis"])
-
-
-def test_a_media_type_that_cannot_be_read_is_none() -> None:
-    for text in ("", "application/json;=x", 'application/json;g="x', "application/json;g"):
-        assert not media_type(text)[1].get("g")
 
 
 async def test_compressed_answers_are_read(ask: Ask) -> None:

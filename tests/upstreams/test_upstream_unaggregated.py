@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
 from apidiscovery_service.storage.memory import MemoryStore
 from misbehaving_server import (

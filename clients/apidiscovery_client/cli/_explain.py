@@ -13,7 +13,7 @@ from apidiscovery_client.cli._discovery import discover
 from apidiscovery_client.cli._exit_codes import FAILED
 from apidiscovery_client.cli._openapi_cache import discovery_source, with_cache
 from apidiscovery_client.cli._output import print_data, print_text, tell
-from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.printing import json_text
 from apidiscovery_client.kubectl.view import failures
 from apidiscovery_client.model import GroupVersionResource, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache

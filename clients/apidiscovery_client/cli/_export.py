@@ -15,7 +15,7 @@ from apidiscovery_client.cli._output import print_lines, tell, write
 from apidiscovery_client.cli._sides import ASKING, SIDE_HELP, asking, flags_for
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.exporting import helm_api_versions, kubeconform_schemas, schema_location
-from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.printing import json_text
 from apidiscovery_client.model import Current, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.server import Server

@@ -12,8 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.cli._kinds import API_SERVICE, CRD, GROUPS, Kind, of_number
-from apidiscovery_client.kubectl.go_text import json_text
-from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.printing import json_text, yaml_text
 from apidiscovery_client.kubectl.table import table
 
 Object: TypeAlias = dict[str, object]

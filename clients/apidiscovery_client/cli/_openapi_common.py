@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.printing import yaml_text
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient
 from apidiscovery_client.openapi.errors import NotExplained

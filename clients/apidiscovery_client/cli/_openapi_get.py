@@ -10,8 +10,7 @@ from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch
 from apidiscovery_client.cli._output import print_bytes, print_data, print_text
-from apidiscovery_client.kubectl.go_text import json_text
-from apidiscovery_client.kubectl.go_yaml import yaml_text
+from apidiscovery_client.kubectl.printing import json_text, yaml_text
 from apidiscovery_client.kubectl.table import table
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient

@@ -14,7 +14,7 @@ from apidiscovery_client.cli._files import make_folder, write_file
 from apidiscovery_client.cli._openapi_cache import discovery_source, with_cache
 from apidiscovery_client.cli._openapi_common import fetch
 from apidiscovery_client.cli._output import print_data, tell
-from apidiscovery_client.kubectl.go_text import json_text
+from apidiscovery_client.kubectl.printing import json_text
 from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import OpenApiClient

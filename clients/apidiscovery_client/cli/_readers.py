@@ -3,6 +3,8 @@
 import re
 from urllib.parse import urlsplit
 
+from apidiscovery_formats.go_text import parse_bool
+
 _DURATION = r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h)"
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _LARGEST_TIMEOUT_S = 2**63 / 1e9  # Go's time.Duration
@@ -10,11 +12,10 @@ _LARGEST_TIMEOUT_S = 2**63 / 1e9  # Go's time.Duration
 
 def boolean(text: str) -> bool:
     """Return what a text means to Go's strconv.ParseBool, which kubectl reads flags by."""
-    if text in {"1", "t", "T", "TRUE", "true", "True"}:
-        return True
-    if text in {"0", "f", "F", "FALSE", "false", "False"}:
-        return False
-    raise ValueError(f"{text!r} is not a valid boolean")
+    value = parse_bool(text)
+    if value is None:
+        raise ValueError(f"{text!r} is not a valid boolean")
+    return value
 
 
 def server_url(text: str) -> str:

@@ -5,17 +5,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, PROTOBUF
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON, PROTOBUF
+
 from apidiscovery_client.conformance.check import Check, FailedError, SkippedError, expect, some
 from apidiscovery_client.conformance.exchange import Reply
 from apidiscovery_client.conformance.nodes import Node, document
-from apidiscovery_client.conformance.subject import (
-    JSON,
-    OK,
-    Subject,
-    aggregated_type,
-    aggregated_version,
-)
+from apidiscovery_client.conformance.subject import OK, Subject, aggregated_type, aggregated_version
 from apidiscovery_client.reading import Half, UnreadableError, read_half
 
 _SECTION = "Aggregated documents"
@@ -45,7 +40,7 @@ def _shape(subject: Subject) -> None:
     for reply in subject.documents():
         root = document(reply)
         root["kind"].one_of(AGGREGATED_KIND)
-        root["apiVersion"].one_of(f"{GROUP}/{aggregated_version(reply.content_type)}")
+        root["apiVersion"].one_of(f"{AGGREGATED_GROUP}/{aggregated_version(reply.content_type)}")
         for item in root["items"].items:
             versions = item["versions"].items
             if not versions:

@@ -4,7 +4,8 @@ Source: kube-aggregator pkg/apiserver/handler_discovery.go and
 pkg/controllers/status/remote/remote_available_controller.go.
 """
 
-from apidiscovery_client._negotiation import AGGREGATED_KIND
+from apidiscovery_formats.media_types import AGGREGATED_KIND, JSON
+
 from apidiscovery_client.conformance.check import (
     Check,
     FailedError,
@@ -19,7 +20,6 @@ from apidiscovery_client.conformance.subject import (
     AGGREGATED_SINCE,
     AGGREGATOR_ACCEPT,
     AGGREGATOR_HEADERS,
-    JSON,
     NOT_FOUND,
     OK,
     UNAVAILABLE,

@@ -1,16 +1,11 @@
 """Which form who asks for what gets."""
 
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON
+
 from apidiscovery_client.conformance.check import Check, FailedError, expect, some
 from apidiscovery_client.conformance.exchange import Reply
 from apidiscovery_client.conformance.nodes import document
-from apidiscovery_client.conformance.subject import (
-    JSON,
-    OK,
-    Subject,
-    aggregated_type,
-    aggregated_version,
-)
+from apidiscovery_client.conformance.subject import OK, Subject, aggregated_type, aggregated_version
 
 _SECTION = "Negotiation"
 _NOT_ACCEPTABLE = 406
@@ -46,7 +41,7 @@ def _is_aggregated(reply: Reply, wanted: str) -> None:
 
 def _any_order(subject: Subject) -> None:
     version = aggregated_version(subject.accept)
-    reordered = f"{JSON};as={AGGREGATED_KIND};v={version};g={GROUP}"
+    reordered = f"{JSON};as={AGGREGATED_KIND};v={version};g={AGGREGATED_GROUP}"
     _is_aggregated(subject.get("/apis", reordered), "an aggregated document, in whatever order")
     profile = f"{subject.accept};profile=nopeer"
     _is_aggregated(subject.get("/apis", profile), "an aggregated document, with profile=nopeer")

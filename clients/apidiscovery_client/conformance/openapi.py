@@ -2,10 +2,12 @@
 
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from apidiscovery_formats.media_types import JSON
+
 from apidiscovery_client.conformance.check import Check, Profile, SkippedError, expect
 from apidiscovery_client.conformance.exchange import Reply
 from apidiscovery_client.conformance.nodes import Node, document
-from apidiscovery_client.conformance.subject import JSON, NOT_FOUND, OK, Release, Subject
+from apidiscovery_client.conformance.subject import NOT_FOUND, OK, Release, Subject
 
 _SECTION = "OpenAPI"
 _ROOT = "/openapi/v3"

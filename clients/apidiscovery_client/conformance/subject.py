@@ -3,8 +3,10 @@
 import re
 from typing import TypeAlias
 
+from apidiscovery_formats.media_types import JSON, aggregated, parse_media_type
+
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, VERSIONS, parse_media_type
+from apidiscovery_client._negotiation import VERSIONS
 from apidiscovery_client.conformance.check import FailedError, Profile, SkippedError, expect
 from apidiscovery_client.conformance.exchange import Asked, Endpoint, NoAnswer, Reply, Session
 from apidiscovery_client.conformance.nodes import Node, document
@@ -14,7 +16,6 @@ from apidiscovery_client.model import GroupVersion
 # As 1.30 is (1, 30).
 Release: TypeAlias = tuple[int, int]
 
-JSON = "application/json"
 OK = 200
 UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, UNAVAILABLE = 401, 403, 404, 503
 
@@ -26,18 +27,13 @@ _MINOR = re.compile(r"\d+")
 
 def aggregated_type(version: str, media_type: str = JSON) -> str:
     """Return the Content-Type of an aggregated document, which asks for it in Accept too."""
-    return f"{media_type};g={GROUP};v={version};as={AGGREGATED_KIND}"
+    return aggregated(media_type, version)
 
 
 def aggregated_version(content_type: str) -> str | None:
     """Return which version of the aggregated document a Content-Type promises, None for none."""
     media_type = parse_media_type(content_type)
-    if media_type is None:
-        return None
-    found = media_type.parameters
-    if (found.get("g"), found.get("as")) != (GROUP, AGGREGATED_KIND):
-        return None
-    version = found.get("v")
+    version = media_type.aggregated_version if media_type else None
     return version if version in VERSIONS else None
 
 

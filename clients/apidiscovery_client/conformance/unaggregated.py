@@ -2,6 +2,8 @@
 
 from typing import TypeAlias
 
+from apidiscovery_formats.media_types import JSON
+
 from apidiscovery_client.conformance.check import (
     Check,
     FailedError,
@@ -11,7 +13,7 @@ from apidiscovery_client.conformance.check import (
     some,
 )
 from apidiscovery_client.conformance.nodes import Node, document
-from apidiscovery_client.conformance.subject import JSON, NOT_FOUND, OK, Subject, stale
+from apidiscovery_client.conformance.subject import NOT_FOUND, OK, Subject, stale
 from apidiscovery_client.model import GroupVersion
 
 _SECTION = "Unaggregated documents"

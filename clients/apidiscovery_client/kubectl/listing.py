@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.kubectl.go_text import json_text
 from apidiscovery_client.kubectl.preferred import preferred_resources
+from apidiscovery_client.kubectl.printing import json_text, yaml_text
 from apidiscovery_client.kubectl.table import table
 from apidiscovery_client.model import Resource, Snapshot
 
@@ -98,8 +98,6 @@ def _print_json(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: 
 
 
 def _print_yaml(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
-    from apidiscovery_client.kubectl.go_yaml import yaml_text  # noqa: PLC0415 - slow, and rarely needed
-
     return yaml_text(_document(resources))
 
 

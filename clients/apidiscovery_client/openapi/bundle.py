@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from apidiscovery_formats.openapi.pointers import escaped
+
 from apidiscovery_client.openapi.component_groups import Component, ComponentGroups, Renames
 from apidiscovery_client.openapi.errors import UnsoundDocument
 from apidiscovery_client.openapi.json_documents import (
@@ -16,7 +18,6 @@ from apidiscovery_client.openapi.json_documents import (
     as_array,
     as_object,
     components,
-    escaped,
 )
 from apidiscovery_client.openapi.places import rewritten
 

@@ -5,7 +5,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from apidiscovery_client.openapi.json_documents import Fields, as_object, components, unescaped
+from apidiscovery_formats.openapi.pointers import unescaped
+
+from apidiscovery_client.openapi.json_documents import Fields, as_object, components
 from apidiscovery_client.openapi.places import references
 
 _PREFIX = "#/components/"

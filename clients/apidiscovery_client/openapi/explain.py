@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from apidiscovery_formats.go_text import plain
+
 from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.errors import NotExplained, UnsoundDocument
-from apidiscovery_client.openapi.go_values import go_text
 from apidiscovery_client.openapi.json_documents import (
     Fields,
     Object,
@@ -69,10 +70,10 @@ class Explained:
     def header(self) -> str:
         """Return the lines that name group, kind and version."""
         group = self.kind.get("group")
-        lines = [f"GROUP:      {go_text(group)}"] if group else []
+        lines = [f"GROUP:      {plain(group)}"] if group else []
         for label, key in (("KIND:       ", "kind"), ("VERSION:    ", "version")):
             value = self.kind.get(key)
-            lines.append(label + (_NO_VALUE if value is None else go_text(value)))
+            lines.append(label + (_NO_VALUE if value is None else plain(value)))
         return "".join(f"{line}\n" for line in [*lines, ""])
 
     def text(self) -> str:
@@ -194,7 +195,7 @@ def _schema_of(document: Fields, kind: Object) -> Object:
         schema = as_object(schemas[name])
         if schema and kind in (as_array(schema.get(KIND_KEY)) or []):
             return schema
-    raise NotExplained(f"GVK {go_text(kind)} not found in OpenAPI schema")
+    raise NotExplained(f"GVK {plain(kind)} not found in OpenAPI schema")
 
 
 def _enum(schema: Object) -> list[object]:
@@ -207,7 +208,7 @@ def _enum(schema: Object) -> list[object]:
 def _enum_text(value: object) -> str:
     if value is None:
         return _NO_VALUE
-    return '""' if value == "" else go_text(value)
+    return '""' if value == "" else plain(value)
 
 
 def _enum_data(schema: Object) -> dict[str, object]:

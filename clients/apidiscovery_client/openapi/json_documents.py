@@ -1,9 +1,7 @@
 """Reads JSON of strangers: never deeper or larger than can be handled."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import cast
-from urllib.parse import unquote
 
 from apidiscovery_client._fields import read_json
 from apidiscovery_client.openapi.errors import UnsoundDocument
@@ -63,12 +61,6 @@ def name_of(value: object) -> str:
     return next((name for kind, name in _NAMES if isinstance(value, kind)), "a number")
 
 
-def shown(value: object) -> str:
-    """Return a value for the text of an error: as JSON, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
-
-
 def as_object(value: object) -> Object | None:
     """Return an object as it is; None for anything else."""
     return cast("Object", value) if isinstance(value, dict) else None
@@ -82,31 +74,3 @@ def as_array(value: object) -> list[object] | None:
 def components(document: Fields, kind: str) -> Object:
     """Return the components of one kind, such as `schemas`; empty when there are none."""
     return as_object((as_object(document.get("components")) or {}).get(kind)) or {}
-
-
-def resolve(reference: object, document: Fields) -> Object | None:
-    """Return the object that a reference into its own document means; None when there is none.
-
-    References to other documents are not followed. `~0` and `~1` stand for `~` and `/` (RFC 6901
-    section 3), percent escapes are those of a URI fragment (section 6).
-    """
-    if not (isinstance(reference, str) and reference.startswith("#/")):
-        return None
-    found: object = document
-    for token in reference[2:].split("/"):
-        fields = as_object(found)
-        name = unescaped(token)
-        if fields is None or name not in fields:
-            return None
-        found = fields[name]
-    return as_object(found)
-
-
-def unescaped(token: str) -> str:
-    """Return the name that a token of a reference stands for."""
-    return unquote(token).replace("~1", "/").replace("~0", "~")
-
-
-def escaped(name: str) -> str:
-    """Return a name as a token of a reference, with no percent escapes but for `%` itself."""
-    return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from apidiscovery_formats.openapi.pointers import escaped
+
 from apidiscovery_client.openapi.component_groups import Component
 from apidiscovery_client.openapi.errors import NotExplained
 from apidiscovery_client.openapi.explain import KIND_KEY
@@ -17,7 +19,6 @@ from apidiscovery_client.openapi.json_documents import (
     as_array,
     as_object,
     components,
-    escaped,
 )
 from apidiscovery_client.openapi.places import references, rewritten
 

@@ -8,15 +8,10 @@ nested through references deeper or is larger than any real schema is an error.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from apidiscovery_formats.openapi.pointers import resolve
+
 from apidiscovery_client.openapi.errors import UnsoundDocument
-from apidiscovery_client.openapi.json_documents import (
-    Fields,
-    Object,
-    as_array,
-    as_object,
-    name_of,
-    resolve,
-)
+from apidiscovery_client.openapi.json_documents import Fields, Object, as_array, as_object, name_of
 
 MAX_SCHEMA_DEPTH = 128  # of schemas within schemas, through references too
 MAX_VISITS = 200_000  # of schemas for one answer; all fields of all of Prometheus are 8 000

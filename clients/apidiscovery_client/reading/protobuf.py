@@ -11,9 +11,10 @@ from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_formats.media_types import PROTOBUF
 from google.protobuf.message import DecodeError, Message
 
-from apidiscovery_client._negotiation import PROTOBUF, Promise
+from apidiscovery_client._negotiation import Promise
 from apidiscovery_client.model import (
     Group,
     GroupVersion,

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar, cast
 
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
+
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._fields import (
     Fields,
@@ -23,7 +25,7 @@ from apidiscovery_client._fields import (
     text,
     text_map,
 )
-from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP, VERSIONS
+from apidiscovery_client._negotiation import VERSIONS
 from apidiscovery_client.halves import PATHS, split
 from apidiscovery_client.model import Group, Snapshot
 from apidiscovery_client.reading.aggregated import read_groups
@@ -40,7 +42,7 @@ _DEPTH_OF_DOCUMENTS = 2  # in our own file
 T = TypeVar("T")
 
 _UNAGGREGATED = ("APIVersions", "APIGroupList", "APIGroup", "APIResourceList")
-_ANSWERS = tuple(f"{GROUP}/{version}" for version in VERSIONS)
+_ANSWERS = tuple(f"{AGGREGATED_GROUP}/{version}" for version in VERSIONS)
 _TOO_DEEP = f"it has more than {MAX_DEPTH} arrays and objects within each other"
 _SAVE = "save one by `apidiscovery snapshot save`"
 
@@ -193,5 +195,5 @@ def _unwanted(kind: str, api_version: str) -> str:
     seen = f"it is {kind} {api_version}".rstrip()
     if kind in _UNAGGREGATED:
         return f"{seen}, which does not tell the resources of groups; {_SAVE}"
-    wanted = f"{KIND} {API_VERSION} and {AGGREGATED_KIND} of {GROUP}"
+    wanted = f"{KIND} {API_VERSION} and {AGGREGATED_KIND} of {AGGREGATED_GROUP}"
     return f"{seen}, and can only be {wanted} {' or '.join(VERSIONS)}; {_SAVE}"

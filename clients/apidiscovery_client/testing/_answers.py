@@ -6,11 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, unquote
 
+from apidiscovery_formats import go_json
+from apidiscovery_formats.go_text import parse_bool
+from apidiscovery_formats.media_types import AGGREGATED_KIND
+from apidiscovery_formats.media_types import JSON as JSON_TYPE
+from apidiscovery_formats.negotiation import (
+    MEDIA_TYPES,
+    PROTOBUF,
+    YAML,
+    Representation,
+    negotiate,
+    not_acceptable_message,
+    route_accepts,
+)
+
 from apidiscovery_client import writing
-from apidiscovery_client._negotiation import AGGREGATED_KIND
+from apidiscovery_client.kubectl.printing import yaml_text
 from apidiscovery_client.model import CURRENT, Group, Version
-from apidiscovery_client.testing import _negotiating
-from apidiscovery_client.testing._negotiating import JSON, MEDIA_TYPES, YAML, Representation
 from apidiscovery_client.testing._state import ANY_PATH, Failure, State
 
 AGGREGATED_PATHS = ("/api", "/apis")
@@ -22,7 +34,6 @@ _NOT_CACHED = {"Cache-Control": "no-cache, private"}
 _COMPRESSED_FROM = 128 * 1024 + 1
 _PEOPLE = ("curl", "Wget", "Mozilla/5.0")
 _GARBAGE = b"<html><body>This is no discovery.</body></html>"
-_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 # Source: apimachinery pkg/apis/meta/v1/types.go `StatusReason`.
 _REASONS = {
     400: "BadRequest",
@@ -70,7 +81,7 @@ class Asked:
         """
         told = parse_qs(self.query).get("pretty")
         if told:
-            return told[0] in _TRUE
+            return bool(parse_bool(told[0]))
         return self.headers.get("user-agent", "").startswith(_PEOPLE)
 
 
@@ -170,21 +181,19 @@ def _either(asked: Asked, state: State, fields: Callable[[], Mapping[str, object
     if state.is_never_modified and release.aggregated_versions:
         return _not_modified(_etag(asked, state))
     accept = asked.headers.get("accept", "")
-    chosen = _negotiating.negotiate(accept, release.aggregated_versions)
-    if chosen is None or not chosen.version:
+    chosen = negotiate(accept, release.aggregated_versions)
+    if chosen is None or not chosen.aggregated:
         return _plain(asked, fields())
     etag = _etag(asked, state)
     if asked.headers.get("if-none-match") == etag:
         return _not_modified(etag)
     headers = {"Content-Type": chosen.content_type, **_validators(etag)}
-    return Answer(200, headers, _aggregated_body(asked, state, chosen))
-
-
-def _aggregated_body(asked: Asked, state: State, chosen: Representation) -> bytes:
     groups = state.aggregated_groups(asked.place)
-    if chosen.media_type == _negotiating.PROTOBUF:
-        return writing.write_protobuf(groups, chosen.version)
-    return _as_text(asked, chosen, writing.write_aggregated(groups, chosen.version))
+    if chosen.serializer is PROTOBUF:
+        body = writing.write_protobuf(groups, chosen.aggregated)
+    else:
+        body = _as_text(asked, chosen, writing.write_aggregated(groups, chosen.aggregated))
+    return Answer(200, headers, body)
 
 
 def _etag(asked: Asked, state: State) -> str:
@@ -231,11 +240,11 @@ def _version(names: list[str], state: State) -> tuple[Version | None, list[str]]
 
 
 def _plain(asked: Asked, fields: Mapping[str, object]) -> Answer:
-    chosen = _negotiating.negotiate(asked.headers.get("accept", ""))
+    chosen = negotiate(asked.headers.get("accept", ""))
     if chosen is None:
         return _not_acceptable()
     headers = {"Content-Type": chosen.content_type, **_NOT_CACHED}
-    if chosen.media_type == _negotiating.PROTOBUF:
+    if chosen.serializer is PROTOBUF:
         from apidiscovery_client import _writing_protobuf  # noqa: PLC0415 - few need the stubs
 
         return Answer(200, headers, _writing_protobuf.unaggregated(fields))
@@ -244,18 +253,15 @@ def _plain(asked: Asked, fields: Mapping[str, object]) -> Answer:
 
 def _as_text(asked: Asked, chosen: Representation, body: bytes) -> bytes:
     """Return a JSON document as JSON or YAML, and as people like to read it where they do."""
-    if chosen.media_type == YAML:
-        from apidiscovery_client.kubectl.go_yaml import yaml_text  # noqa: PLC0415 - few need it
-
+    if chosen.serializer is YAML:
         return yaml_text(json.loads(body)).encode()
-    if chosen.is_pretty or asked.is_pretty:
+    if chosen.pretty or asked.is_pretty:
         return _indented(json.loads(body))
     return body
 
 
 def _indented(value: object) -> bytes:
-    compact_lines = json.dumps(value, ensure_ascii=False, indent=2)
-    return writing.go_escaped(compact_lines)
+    return go_json.dumps_indented(value, 2).encode()
 
 
 def _not_found() -> Answer:
@@ -264,13 +270,9 @@ def _not_found() -> Answer:
 
 
 def _not_acceptable() -> Answer:
-    """Return 406, which is indented JSON whatever was asked for.
-
-    Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/errors.go `errNotAcceptable`.
-    """
-    message = f"only the following media types are accepted: {', '.join(MEDIA_TYPES)}"
-    fields = _status_fields(406, message, details=False)
-    return Answer(406, {"Content-Type": JSON, **_NOT_CACHED}, _indented(fields))
+    """Return 406, which is indented JSON whatever was asked for."""
+    fields = _status_fields(406, not_acceptable_message(), details=False)
+    return Answer(406, {"Content-Type": JSON_TYPE, **_NOT_CACHED}, _indented(fields))
 
 
 def _go_restful_refusal(asked: Asked) -> Answer | None:
@@ -281,7 +283,7 @@ def _go_restful_refusal(asked: Asked) -> Answer | None:
     if asked.method != "GET":
         message = "the server does not allow this method on the requested resource"
         return _status(asked, 405, message, details=True)
-    if not _negotiating.passes_go_restful(asked.headers.get("accept", "")):
+    if not route_accepts(asked.headers.get("accept", "")):
         available = ", ".join(MEDIA_TYPES)
         message = f"406: Not Acceptable\n\nAvailable representations: {available}"
         return _status(asked, 406, message, details=True)
@@ -291,11 +293,11 @@ def _go_restful_refusal(asked: Asked) -> Answer | None:
 def _status(asked: Asked, code: int, message: str, *, details: bool = False) -> Answer:
     """Return an error in the form that the client accepts, indented JSON where there is none."""
     fields = _status_fields(code, message, details=details)
-    headers = {"Content-Type": JSON, **_NOT_CACHED}
-    chosen = _negotiating.negotiate(asked.headers.get("accept", ""))
-    if chosen is None or chosen.media_type == _negotiating.PROTOBUF:
+    headers = {"Content-Type": JSON_TYPE, **_NOT_CACHED}
+    chosen = negotiate(asked.headers.get("accept", ""))
+    if chosen is None or chosen.serializer is PROTOBUF:
         return Answer(code, headers, _indented(fields))
-    headers["Content-Type"] = chosen.media_type
+    headers["Content-Type"] = chosen.serializer.media_type
     return Answer(code, headers, _as_text(asked, chosen, writing.document_json(fields)))
 
 
@@ -313,7 +315,7 @@ def _status_fields(code: int, message: str, *, details: bool) -> dict[str, objec
 
 
 def _pretty_document(fields: Mapping[str, object]) -> Answer:
-    return Answer(200, {"Content-Type": JSON, **_NOT_CACHED}, _indented(fields))
+    return Answer(200, {"Content-Type": JSON_TYPE, **_NOT_CACHED}, _indented(fields))
 
 
 def _index(state: State) -> dict[str, object]:

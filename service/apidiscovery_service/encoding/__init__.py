@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from apidiscovery_formats.negotiation import Representation
+
 from apidiscovery_service import compression
 from apidiscovery_service.compression import Coding
 from apidiscovery_service.encoding import aggregated, plain
-from apidiscovery_service.media_type import Representation
 from apidiscovery_service.model import CORE_GROUP, Group, Version
 from apidiscovery_service.registry import Registry
 from apidiscovery_service.snapshot import Document, Snapshot

@@ -9,17 +9,13 @@ from collections.abc import Iterator
 import orjson
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_formats import go_yaml
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
+from apidiscovery_formats.negotiation import JSON, YAML, Representation
 
-from apidiscovery_service import go_json, go_yaml, wire
+from apidiscovery_service import go_json, wire
 from apidiscovery_service.encoding import deflate
 from apidiscovery_service.encoding.meta import list_meta, object_meta
-from apidiscovery_service.media_type import (
-    AGGREGATED_GROUP,
-    AGGREGATED_KIND,
-    JSON,
-    YAML,
-    Representation,
-)
 from apidiscovery_service.model import Group, GroupVersionKind, Resource, Subresource, Version
 from apidiscovery_service.runs import PublishedGroup, Run
 from apidiscovery_service.snapshot import Document

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from apidiscovery.meta.v1 import discovery_pb2, status_pb2
+from apidiscovery_formats import go_yaml
+from apidiscovery_formats.negotiation import JSON, YAML, Representation
 from google.protobuf.message import Message
 
-from apidiscovery_service import go_json, go_yaml, wire
+from apidiscovery_service import go_json, wire
 from apidiscovery_service.encoding.meta import list_meta
 from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.media_type import JSON, YAML, Representation
 from apidiscovery_service.model import (
     CORE_GROUP,
     Group,

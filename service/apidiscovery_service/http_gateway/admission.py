@@ -9,13 +9,14 @@ pkg/server/filters/priority-and-fairness.go.
 
 import math
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.health import ENDPOINTS
 from apidiscovery_service.http_gateway.messages import Request
-from apidiscovery_service.kube_objects.go_text import quote
 
 _HEALTH = frozenset(f"/{endpoint}" for endpoint in ENDPOINTS)
 _PUBLIC = _HEALTH | {"/version", "/version/"}

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 import structlog
+from apidiscovery_formats.negotiation import JSON, Representation
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
@@ -34,7 +35,6 @@ from apidiscovery_service.http_gateway.statuses import (
     negotiated_status,
     starting,
 )
-from apidiscovery_service.media_type import JSON, Representation
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.unread import Unread, end_name
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Protocol
 
+from apidiscovery_formats.negotiation import JSON, parse_accept
+
 from apidiscovery_service import compression
 from apidiscovery_service.compression import Coding
 from apidiscovery_service.http_gateway.messages import Headers, Request, Response
@@ -20,7 +22,6 @@ from apidiscovery_service.http_gateway.static_content import (
     byte_range,
     precondition_status,
 )
-from apidiscovery_service.media_type import JSON, parse_accept
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.index import server_relative_url
 from apidiscovery_service.openapi.once import Once

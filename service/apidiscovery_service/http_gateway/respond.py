@@ -5,6 +5,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from apidiscovery_formats.negotiation import (
+    JSON,
+    MEDIA_TYPES,
+    Representation,
+    negotiate,
+    not_acceptable_message,
+)
+
 from apidiscovery_service import compression, go_json, releases
 from apidiscovery_service.encoding import (
     APIGroupList,
@@ -14,7 +22,7 @@ from apidiscovery_service.encoding import (
     Target,
     plain,
 )
-from apidiscovery_service.errors import DiscoveryError, NotAcceptable
+from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.feature_gates import (
     OPENAPI_V3,
     RESPONSE_COMPRESSION,
@@ -48,19 +56,12 @@ from apidiscovery_service.http_gateway.statuses import (
     restful_refusal,
     starting,
 )
-from apidiscovery_service.media_type import (
-    JSON,
-    SERIALIZERS,
-    Representation,
-    negotiate,
-)
 from apidiscovery_service.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from apidiscovery_service.metrics import NO_PEER_SUFFIX, Metrics
 from apidiscovery_service.model import CORE_GROUP, Freshness
 from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
-_MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 
@@ -178,14 +179,13 @@ async def _document(
         # pkg/apiserver/handler_proxy.go:ServeHTTP.
         return _text(503, "service unavailable\n", target.endpoint)
     if target.restful and not _is_defined(target.plain, site):
-        refused = restful_refusal(request, _MEDIA_TYPES)
+        refused = restful_refusal(request, MEDIA_TYPES)
         if refused is not None:
             return replace(negotiated_status(request, refused), endpoint=target.endpoint)
     versions = site.gates.aggregated_versions if target.aggregated else ()
-    try:
-        representation = negotiate(request.accept, versions)
-    except NotAcceptable as error:
-        return replace(_not_acceptable(error), endpoint=target.endpoint)
+    representation = negotiate(request.accept, versions)
+    if representation is None:
+        return replace(_not_acceptable(), endpoint=target.endpoint)
     pretty = representation.serializer is JSON and (representation.pretty or is_pretty(request))
     if pretty is not representation.pretty:
         representation = replace(representation, pretty=pretty)
@@ -302,9 +302,10 @@ def _content_headers(representation: Representation, coding: compression.Coding)
 # What is refused.
 
 
-def _not_acceptable(error: NotAcceptable) -> Response:
+def _not_acceptable() -> Response:
     body = plain.encode(
-        plain.status(406, "NotAcceptable", str(error)), Representation(JSON, pretty=True)
+        plain.status(406, "NotAcceptable", not_acceptable_message()),
+        Representation(JSON, pretty=True),
     )
     headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
     return Response(406, headers, body, representation=JSON.media_type)

@@ -5,12 +5,13 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go:Error
 
 from dataclasses import replace
 
+from apidiscovery_formats.go_text import parse_bool
+from apidiscovery_formats.negotiation import JSON, Representation, negotiate, route_accepts
+
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.encoding.plain import PlainDocument
-from apidiscovery_service.errors import NotAcceptable
-from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
+from apidiscovery_service.http_gateway.go_durations import duration_error
 from apidiscovery_service.http_gateway.messages import Request, Response
-from apidiscovery_service.media_type import JSON, Representation, negotiate, route_accepts
 
 NOT_CACHED = (b"cache-control", b"no-cache, private")
 
@@ -21,15 +22,12 @@ def is_pretty(request: Request) -> bool:
     Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go:isPrettyPrint.
     """
     asked = request.parameter("pretty")
-    return parse_bool(asked) if asked else request.human
+    return bool(parse_bool(asked)) if asked else request.human
 
 
 def negotiated_status(request: Request, status: PlainDocument) -> Response:
     """Answer with a Status in the form that the client accepts, pretty JSON if there is none."""
-    try:
-        representation = negotiate(request.accept)
-    except NotAcceptable:
-        representation = Representation(JSON, pretty=True)
+    representation = negotiate(request.accept) or Representation(JSON, pretty=True)
     if representation.serializer is JSON and (representation.pretty or is_pretty(request)):
         representation = replace(representation, pretty=True)
     code = status.fields["code"]

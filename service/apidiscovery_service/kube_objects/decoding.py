@@ -10,6 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery_formats.go_text import quote
+from apidiscovery_formats.negotiation import PROTOBUF, YAML, Serializer
 
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import (
@@ -21,14 +23,12 @@ from apidiscovery_service.kube_objects import (
 )
 from apidiscovery_service.kube_objects.fields import Field, Struct
 from apidiscovery_service.kube_objects.go_form import in_go_form
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import NotJSON, Tree
 from apidiscovery_service.kube_objects.kinds import Kind, Object
 from apidiscovery_service.kube_objects.limits import Budget
 from apidiscovery_service.kube_objects.messages import NotProtobuf
 from apidiscovery_service.kube_objects.typed_values import Mistyped
 from apidiscovery_service.kube_objects.yaml_text import NotYAML
-from apidiscovery_service.media_type import PROTOBUF, YAML, Serializer
 
 _MAGIC = b"k8s\x00"
 _SUMMARY = 30  # bytes of a body that an error shows

@@ -7,11 +7,13 @@ protobuf/protobuf.go; k8s.io/apiserver pkg/endpoints/handlers/response.go.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from apidiscovery_service import go_json, go_yaml
+from apidiscovery_formats import go_yaml
+from apidiscovery_formats.negotiation import PROTOBUF, YAML, Serializer
+
+from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import messages
 from apidiscovery_service.kube_objects.kinds import PARTIAL_OBJECT_METADATA, Kind, Object
-from apidiscovery_service.media_type import PROTOBUF, YAML, Serializer
 from apidiscovery_service.wire import envelope
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.kinds import Kind
 
 MODIFIED = (

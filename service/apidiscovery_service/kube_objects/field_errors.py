@@ -6,10 +6,11 @@ Source: k8s.io/apimachinery pkg/util/validation/field/errors.go. Paths are writt
 
 from collections.abc import Sequence
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.errors import Cause
-from apidiscovery_service.kube_objects.go_text import quote
 
 
 def _shown(value: JSONValue) -> str:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.kube_objects import errors
-from apidiscovery_service.kube_objects.go_text import quote
 
 NAME = "metadata.name"
 NAMESPACE = "metadata.namespace"

@@ -8,7 +8,7 @@ micro_time.go.
 import re
 from datetime import UTC, datetime, timedelta
 
-from apidiscovery_service.kube_objects.go_text import quote
+from apidiscovery_formats.go_text import quote
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"

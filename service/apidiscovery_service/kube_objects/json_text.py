@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
-from apidiscovery_service.kube_objects.go_text import quote
+from apidiscovery_formats.go_text import quote
 
 MAX_DEPTH = 100
 """Levels of objects and lists. Go stops at 10 000; no document of these kinds has ten."""

@@ -8,9 +8,10 @@ that of the keys.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.kube_objects import field_errors, formats, reading
 from apidiscovery_service.kube_objects.errors import Cause
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.reading import Fields
 
 NameRule: TypeAlias = Callable[[str, bool], list[str]]

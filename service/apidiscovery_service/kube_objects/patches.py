@@ -7,13 +7,13 @@ until it has been applied: its depth is bounded here, its length by whoever read
 from collections.abc import Iterator, Mapping
 
 import orjson
+from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service import go_json
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import decoding, errors, field_errors, json_text, limits
 from apidiscovery_service.kube_objects.decoding import Decoded, Undecodable
 from apidiscovery_service.kube_objects.errors import ObjectError
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import Pairs, Tree
 from apidiscovery_service.kube_objects.kinds import Kind, Object
 

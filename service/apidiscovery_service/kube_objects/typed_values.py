@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects import go_time
 from apidiscovery_service.kube_objects.fields import ZEROS, Field, Scalar, Shape, Struct
 from apidiscovery_service.kube_objects.go_form import as_mapping
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
 _MAX_PROBLEMS = 100  # kubernetes_patch.go, saveStrictError

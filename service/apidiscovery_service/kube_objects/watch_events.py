@@ -8,10 +8,11 @@ lengthDelimitedFrameWriter).
 from enum import StrEnum
 from struct import Struct
 
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, Serializer
+
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.kube_objects.go_form import in_go_form
 from apidiscovery_service.kube_objects.kinds import Kind, Object
-from apidiscovery_service.media_type import JSON, PROTOBUF, Serializer
 from apidiscovery_service.wire import delimited
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 import yaml
+from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.kube_objects import limits
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
 _MEANINGS: tuple[tuple[str, bool | None], ...] = (

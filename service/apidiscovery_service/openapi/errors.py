@@ -1,11 +1,10 @@
 """What is wrong with a document, and where in it."""
 
-from typing import TypeAlias
+from apidiscovery_formats.openapi.places import Path, json_path
 
 from apidiscovery_service.errors import DiscoveryError
 
-# Names of fields and places in arrays, from the outermost in.
-Path: TypeAlias = tuple[str | int, ...]
+__all__ = ["InvalidOpenAPI", "Path"]
 
 
 class InvalidOpenAPI(DiscoveryError):
@@ -20,21 +19,3 @@ class InvalidOpenAPI(DiscoveryError):
         super().__init__(f"{json_path(path)}: {message}")
         self.path = path
         self.message = message
-
-
-def json_path(path: Path) -> str:
-    """Return a path as JSONPath writes it (RFC 9535).
-
-    >>> json_path(("paths", "/apis/", "get", "parameters", 0))
-    "$.paths['/apis/'].get.parameters[0]"
-    """
-    text = "$"
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step.isidentifier():
-            text += f".{step}"
-        else:
-            quoted = step.replace("\\", "\\\\").replace("'", "\\'")
-            text += f"['{quoted}']"
-    return text

@@ -8,7 +8,8 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from apidiscovery_service.kube_objects.go_text import quote
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.sources.crd_model import Condition
 
 CONFORMANT: Final = "KubernetesAPIApprovalPolicyConformant"

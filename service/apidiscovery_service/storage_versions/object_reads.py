@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.kube_objects import errors, field_errors
 from apidiscovery_service.kube_objects.encoding import ListMeta
 from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.kinds import Kind, Object
 from apidiscovery_service.kube_objects.selectors import Selection
 from apidiscovery_service.storage_versions.collection import Collection, Stored, Unreadable

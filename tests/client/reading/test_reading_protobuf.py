@@ -11,8 +11,8 @@ from apidiscovery.v2 import discovery_pb2
 from apidiscovery_client.model import NO_EXTRAS, GroupVersion
 from apidiscovery_client.reading import UnreadableError, read_half, read_resources
 from apidiscovery_client.reading.protobuf import MAGIC, aggregated_group
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
 from apidiscovery_service.encoding import aggregated as service_encoding
-from apidiscovery_service.media_type import JSON, PROTOBUF, Representation
 from apidiscovery_service.model import Group
 from fake_api_server import GOLDEN, legacy
 from google.protobuf.message import Message

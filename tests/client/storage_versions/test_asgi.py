@@ -16,9 +16,9 @@ from apidiscovery_client.storage_versions import (
     WriteGateMiddleware,
 )
 from apidiscovery_client.storage_versions.asgi import Application, Receive, Scope, Send
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation, Serializer
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.http_gateway import HttpServer
-from apidiscovery_service.media_type import JSON, PROTOBUF, YAML, Representation, Serializer
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -145,7 +145,7 @@ FORMS = [
     ("application/yaml;as=Table;v=v1;g=meta.k8s.io,application/json", JSON),
     ("application/*;q=0.1,application/yaml", YAML),
     ("text/html", JSON),
-    ("application/json;q=nonsense,application/yaml;q=2", JSON),
+    ("application/json;q=nonsense,application/yaml;q=2", YAML),
     (";;,,/", JSON),
 ]
 

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
+from apidiscovery_formats.negotiation import JSON, MEDIA_TYPES, SERIALIZERS, Serializer
+
 from apidiscovery_service.http_gateway.messages import Request
 from apidiscovery_service.http_gateway.objects import parameters
-from apidiscovery_service.http_gateway.objects.negotiation import MEDIA_TYPES
 from apidiscovery_service.http_gateway.objects.parameters import FieldValidation
 from apidiscovery_service.kube_objects.decoding import Decoded, Undecodable, decode, refusal
 from apidiscovery_service.kube_objects.errors import (
@@ -22,7 +23,6 @@ from apidiscovery_service.kube_objects.errors import (
     unsupported_media_type,
 )
 from apidiscovery_service.kube_objects.kinds import DELETE_OPTIONS, Kind, Object
-from apidiscovery_service.media_type import JSON, SERIALIZERS, Serializer
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from time import perf_counter
 
 import structlog
+from apidiscovery_formats.negotiation import MEDIA_TYPES
 
 from apidiscovery_service.access.authenticator import Access, Unauthenticated
 from apidiscovery_service.access.limits import Counts
@@ -18,7 +19,7 @@ from apidiscovery_service.http_gateway.messages import Request, Response
 from apidiscovery_service.http_gateway.objects import statuses
 from apidiscovery_service.http_gateway.objects.answers import ObjectAnswers
 from apidiscovery_service.http_gateway.objects.bodies import Disconnected, read_body
-from apidiscovery_service.http_gateway.objects.negotiation import MEDIA_TYPES, STREAM_MEDIA_TYPES
+from apidiscovery_service.http_gateway.objects.negotiation import STREAM_MEDIA_TYPES
 from apidiscovery_service.http_gateway.objects.parameters import Query
 from apidiscovery_service.http_gateway.objects.permits import Bearer, Permits, denied
 from apidiscovery_service.http_gateway.objects.routes import ObjectRoute, object_route

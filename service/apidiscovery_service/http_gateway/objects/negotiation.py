@@ -8,17 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from apidiscovery_service.http_gateway.messages import Request
-from apidiscovery_service.http_gateway.statuses import is_pretty
-from apidiscovery_service.kube_objects.errors import not_acceptable
-from apidiscovery_service.media_type import (
+from apidiscovery_formats.negotiation import (
     JSON,
+    MEDIA_TYPES,
     PROTOBUF,
     SERIALIZERS,
     Clause,
     Serializer,
     parse_accept,
 )
+
+from apidiscovery_service.http_gateway.messages import Request
+from apidiscovery_service.http_gateway.statuses import is_pretty
+from apidiscovery_service.kube_objects.errors import not_acceptable
 
 TABLE: Final = "Table"
 PARTIAL: Final = "PartialObjectMetadata"
@@ -29,7 +31,6 @@ _META_VERSIONS = ("v1", "v1beta1")
 # The version of `meta` that a server's version (`sv`) may name.
 _SERVER_VERSION = "v1"
 
-MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
 STREAM_MEDIA_TYPES = tuple(
     f"{serializer.media_type};stream=watch" for serializer in SERIALIZERS if serializer.streams
 )

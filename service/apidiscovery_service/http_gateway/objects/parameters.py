@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from http import HTTPStatus
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.go_json import JSONValue
 from apidiscovery_service.http_gateway.messages import Request
 from apidiscovery_service.http_gateway.objects.routes import ObjectRoute
@@ -27,7 +29,6 @@ from apidiscovery_service.kube_objects.field_selectors import (
     FieldRequirement,
     FieldSelector,
 )
-from apidiscovery_service.kube_objects.go_text import quote
 from apidiscovery_service.kube_objects.kinds import Kind, Object
 from apidiscovery_service.kube_objects.selectors import Selection
 from apidiscovery_service.kube_objects.tables import IncludeObject

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from apidiscovery_formats.go_text import quote
+
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, Admission, Unauthenticated
 from apidiscovery_service.http_gateway.objects.routes import ObjectRoute
 from apidiscovery_service.kube_objects.errors import ObjectError, forbidden
-from apidiscovery_service.kube_objects.go_text import quote
 
 _WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 

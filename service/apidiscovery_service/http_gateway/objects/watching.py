@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from apidiscovery_formats.negotiation import Representation
+
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.http_gateway.objects.negotiation import PARTIAL_LIST, Form
 from apidiscovery_service.http_gateway.objects.parameters import ListParameters, watch_revision
@@ -19,7 +21,6 @@ from apidiscovery_service.http_gateway.objects.routes import ObjectRoute
 from apidiscovery_service.http_gateway.objects.statuses import failure
 from apidiscovery_service.kube_objects import errors
 from apidiscovery_service.kube_objects.watch_events import EventType, frame
-from apidiscovery_service.media_type import Representation
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.history import Event, Expired, narrowed
 

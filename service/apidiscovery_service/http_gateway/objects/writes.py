@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from apidiscovery_formats.negotiation import Representation
+
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.http_gateway.messages import Request, Response
 from apidiscovery_service.http_gateway.objects import bodies
@@ -23,7 +25,6 @@ from apidiscovery_service.kube_objects import patches, reading
 from apidiscovery_service.kube_objects.decoding import Decoded
 from apidiscovery_service.kube_objects.errors import unsupported_media_type
 from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.media_type import Representation
 from apidiscovery_service.storage_versions.objects import Objects, Preconditions
 from apidiscovery_service.threads import run_sized
 

@@ -7,8 +7,7 @@ import re
 from enum import Enum
 from functools import lru_cache
 
-from apidiscovery_service.openapi.protobuf.json_reader import Number
-from apidiscovery_service.yaml_scalars import (
+from apidiscovery_formats.yaml_scalars import (
     ANY_BREAK,
     BREAKS,
     NOT_PLAIN,
@@ -18,6 +17,8 @@ from apidiscovery_service.yaml_scalars import (
     fits_64_bits,
     is_number_or_date,
 )
+
+from apidiscovery_service.openapi.protobuf.json_reader import Number
 
 INDENT = 4  # columns: encode.go, encoder.init
 _MAX_SIMPLE_KEY_BYTES = 128  # emitterc.go, yaml_emitter_check_simple_key

@@ -1,7 +1,6 @@
 """One exchange with an upstream: a request, and a whole answer within its limits."""
 
 import asyncio
-import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 import httpx2
+from apidiscovery_formats.media_types import JSON, aggregated, parse_media_type
 
 from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError
@@ -18,11 +18,8 @@ from apidiscovery_service.sources.upstreams.reachability import answered_without
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.workers import WorkerFailed
 
-JSON = "application/json"
-AGGREGATED = tuple(
-    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-    for version in ("v2", "v2beta1")
-)
+_VERSIONS = ("v2", "v2beta1")
+AGGREGATED = tuple(aggregated(JSON, version) for version in _VERSIONS)
 
 _GROUP = "system:masters"
 _USER = "system:kube-aggregator"
@@ -40,7 +37,6 @@ _MAX_MEMBERS = 4096  # of gzip; each costs as much as 64 KiB of content, however
 _GZIP = 16 + zlib.MAX_WBITS
 _MAX_ETAG = 1024
 _SHOWN_OF_BODY = 1024
-_PARAMETER = re.compile(r'\s*;\s*([^\s;=]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*')
 
 T = TypeVar("T")
 
@@ -66,24 +62,19 @@ class Answer:
 
     @property
     def is_aggregated(self) -> bool:
-        """Whether the body is an aggregated document in JSON.
-
-        Order, spacing and further parameters do not matter. Source: k8s.io/client-go
-        discovery/discovery_client.go:ContentTypeIsGVK, for v2 and v2beta1.
-        """
-        base, parameters = media_type(self.content_type)
-        wanted = {"g": "apidiscovery.k8s.io", "as": "APIGroupDiscoveryList"}
-        return (
-            base == JSON
-            and all(parameters.get(name) == value for name, value in wanted.items())
-            and parameters.get("v") in ("v2", "v2beta1")
-        )
+        """Whether the body is an aggregated document in JSON."""
+        found = parse_media_type(self.content_type)
+        if found is None or found.range != JSON:
+            return False
+        return found.aggregated_version in _VERSIONS
 
     @property
     def is_plain_json(self) -> bool:
         """Whether the body is JSON of no aggregated kind."""
-        base, parameters = media_type(self.content_type)
-        return base == JSON and not {"g", "v", "as"} & parameters.keys()
+        found = parse_media_type(self.content_type)
+        if found is None or found.range != JSON:
+            return False
+        return found.parameters.keys().isdisjoint(("g", "v", "as"))
 
     def wrong(self, wanted: str) -> UpstreamFailed:
         """Return the error that this is not the answer wanted."""
@@ -94,22 +85,6 @@ class Answer:
         to = f" to {shown(self.location, 100)}, which is not followed" if self.location else ""
         text = f"GET {self.path}: got status {self.status}{to}, want {wanted}"
         return UpstreamFailed(Reason.STATUS, text)
-
-
-def media_type(text: str) -> tuple[str, dict[str, str]]:
-    """Return a media type and its parameters, names in lower case; "" when it is not readable."""
-    base, _, _ = text.partition(";")
-    parameters: dict[str, str] = {}
-    place = len(base)
-    while place < len(text):
-        match = _PARAMETER.match(text, place)
-        if match is None:
-            # A semicolon at the end is tolerated, as by Go's mime.ParseMediaType.
-            return (base.strip().lower(), parameters) if not text[place:].strip("; ") else ("", {})
-        quoted = re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
-        parameters[match[1].lower()] = quoted
-        place = match.end()
-    return base.strip().lower(), parameters
 
 
 class Exchange:

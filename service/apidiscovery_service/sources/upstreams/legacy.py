@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 
+from apidiscovery_formats.media_types import JSON
+
 from apidiscovery_service.model import Freshness, Group, Version
 from apidiscovery_service.sources.upstreams.answers import Listed, read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import JSON, Exchange
+from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 

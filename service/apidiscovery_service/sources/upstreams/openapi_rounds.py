@@ -13,17 +13,12 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import structlog
+from apidiscovery_formats.media_types import JSON, parse_media_type
 
 from apidiscovery_service.sources.upstreams import openapi_index, openapi_v2
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import (
-    JSON,
-    OPENAPI_USER,
-    Answer,
-    Exchange,
-    media_type,
-)
+from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_check import check
 from apidiscovery_service.sources.upstreams.openapi_index import (
@@ -332,7 +327,8 @@ def _read_whole(
 
 
 def _is_document(answer: Answer) -> bool:
-    return media_type(answer.content_type)[0] in _TYPES
+    media_type = parse_media_type(answer.content_type)
+    return media_type is not None and media_type.range in _TYPES
 
 
 def _with_limit(spec: UpstreamSpec, limit: int) -> UpstreamSpec:

@@ -14,6 +14,7 @@ from functools import partial
 from http import HTTPStatus
 
 import structlog
+from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.model import Freshness, Group
 from apidiscovery_service.sources.upstreams import legacy
@@ -27,7 +28,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_noting,
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, JSON, Answer, Exchange
+from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec

@@ -16,6 +16,7 @@ from functools import partial
 from http import HTTPStatus
 
 import structlog
+from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.model import Freshness, Group, Resource, Version
 from apidiscovery_service.sources.upstreams.answers import (
@@ -26,7 +27,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_resource_list,
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import JSON, Exchange
+from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import (
     GroupVersion,

@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
 
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.validation.json_reader import (
-    InvalidDocuments,
-    Limits,
-    Object,
-    Place,
-    path_of,
-)
+from apidiscovery_formats.go_json import JSONValue
+from apidiscovery_formats.openapi.places import Place, Problem, path_of
+from apidiscovery_formats.openapi.pointers import resolve
+
+Object: TypeAlias = dict[str, JSONValue]
 
 _SHOWN = 60
+
+# Characters of a regular expression: prometheus-operator has one of 221.
+_MAX_PATTERN = 10_000
+
+_COMPONENT = re.compile(r"#/components/[^/]*/[^/]*")
 
 # In place of what is not there.
 _NO_FIELDS: Object = {}
@@ -56,35 +57,42 @@ def as_list(value: object) -> Sequence[JSONValue]:
     return cast("list[JSONValue]", value) if isinstance(value, list) else ()
 
 
+class EnoughError(Exception):
+    """As many problems have been found as are told."""
+
+
 class Run:
     """One document that is looked at, and what was found.
 
     Attributes:
-        limits: What it may have.
+        published: Whether a server is to publish it.
         components: Its components, by section.
         operation_ids: The place of each operationId that was met.
         links: Links by operationId, which may name an operation that comes later.
+        problems: What was found, in the order of the document.
     """
 
-    def __init__(self, document: Object, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, document: Object, most: int, *, published: bool) -> None:
+        self.published = published
+        self._document = document
+        self._most = most
         self.components = {
             section: as_object(content)
             for section, content in as_object(document.get("components")).items()
         }
         self.operation_ids: dict[str, Place] = {}
         self.links: list[tuple[Place, str]] = []
-        self.errors: list[InvalidOpenAPI] = []
+        self.problems: list[Problem] = []
 
     def wrong(self, place: Place, message: str) -> None:
         """Note what is wrong.
 
         Raises:
-            InvalidDocuments: That is enough.
+            EnoughError: That is enough.
         """
-        self.errors.append(InvalidOpenAPI(path_of(place), message))
-        if len(self.errors) >= self.limits.errors:
-            raise InvalidDocuments(self.errors)
+        self.problems.append(Problem(path_of(place), message))
+        if len(self.problems) >= self._most:
+            raise EnoughError
 
     def reference(self, value: Object, section: str, place: Place) -> None:
         """Look at an object that stands for a component."""
@@ -104,9 +112,18 @@ class Run:
         self.wrong((place, "$ref"), message)
 
     def component(self, value: Object, section: str) -> JSONValue:
-        """Return the component that a reference names; None if there is none."""
+        """Return the component that a reference names; None if there is none.
+
+        What is not to be published may also refer to a part of something.
+        """
         name = target_of(value, section)
-        return None if name is None else self.components.get(section, _NO_FIELDS).get(name)
+        if name is not None and (self.published or "/" not in name):
+            return self.components.get(section, _NO_FIELDS).get(name)
+        target = value.get("$ref")
+        is_of_others = isinstance(target, str) and _COMPONENT.fullmatch(target)
+        if self.published or is_of_others:
+            return None
+        return cast("JSONValue", resolve(target, self._document))
 
 
 def target_of(value: Object, section: str) -> str | None:
@@ -223,9 +240,8 @@ class RegularExpression:
         """Note what is wrong with a value."""
         if not isinstance(value, str):
             run.wrong(place, f"want a regular expression, got {seen(value)}")
-        elif len(value) > run.limits.pattern:
-            message = f"want at most {run.limits.pattern} characters, got {len(value)}"
-            run.wrong(place, message)
+        elif len(value) > _MAX_PATTERN:
+            run.wrong(place, f"want at most {_MAX_PATTERN} characters, got {len(value)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,15 +356,19 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """What the specification allows, and we do not."""
+class NotPublished:
+    """What the specification allows, but not in what is to be published."""
 
+    shape: Shape
     reason: str
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note that it is there."""
-        run.wrong(place, f"{self.reason}, got {seen(value)}")
+        """Note that it is there, or else what is wrong with it."""
+        if run.published:
+            run.wrong(place, f"{self.reason}, got {seen(value)}")
+        elif type(value) not in self.shape.quick:
+            self.shape.check(value, place, run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ meaning, and who follows it never ends.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from apidiscovery_service.openapi.validation.json_reader import Object
-from apidiscovery_service.openapi.validation.shapes import as_list, as_object, target_of
+from apidiscovery_formats.openapi.shapes import Object, as_list, as_object, target_of
 
 Loop: TypeAlias = tuple[str, str, str]
 

@@ -17,17 +17,16 @@ keys of more than 1024 characters, quotes included. No name that Kubernetes serv
 here they are written like any other string.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from enum import Enum
 from functools import cmp_to_key, lru_cache
 from types import NoneType
 from typing import NamedTuple
 
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.yaml_scalars import (
+from apidiscovery_formats.go_json import JSONValue
+from apidiscovery_formats.go_text import float_text
+from apidiscovery_formats.yaml_scalars import (
     ANY_BREAK,
     BREAKS,
     NOT_PLAIN,
@@ -42,7 +41,7 @@ _BEST_INDENT = 2  # columns: there too
 _MAX_SIMPLE_KEY_BYTES = 128  # emitterc.go, yaml_emitter_check_simple_key
 
 
-def dump(value: JSONValue) -> bytes:
+def text(value: JSONValue) -> str:
     """The whole document of *value*, as `JSONToYAML` writes it for the same JSON.
 
     Mappings are in the order of go-yaml's `keyList` (sorter.go), whatever order they came in.
@@ -52,11 +51,10 @@ def dump(value: JSONValue) -> bytes:
     Ends with a line break, except where the document ends in a literal block whose last
     character is U+2028 or U+2029: go-yaml takes that for the line break.
 
-    Raises:
-        ValueError: A float is not finite; JSON has no text for it.
-        UnicodeEncodeError: A string holds a lone surrogate.
+    A float that is not finite, for which JSON has no text, is as go-yaml writes it; a lone
+    surrogate is kept.
 
-    >>> print(dump({"v10": "y", "v2": [{}, None, "a: b"]}).decode(), end="")
+    >>> print(text({"v10": "y", "v2": [{}, None, "a: b"]}), end="")
     v2:
     - {}
     - null
@@ -68,7 +66,16 @@ def dump(value: JSONValue) -> bytes:
         out.append(_line(value, 0, _BEST_INDENT))
     else:
         _write_node(out, value, "")
-    return "".join(out).encode()
+    return "".join(out)
+
+
+def dump(value: JSONValue) -> bytes:
+    """Return the `text` of a value in UTF-8.
+
+    Raises:
+        UnicodeEncodeError: A string holds a lone surrogate.
+    """
+    return text(value).encode()
 
 
 def dump_item(value: JSONValue, indent: int = 0) -> bytes:
@@ -82,7 +89,6 @@ def dump_item(value: JSONValue, indent: int = 0) -> bytes:
     True
 
     Raises:
-        ValueError: As `dump`.
         UnicodeEncodeError: As `dump`.
     """
     out: list[str] = []
@@ -168,19 +174,12 @@ def _number(value: float) -> str:
         return str(value)
 
 
-def _float(value: float) -> str:
-    """Go's `strconv.FormatFloat(value, 'g', -1, 64)`: an exponent below -4 or above 5 is written.
+_NOT_FINITE = {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}
 
-    >>> [_float(x) for x in (1.0, 999999.5, 1e6, 0.0001, 2.5e-5, -0.0)]
-    ['1', '999999.5', '1e+06', '0.0001', '2.5e-05', '-0']
-    """
-    if not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a JSON number")
-    shortest = repr(value)
-    if value == 0 or 1e-4 <= abs(value) < 1e6:  # noqa: PLR2004 - as the docstring says
-        return shortest.removesuffix(".0")
-    digits, _, exponent = f"{Decimal(shortest).normalize():e}".partition("e")
-    return f"{digits}e{int(exponent):+03}"
+
+def _float(value: float) -> str:
+    written = float_text(value)
+    return _NOT_FINITE.get(written, written)
 
 
 # --------------------------------------------------------------------------------------------------

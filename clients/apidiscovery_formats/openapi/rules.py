@@ -8,11 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.openapi.errors import json_path
-from apidiscovery_service.openapi.validation.json_reader import Object, Place, path_of
-from apidiscovery_service.openapi.validation.loops import loops
-from apidiscovery_service.openapi.validation.shapes import Run, as_list, as_object, seen, target_of
+from apidiscovery_formats.go_json import JSONValue
+from apidiscovery_formats.openapi.loops import loops
+from apidiscovery_formats.openapi.places import Place, json_path, path_of
+from apidiscovery_formats.openapi.shapes import Object, Run, as_list, as_object, seen, target_of
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
@@ -126,6 +125,12 @@ def operation(value: Object, place: Place, run: Run) -> None:
         run.wrong(at, f"{seen(operation_id)} is there already, at {json_path(path_of(first))}")
 
 
+def responses(value: Object, place: Place, run: Run) -> None:
+    """See that an operation has an answer."""
+    if not run.published and all(name.startswith("x-") for name in value):
+        run.wrong(place, "want at least one response")
+
+
 # Parameters and bodies.
 
 
@@ -184,6 +189,9 @@ def schema(value: Object, place: Place, run: Run) -> None:
         run.wrong(place, "items is required, for type is array")
     if value.get("readOnly") is True and value.get("writeOnly") is True:
         run.wrong(place, "want readOnly or writeOnly, not both")
+    for name in ("enum", "allOf", "oneOf", "anyOf"):
+        if value.get(name) == [] and not run.published:
+            run.wrong((place, name), "want at least one")
 
 
 def discriminator(value: Object, place: Place, run: Run) -> None:

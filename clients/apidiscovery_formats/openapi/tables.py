@@ -8,8 +8,8 @@ silently. Schemas may have those fields of JSON Schema besides that Kubernetes' 
 
 import re
 
-from apidiscovery_service.openapi.validation import rules
-from apidiscovery_service.openapi.validation.shapes import (
+from apidiscovery_formats.openapi import rules
+from apidiscovery_formats.openapi.shapes import (
     ANY,
     BOOLEAN,
     COUNT,
@@ -19,9 +19,9 @@ from apidiscovery_service.openapi.validation.shapes import (
     ListOf,
     MapOf,
     Matching,
+    NotPublished,
     OrBoolean,
     Record,
-    Refused,
     RegularExpression,
     Shape,
     choice,
@@ -202,14 +202,18 @@ RESPONSE = Record(
     section="responses",
 )
 RESPONSES = MapOf(
-    RESPONSE, _STATUS_CODE, "a status code, such as 200 or 2XX, or default", extensions=True
+    RESPONSE,
+    _STATUS_CODE,
+    "a status code, such as 200 or 2XX, or default",
+    extensions=True,
+    rule=rules.responses,
 )
 
 # Paths.
 
 OPERATION = Record(required=("responses",), rule=rules.operation)
 _OF_PATHS: dict[str, Shape] = {
-    "$ref": Refused("a path has to be described in its place"),
+    "$ref": NotPublished(STRING, "a path has to be described in its place"),
     "summary": STRING,
     "description": STRING,
     **dict.fromkeys(rules.METHODS, OPERATION),

@@ -1,25 +1,11 @@
-"""Query parameters, as strconv.ParseBool and time.ParseDuration of Go read them."""
+"""Durations, as time.ParseDuration of Go reads them."""
 
 import time
 
 import pytest
-from apidiscovery_service.http_gateway.go_values import duration_error, parse_bool
+from apidiscovery_service.http_gateway.go_durations import duration_error
 from hypothesis import given
 from hypothesis import strategies as st
-
-
-@pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
-def test_this_is_true(text: str) -> None:
-    assert parse_bool(text) is True
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "0", "f", "F", "FALSE", "false", "False", "tRUE", "yes", "on", "2", "01", " 1", "true "],
-)
-def test_this_is_false(text: str) -> None:
-    assert parse_bool(text) is False
-
 
 # Those of Go's own time_test.go, `parseDurationTests`, among them.
 WELL_FORMED = [

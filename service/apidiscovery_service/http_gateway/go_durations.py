@@ -1,8 +1,6 @@
-"""Query parameters as Go's standard library reads them."""
+"""Durations as Go's standard library reads them."""
 
 import re
-
-_PARSE_BOOL_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 
 _NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")
 _NS = 1
@@ -23,11 +21,6 @@ _SPACE = 0x20
 _FIRST_NON_ASCII = 0x80
 
 _MAX_NS = 2**63  # as a magnitude; only -2**63 itself reaches it
-
-
-def parse_bool(text: str) -> bool:
-    """Return what strconv.ParseBool makes of it, with its errors as False."""
-    return text in _PARSE_BOOL_TRUE
 
 
 def duration_error(text: str) -> str | None:

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from struct import Struct
 
-from apidiscovery_service.errors import NotAcceptable
-
-AGGREGATED_GROUP = "apidiscovery.k8s.io"
-AGGREGATED_KIND = "APIGroupDiscoveryList"
+from apidiscovery_formats import media_types
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 
 _FLOAT32 = Struct("f")
 
@@ -29,25 +27,22 @@ class Serializer:
     """One way to write a document.
 
     Attributes:
+        media_type: Without parameters.
         streams: Whether `stream=watch` may be asked of it.
     """
 
-    type: str
-    subtype: str
+    media_type: str
     streams: bool
 
-    @property
-    def media_type(self) -> str:
-        return f"{self.type}/{self.subtype}"
 
-
-JSON = Serializer("application", "json", streams=True)
-YAML = Serializer("application", "yaml", streams=False)
-PROTOBUF = Serializer("application", "vnd.kubernetes.protobuf", streams=True)
+JSON = Serializer(media_types.JSON, streams=True)
+YAML = Serializer(media_types.YAML, streams=False)
+PROTOBUF = Serializer(media_types.PROTOBUF, streams=True)
 
 # In the order of k8s.io/apimachinery pkg/runtime/serializer/codec_factory.go, which also decides
 # what a wildcard means.
 SERIALIZERS = (JSON, YAML, PROTOBUF)
+MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +67,10 @@ class Representation:
 
     @property
     def content_type(self) -> str:
-        """The value of Content-Type: parameters in the order g, v, as, and never a charset.
-
-        client-go up to 0.27.1 compares it as a string.
-        """
+        """The value of Content-Type."""
         if self.aggregated is None:
             return self.serializer.media_type
-        return (
-            f"{self.serializer.media_type};g={AGGREGATED_GROUP};v={self.aggregated}"
-            f";as={AGGREGATED_KIND}"
-        )
+        return media_types.aggregated(self.serializer.media_type, self.aggregated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +96,9 @@ class Clause:
 
     def matches(self, serializer: Serializer) -> bool:
         """Tell whether the range and the parameters `stream` and `sv` admit the serializer."""
-        same_type = self.type in (serializer.type, "*") and (
-            self.type != "*" or self.subtype == "*"
-        )
-        if not same_type or self.subtype not in (serializer.subtype, "*"):
+        main, _, _ = serializer.media_type.partition("/")
+        media_range = f"{self.type}/{self.subtype}"
+        if media_range not in (serializer.media_type, f"{main}/*", "*/*"):
             return False
         stream = self.parameters.get("stream")
         if stream and (stream != "watch" or not serializer.streams):
@@ -197,7 +185,7 @@ def _pairs(clauses: Iterable[Clause]) -> Iterator[tuple[Clause, Representation]]
                 )
 
 
-def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation:
+def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation | None:
     """Choose the representation that answers an Accept header.
 
     Args:
@@ -206,10 +194,8 @@ def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation:
             header decides between them.
 
     Returns:
-        An aggregated representation if any clause admits one, else a plain one.
-
-    Raises:
-        NotAcceptable: No clause admits anything that can be served.
+        An aggregated representation if any clause admits one, else a plain one; None, which is
+        406, if no clause admits anything that can be served.
     """
     if not accept:
         return Representation(JSON)
@@ -218,13 +204,18 @@ def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation:
         version = clause.aggregated_version()
         if version in aggregated:
             return replace(representation, aggregated=version)
-    for clause, representation in _pairs(clauses):
-        if not clause.converts:
-            return representation
-    raise NotAcceptable(tuple(serializer.media_type for serializer in SERIALIZERS))
+    return next((plain for clause, plain in _pairs(clauses) if not clause.converts), None)
 
 
-def route_accepts(accept: str, produced: Sequence[str]) -> bool:
+def not_acceptable_message(offered: Sequence[str] = MEDIA_TYPES) -> str:
+    """Return what kube-apiserver says to who accepts none of these media types.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/errors.go `errNotAcceptable`.
+    """
+    return f"only the following media types are accepted: {', '.join(offered)}"
+
+
+def route_accepts(accept: str, produced: Sequence[str] = MEDIA_TYPES) -> bool:
     """Tell whether go-restful lets a request through to a route that produces these media types.
 
     It comes before `negotiate` on `/api`, `/api/v1`, `/apis/{group}/{version}` and `/version`, and

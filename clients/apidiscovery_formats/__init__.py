@@ -1,0 +1,1 @@
+"""Formats that the service and the clients both read and write, as Kubernetes and Go do."""
