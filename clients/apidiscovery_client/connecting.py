@@ -1,11 +1,11 @@
 """From what a user names to a server, and to a transport that asks it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Generic,
     Literal,
-    NamedTuple,
     TypeAlias,
     TypedDict,
     TypeVar,
@@ -74,7 +74,8 @@ class Flags(TypedDict, total=False):
     request_timeout_s: float | None
 
 
-class Opened(NamedTuple, Generic[TransportT]):
+@dataclass(frozen=True, slots=True)
+class Opened(Generic[TransportT]):
     """A transport, and where what it brings may be kept.
 
     Attributes:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 
 import pytest
 from apidiscovery_client._errors import NotYetServed, RequestRefused, ServerUnreachable
@@ -363,11 +364,11 @@ async def test_a_subresource_is_waited_for_though_it_looks_like_a_version(
     found = group("example.com", "v1")
     version = found.versions[0]
     scale = Subresource("scale", None, ("get",))
-    with_scale = version.resources[0]._replace(subresources=(scale,))
+    with_scale = replace(version.resources[0], subresources=(scale,))
     async with at.client() as client:
         with pytest.raises(NotYetServed):
             await client.wait_for("widgets/scale", timeout_s=0.1)
-        at.script.serve(found._replace(versions=(version._replace(resources=(with_scale,)),)))
+        at.script.serve(replace(found, versions=(replace(version, resources=(with_scale,)),)))
         await client.wait_for("widgets/scale", timeout_s=1)
 
 

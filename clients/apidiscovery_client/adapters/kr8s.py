@@ -1,5 +1,6 @@
 """Discovery for `kr8s`: one `Api` object looks kinds up in one snapshot of its server.
 
+from dataclasses import dataclass
 import kr8s
 from apidiscovery_client.adapters.kr8s import use
 
@@ -14,8 +15,9 @@ import re
 import weakref
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import httpx
 from kr8s import APITimeoutError, ServerError
@@ -140,7 +142,8 @@ class _Lookups:
             yield str(version.gv)
 
 
-class _Wanted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Wanted:
     """What a text for kr8s names; empty where it does not say."""
 
     name: str

@@ -1,5 +1,6 @@
 """Discovery for `kubernetes.dynamic.DynamicClient`: two requests for all that a server serves.
 
+from dataclasses import dataclass
 from kubernetes import config, dynamic
 from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
 
@@ -12,8 +13,9 @@ client.resources.get(api_version="apps/v1", kind="Deployment")
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, KeysView, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import exceptions
@@ -36,7 +38,7 @@ from apidiscovery_client.sync_client import SyncDiscoveryClient
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
-_CLASSES = _dynamic.Classes[Resource](
+_CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
     cast("Callable[..., Resource]", Resource),
     cast("Callable[..., Resource]", ResourceList),
     ResourceList,
@@ -48,7 +50,8 @@ _API_EXCEPTION = cast(
 )
 
 
-class _Settings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Settings:
     client: SyncDiscoveryClient | None = None
     cache: bool | SnapshotCache = True
     options: ClientOptions = DEFAULT_OPTIONS

@@ -1,5 +1,6 @@
 """Discovery for `kubernetes_asyncio.dynamic.DynamicClient`, in its event loop.
 
+from dataclasses import dataclass
 from kubernetes_asyncio import client, dynamic
 from apidiscovery_client.adapters.kubernetes_asyncio import apidiscovery_discoverer
 
@@ -13,7 +14,8 @@ async with (
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Generator, KeysView, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
 
 import aiohttp
 from kubernetes_asyncio.client.api_client import ApiClient
@@ -38,7 +40,7 @@ from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
-_CLASSES = _dynamic.Classes[Resource](
+_CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
     cast("Callable[..., Resource]", Resource),
     cast("Callable[..., Resource]", ResourceList),
     ResourceList,
@@ -46,7 +48,8 @@ _CLASSES = _dynamic.Classes[Resource](
 )
 
 
-class _Settings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Settings:
     client: DiscoveryClient | None = None
     cache: bool | SnapshotCache = True
     options: ClientOptions = DEFAULT_OPTIONS

@@ -129,7 +129,7 @@ def _class_of(served: Resource) -> type[LightkubeResource]:
 def _created(served: Resource) -> type[LightkubeResource]:
     create = _CREATE_NAMESPACED if served.is_namespaced else _CREATE_GLOBAL
     verbs = [own for own, verb in _VERBS.items() if verb in served.verbs]
-    return create(*served.gv, served.kind, served.name, verbs=verbs)
+    return create(served.gv.group, served.gv.version, served.kind, served.name, verbs=verbs)
 
 
 def _below(made: type[LightkubeResource], name: str) -> type[LightkubeResource]:

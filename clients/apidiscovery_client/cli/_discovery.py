@@ -1,7 +1,7 @@
 """Asks for discovery as kubectl does, for a subcommand that runs once."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.cache import DiskCache
@@ -21,7 +21,8 @@ WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
 ONLY_GROUPS = HttpOptions(protobuf=False, needs_core=True, resources=False)
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """Where a subcommand learns what is served.
 
     Attributes:

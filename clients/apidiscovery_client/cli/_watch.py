@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -139,7 +140,7 @@ def _transport(flags: Flags, address: str | None) -> Transport:
         from apidiscovery_client.cli._discovery import WITH_RESOURCES  # noqa: PLC0415 - as above
         from apidiscovery_client.transports.sync_http import SyncHttpTransport  # noqa: PLC0415
 
-        return SyncHttpTransport(server_named(flags), WITH_RESOURCES._replace(needs_core=False))
+        return SyncHttpTransport(server_named(flags), replace(WITH_RESOURCES, needs_core=False))
     return _grpc_transport(flags, address)
 
 

@@ -8,8 +8,9 @@ he shares with everybody else who came in the meantime. Reading the cache is att
 import contextlib
 import threading
 from collections.abc import Generator, Hashable
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from apidiscovery_client._errors import (
     DiscoveryError,
@@ -34,7 +35,8 @@ FROM_CACHE = 0
 _UNAUTHORIZED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 
-class _Outage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Outage:
     """Since the server does not answer.
 
     Attributes:
@@ -47,7 +49,8 @@ class _Outage(NamedTuple):
     retry_at: float
 
 
-class _Watch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Watch:
     """Somebody who reads what changes.
 
     Attributes:
@@ -59,7 +62,8 @@ class _Watch(NamedTuple):
     is_pushed: bool
 
 
-class Attempt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Attempt:
     """One time that the server is asked.
 
     Attributes:
@@ -261,7 +265,7 @@ class Memory:
             retry_at = self.clock.monotonic() + min(pause_s, self._options.longest_retry_s)
             self._outage = _Outage(error, stale, count, retry_at)
             if self.latest is not None:
-                self.latest = self.latest._replace(freshness=stale)
+                self.latest = replace(self.latest, freshness=stale)
 
     def _stale(self, error: Exception) -> Stale:
         """Return what the snapshot is from now on: the same during all of an outage.

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
 from apidiscovery_client.core.clock import Clock
@@ -24,7 +25,8 @@ _VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
-class Goal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Goal:
     """What is waited for.
 
     Attributes:

@@ -6,10 +6,10 @@ Source: client-go openapi/client.go, openapi/groupversion.go; KEP-2896.
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
@@ -41,7 +41,8 @@ _USABLE_URL = re.compile(r"/[!-.0-\[\]-~][!-\[\]-~]*")  # no second slash, backs
 Reader = Callable[[str | None, bytes], bytes]
 
 
-class Location(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Location:
     """Where a document is: its key in the index, and its URL there."""
 
     key: str
@@ -97,7 +98,7 @@ class OpenApiClient:
         self._cache = cache
         self._session = Session(server)
         # For URLs that are not below /openapi/v3, a path in the server's URL does not count.
-        self._root_session = Session(server._replace(url=self._origin))
+        self._root_session = Session(replace(server, url=self._origin))
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,7 +174,7 @@ class OpenApiClient:
             target = answer.headers.get("location", "")
             if answer.status not in _MOVED or not target:
                 break
-            location = location._replace(url=self._moved(answer.url, target))
+            location = replace(location, url=self._moved(answer.url, target))
             answer = await self._get(location.url, accept)
         return FetchedDocument(location, answer.read(read))
 

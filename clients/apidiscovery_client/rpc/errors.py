@@ -3,7 +3,8 @@
 import contextlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from typing import cast
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -41,7 +42,8 @@ _NO_GRPC = ("Failed parsing HTTP/2", "Received http2 header")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 
 
-class FieldProblem(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
     """A field of a request that the server does not take, as google.rpc.BadRequest has it."""
 
     field: str
@@ -73,7 +75,8 @@ class CallRefused(DiscoveryError):
         self.retry_after_s = retry_after_s
 
 
-class Failure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Failure:
     """How a call ended, when not well.
 
     Attributes:

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go `Erro
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
@@ -24,7 +24,8 @@ _REASON = "ServiceUnavailable"
 _GO_ESCAPES = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
-class Body(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Body:
     """A body and its Content-Type."""
 
     content_type: str
@@ -64,7 +65,8 @@ def _negotiated(accept: str) -> str:
     return _JSON
 
 
-class _Range(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Range:
     main: str
     sub: str
     weight: float

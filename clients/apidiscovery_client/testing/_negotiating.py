@@ -8,10 +8,9 @@ pkg/endpoints/discovery/aggregated/negotiation.go `IsAggregatedDiscoveryGVK`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from struct import Struct
-from typing import NamedTuple
 
 from apidiscovery_client._negotiation import AGGREGATED_KIND, GROUP
 
@@ -26,7 +25,8 @@ _FLOAT32 = Struct("f")
 _GO_SORTS_BY_INSERTION_UP_TO = 12
 
 
-class Representation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Representation:
     """What a request is answered with.
 
     Attributes:
@@ -89,7 +89,7 @@ def negotiate(accept: str, versions: Sequence[str] = ()) -> Representation | Non
     pairs = list(_pairs(_clauses(accept)))
     for clause, representation in pairs:
         if clause.version in versions:
-            return representation._replace(version=clause.version)
+            return replace(representation, version=clause.version)
     return next((chosen for clause, chosen in pairs if not clause.converts), None)
 
 

@@ -5,7 +5,8 @@ import contextlib
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from typing import cast
 
 import grpc
 
@@ -163,7 +164,8 @@ class _GrpclibCalls:
         return channel
 
 
-class _Encoded(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Encoded:
     data: bytes
     read: Callable[[bytes], Message]
 

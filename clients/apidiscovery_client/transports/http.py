@@ -86,7 +86,9 @@ class HttpTransport:
         """Return the outcomes of requests sent side by side, in their order."""
         if self._is_closed:
             raise ClientClosed(self.server)
-        tasks = [asyncio.create_task(self._session.get(*ask)) for ask in asks]
+        tasks = [
+            asyncio.create_task(self._session.get(ask.path, ask.accept, ask.etag)) for ask in asks
+        ]
         self._requests.update(tasks)
         try:
             await asyncio.wait(tasks)

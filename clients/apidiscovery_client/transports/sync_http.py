@@ -120,7 +120,7 @@ class SyncHttpTransport:
 
     def _outcome(self, ask: Ask, scope: Scope) -> Outcome:
         try:
-            return self._session.get(*ask, scope)
+            return self._session.get(ask.path, ask.accept, ask.etag, scope)
         except (InvalidConfiguration, ClientClosed):
             raise
         except DiscoveryError as error:

@@ -55,9 +55,9 @@ def test_all_kinds_that_lightkube_does_not_know_get_a_class() -> None:
                 one for found in custom_groups() for v in found.versions for one in v.resources
             ]
     found = {(*api_info(one).resource, api_info(one).plural): one for one in loaded}
-    assert found.keys() >= {(*one.gv, one.kind, one.name) for one in served}
+    assert found.keys() >= {(one.gv.group, one.gv.version, one.kind, one.name) for one in served}
     for one in served:
-        made = found[*one.gv, one.kind, one.name]
+        made = found[one.gv.group, one.gv.version, one.kind, one.name]
         assert issubclass(made, NamespacedResource) is one.is_namespaced
         assert GENERIC.get_generic_resource(str(one.gv), one.kind) is made
 

@@ -419,5 +419,5 @@ async def test_betterproto_decodes_a_large_answer_apart_from_the_event_loop(
     monkeypatch.setattr(betterproto, "decoded", noted)
     async with opened("betterproto", server.grpc) as client:
         held = await client.fetch()
-        await client.fetch(held._replace(etags={}))
+        await client.fetch(replace(held, etags={}))
     assert places == [False, True]
