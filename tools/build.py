@@ -39,7 +39,7 @@ for module in pkgutil.walk_packages(apidiscovery_client.__path__, "apidiscovery_
     if "betterproto" not in module.name and module.name not in FOR_OTHERS:
         importlib.import_module(module.name)
 try:
-    apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
+    apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1", stubs="betterproto")
 except apidiscovery_client.InvalidConfiguration as error:
     assert "pip install 'apidiscovery[betterproto]'" in str(error), error
 else:
@@ -50,7 +50,7 @@ assert (pathlib.Path(apidiscovery_client.__file__).parent / "py.typed").is_file(
 BETTERPROTO_CHECK = """
 import apidiscovery_betterproto.apidiscovery.v2
 import apidiscovery_client
-apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
+apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1", stubs="betterproto")
 """
 
 

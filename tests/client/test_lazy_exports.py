@@ -43,12 +43,12 @@ def test_importing_takes_less_than_60_ms() -> None:
 
 
 def test_the_client_for_threads_needs_no_event_loop_and_no_other_library() -> None:
-    loaded = modules_after("from apidiscovery_client import SyncDiscoveryClient")
+    loaded = modules_after("from apidiscovery_client import DiscoveryClient")
     assert not loaded & HEAVY
 
 
 def test_the_client_for_asyncio_needs_no_other_library() -> None:
-    loaded = modules_after("from apidiscovery_client import DiscoveryClient")
+    loaded = modules_after("from apidiscovery_client import AsyncDiscoveryClient")
     assert not loaded & (HEAVY - {"asyncio", "ssl"})
 
 
@@ -91,12 +91,12 @@ import apidiscovery_client as ours
 for module in pkgutil.walk_packages(ours.__path__, "apidiscovery_client."):
     if "betterproto" not in module.name:
         importlib.import_module(module.name)
-for client in (ours.SyncDiscoveryClient, ours.DiscoveryClient):
+for client in (ours.DiscoveryClient, ours.AsyncDiscoveryClient):
     try:
-        client.connect("grpc://127.0.0.1:1", stubs="betterproto")
+        client("grpc://127.0.0.1:1", stubs="betterproto")
     except ours.InvalidConfiguration as error:
         print(error)
-    client.connect("grpc://127.0.0.1:1")
+    client("grpc://127.0.0.1:1")
 """
 
 

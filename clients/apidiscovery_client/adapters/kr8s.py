@@ -32,7 +32,7 @@ from apidiscovery_client._errors import (
 )
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import api_resources
-from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
 from apidiscovery_client.http.body import Collected
@@ -57,7 +57,7 @@ def use(
     *,
     cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
-) -> DiscoveryClient:
+) -> AsyncDiscoveryClient:
     """Let an `Api` look kinds up here, and return what it asks; nothing is sent yet.
 
     It holds for this object alone, until `release`: for its methods, and for functions such as
@@ -96,7 +96,7 @@ def release(api: Api) -> None:
 class _Lookups:
     """Answers instead of the methods of an `Api`, and knows nothing of it."""
 
-    def __init__(self, client: DiscoveryClient) -> None:
+    def __init__(self, client: AsyncDiscoveryClient) -> None:
         self._client = client
 
     async def async_lookup_kind(
@@ -213,12 +213,12 @@ def _own_errors(kind: str) -> Generator[None]:
     raise own
 
 
-def _client(api: Api, cache: bool | SnapshotCache, options: ClientOptions) -> DiscoveryClient:  # noqa: FBT001 - as `use` has it
+def _client(api: Api, cache: bool | SnapshotCache, options: ClientOptions) -> AsyncDiscoveryClient:  # noqa: FBT001 - as `use` has it
     server = api.auth.server.rstrip("/")
     errors = (httpx.HTTPError, APITimeoutError, ServerError, OSError)
     transport = AsyncBorrowedTransport(server, _Sender(api), errors)
     if cache is False:
-        return DiscoveryClient(transport, options=options)
+        return AsyncDiscoveryClient(transport, options=options)
     from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
     from apidiscovery_client.cache.keys import key  # noqa: PLC0415 - the same
 
@@ -228,7 +228,7 @@ def _client(api: Api, cache: bool | SnapshotCache, options: ClientOptions) -> Di
     route = repr((auth.proxy, auth.tls_server_name))
     place = key(server, token, trust=repr([str(file) for file in files]), route=route)
     kept = DiskCache() if cache is True else cache
-    return DiscoveryClient(transport, cache=kept, cache_key=place, options=options)
+    return AsyncDiscoveryClient(transport, cache=kept, cache_key=place, options=options)
 
 
 class _Sender:

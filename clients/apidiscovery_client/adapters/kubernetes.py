@@ -27,6 +27,7 @@ from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotSe
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import BorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
+from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
 from apidiscovery_client.http.body import PIECE_BYTES, BodyError, Collected
@@ -34,7 +35,6 @@ from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
@@ -52,13 +52,13 @@ _API_EXCEPTION = cast(
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    client: SyncDiscoveryClient | None = None
+    client: DiscoveryClient | None = None
     cache: bool | SnapshotCache = True
     options: ClientOptions = DEFAULT_OPTIONS
 
 
 def apidiscovery_discoverer(
-    client: SyncDiscoveryClient | None = None,
+    client: DiscoveryClient | None = None,
     *,
     cache: bool | SnapshotCache = True,
     options: ClientOptions = DEFAULT_OPTIONS,
@@ -254,17 +254,17 @@ def _own_errors() -> Generator[None]:
     raise own
 
 
-def _own_client(api_client: Any, settings: _Settings) -> SyncDiscoveryClient:  # noqa: ANN401
+def _own_client(api_client: Any, settings: _Settings) -> DiscoveryClient:  # noqa: ANN401
     """Return a client that asks through an `ApiClient`."""
     host = str(api_client.configuration.host).rstrip("/")
     transport = BorrowedTransport(host, _Sender(api_client), (HTTPError, OSError, ApiException))
     if settings.cache is False:
-        return SyncDiscoveryClient(transport, options=settings.options)
+        return DiscoveryClient(transport, options=settings.options)
     from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
 
     cache = DiskCache() if settings.cache is True else settings.cache
     key = _cache_key(host, api_client)
-    return SyncDiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
+    return DiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
 
 
 class _Sender:

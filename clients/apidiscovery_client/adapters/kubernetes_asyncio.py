@@ -29,7 +29,7 @@ from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotSe
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
-from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
 from apidiscovery_client.http.body import PIECE_BYTES, Collected
@@ -50,13 +50,13 @@ _CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    client: DiscoveryClient | None = None
+    client: AsyncDiscoveryClient | None = None
     cache: bool | SnapshotCache = True
     options: ClientOptions = DEFAULT_OPTIONS
 
 
 def apidiscovery_discoverer(
-    client: DiscoveryClient | None = None,
+    client: AsyncDiscoveryClient | None = None,
     *,
     cache: bool | SnapshotCache = True,
     options: ClientOptions = DEFAULT_OPTIONS,
@@ -91,7 +91,7 @@ class ApiDiscoverer(Discoverer):
     """
 
     _settings: ClassVar[_Settings] = _Settings()
-    discovery: DiscoveryClient
+    discovery: AsyncDiscoveryClient
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ _API_EXCEPTION = cast(
 )
 
 
-async def _own_client(api_client: ApiClient, settings: _Settings) -> DiscoveryClient:
+async def _own_client(api_client: ApiClient, settings: _Settings) -> AsyncDiscoveryClient:
     """Return a client that asks through an `ApiClient`."""
     told = cast("Any", api_client).configuration
     host = str(told.host).rstrip("/")
@@ -275,12 +275,12 @@ async def _own_client(api_client: ApiClient, settings: _Settings) -> DiscoveryCl
         host, _Sender(api_client), (aiohttp.ClientError, OSError, ApiException)
     )
     if settings.cache is False:
-        return DiscoveryClient(transport, options=settings.options)
+        return AsyncDiscoveryClient(transport, options=settings.options)
     from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
 
     cache = DiskCache() if settings.cache is True else settings.cache
     key = await _cache_key(host, api_client)
-    return DiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
+    return AsyncDiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
 
 
 class _Sender:

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from apidiscovery_client._errors import (
-    DiscoveryError,
     RequestRefused,
     ServerUnreachable,
     UnexpectedDocument,
@@ -31,8 +30,6 @@ if TYPE_CHECKING:  # made when the first name is resolved
 logger = Log()
 
 FROM_CACHE = 0
-# Whoever is refused for who he is must hear that, rather than what he was told when he was not.
-_UNAUTHORIZED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,15 +346,13 @@ class Memory:
 
 
 def _is_outage(error: Exception) -> bool:
-    """Whether the server is at fault, so that what it said before may be used meanwhile."""
+    """Whether the server is at fault, so that what it said before may be used meanwhile.
+
+    401 and 403 are never hidden behind what was known.
+    """
     if isinstance(error, RequestRefused):
         return not error.is_of_the_caller
-    if isinstance(error, ServerUnreachable | UnexpectedDocument):
-        return True
-    code = getattr(error, "code", None)  # of a CallRefused, whose module needs grpc
-    return isinstance(error, DiscoveryError) and (
-        code is not None and getattr(code, "name", "") not in _UNAUTHORIZED_CODES
-    )
+    return isinstance(error, ServerUnreachable | UnexpectedDocument)
 
 
 def _line(error: Exception) -> str:

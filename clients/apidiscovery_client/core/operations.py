@@ -55,13 +55,13 @@ class Shelf:
     key: str
 
     @classmethod
-    def of(cls, cache: SnapshotCache | None, key: str | None, server: str) -> "Shelf":
+    def of(cls, cache: SnapshotCache | None, key: str, server: str) -> "Shelf":
         """Return the place of that key, by default the one of that server for everybody."""
-        if cache is not None and key is None:
+        if cache is not None and not key:
             from apidiscovery_client.cache.keys import key as key_for  # noqa: PLC0415 - few need it
 
             key = key_for(server)
-        return cls(cache, key or "")
+        return cls(cache, key)
 
     def load(self) -> Held | None:
         """Return what is there; None also where that cannot be read."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import legacy_clusters
 import pytest
-from apidiscovery_client import ClientOptions, SyncDiscoveryClient
+from apidiscovery_client import ClientOptions, DiscoveryClient
 from apidiscovery_client.adapters.kubernetes import ApiDiscoverer, apidiscovery_discoverer
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
@@ -380,7 +380,7 @@ def test_threads_share_the_answer(server: FakeApiServer) -> None:
 
 
 def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         resources = dynamic(server.url, apidiscovery_discoverer(discovery)).resources
         assert resources.get(kind="CronTab").name == "crontabs"
         assert resources.discovery is discovery

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import aiohttp
 import pytest
-from apidiscovery_client import ClientOptions, DiscoveryClient
+from apidiscovery_client import AsyncDiscoveryClient, ClientOptions
 from apidiscovery_client.adapters.kubernetes_asyncio import ApiDiscoverer, apidiscovery_discoverer
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
@@ -237,7 +237,7 @@ async def test_headers_and_trust_are_those_of_the_api_client(tmp_path: Path) -> 
 
 async def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
     async with (
-        DiscoveryClient.connect(server.url) as discovery,
+        AsyncDiscoveryClient(server.url) as discovery,
         dynamic(server.url, apidiscovery_discoverer(discovery)) as client,
     ):
         await client.resources.discover()

@@ -268,7 +268,7 @@ async def test_an_unavailable_server_is_asked_again(family: str) -> None:
 async def test_an_answer_that_is_too_large_is_told(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("rpc.calls", "transports.betterproto"):
+    for module in ("rpc.calls", "transports.async_betterproto"):
         monkeypatch.setattr(f"apidiscovery_client.{module}.MAX_ANSWER_BYTES", 1000)
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(group("x" * 2000)))
