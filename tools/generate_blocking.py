@@ -16,16 +16,22 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parent.parent
 CLIENT = REPO / "clients" / "apidiscovery_client"
 RUFF = Path(sys.executable).parent / "ruff"
-PAIRS = (("async_client.py", "client.py"),)
+PAIRS = (
+    ("async_client.py", "client.py"),
+    ("openapi/async_published.py", "openapi/published.py"),
+)
 NAMES = {
     "AsyncDiscoveryClient": "DiscoveryClient",
     "AsyncDriver": "Driver",
     "AsyncExitStack": "ExitStack",
+    "AsyncFetchesPaths": "FetchesPaths",
     "AsyncGenerator": "Generator",
+    "AsyncOpenApi": "OpenApi",
     "AsyncTransport": "Transport",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "_async_driver": "_driver",
+    "async_published": "published",
     "aclosing": "closing",
     "enter_async_context": "enter_context",
     "open_async": "open_blocking",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, overload
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # imported when they are needed
     from apidiscovery_client.changes import Change
     from apidiscovery_client.connecting import Settings
     from apidiscovery_client.core.waiting import Goal
+    from apidiscovery_client.openapi.published import OpenApi
     from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
 _T = TypeVar("_T")
@@ -277,6 +278,19 @@ class DiscoveryClient:
             DiscoveryError: As `snapshot`.
         """
         return self._driver.run(operations.explained(self._memory, text))
+
+    @cached_property
+    def openapi(self) -> "OpenApi":
+        """What the server says of its OpenAPI v3 documents, over HTTP.
+
+        `await client.openapi.schema(gvk)` is the JSON Schema of a kind, `document(gv)` the whole
+        document of a group-version.
+        """
+        from apidiscovery_client.openapi.published import (  # noqa: PLC0415 - few need it
+            OpenApi,
+        )
+
+        return OpenApi(self._transport)
 
     # ----------------------------------------------------------------------------------------------
     # Following the server.

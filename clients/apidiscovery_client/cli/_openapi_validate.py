@@ -15,8 +15,8 @@ from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import fetch
 from apidiscovery_client.cli._output import print_lines, tell
 from apidiscovery_client.http.reply import MAX_BODY_BYTES
+from apidiscovery_client.openapi.asking import INDEX_PATH
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import INDEX_PATH
 from apidiscovery_client.openapi.errors import UnsoundDocument
 from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
 from apidiscovery_client.openapi.yaml_documents import as_json

@@ -72,6 +72,12 @@ class AsyncHttpTransport:
                 asks = await in_thread(partial(advanced, flow, outcomes))
         return asks
 
+    async def get(self, path: str, accept: str) -> Reply:
+        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
+        if self._is_closed:
+            raise ClientClosed(self.server)
+        return await self._session.get(path, accept)
+
     def listen(self, held: Held | None) -> AsyncGenerator[Held]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError("HTTP servers do not push what has changed; fetch it again")

@@ -4,6 +4,7 @@ It imports neither asyncio nor an HTTP library, for a command line that is to be
 """
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -18,7 +19,7 @@ from apidiscovery_client.http.flow import (
     advanced,
     discovery,
 )
-from apidiscovery_client.http.reply import MAX_CONCURRENT_REQUESTS
+from apidiscovery_client.http.reply import MAX_CONCURRENT_REQUESTS, Reply
 from apidiscovery_client.server import Server
 from apidiscovery_client.transports._side_by_side import side_by_side
 from apidiscovery_client.transports._streams import Scope
@@ -74,17 +75,28 @@ class HttpTransport:
         Raises:
             ClientClosed: It was closed, maybe meanwhile.
         """
+        with self._scope() as scope:
+            flow = discovery(self.server, held, self._options)
+            asks: Sequence[Ask] | Held = next(flow)
+            while not isinstance(asks, Held):
+                asks = advanced(flow, self._together(asks, scope))
+            return asks
+
+    def get(self, path: str, accept: str) -> Reply:
+        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
+        with self._scope() as scope:
+            return self._session.get(path, accept, "", scope)
+
+    @contextmanager
+    def _scope(self) -> Generator[Scope]:
+        """Give what ends requests under way when it is closed; raise `ClientClosed` after that."""
         scope = Scope()
         with self._lock:
             if self._is_closed:
                 raise ClientClosed(self.server)
             self._scopes.add(scope)
         try:
-            flow = discovery(self.server, held, self._options)
-            asks: Sequence[Ask] | Held = next(flow)
-            while not isinstance(asks, Held):
-                asks = advanced(flow, self._together(asks, scope))
-            return asks
+            yield scope
         finally:
             with self._lock:
                 self._scopes.discard(scope)
