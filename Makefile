@@ -90,4 +90,4 @@ bench: setup ## Measure, and print ratios (wrk, h2load and nginx are used where 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and pin them with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" --extra server --extra etcd --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)
+	  --custom-compile-command "make lock" --extra grpc --extra server --extra etcd --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)

@@ -14,6 +14,7 @@ from typing import (
 )
 
 from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._extras import see_that_grpc_is_installed
 from apidiscovery_client.held import AsyncTransport, SnapshotCache, Transport
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
 
@@ -82,7 +83,8 @@ class Settings(Flags, total=False):
 
     Attributes:
         stubs: Which library talks gRPC, by default grpcio.
-        prefer_protobuf: Whether to ask for protobuf before JSON over HTTP, as by default.
+        prefer_protobuf: Whether to ask for protobuf before JSON over HTTP, as by default; without
+            the extra `grpc` it is JSON in any case.
     """
 
     stubs: Stubs
@@ -168,8 +170,9 @@ def read_grpc_server(
 
     Raises:
         InvalidConfiguration: As `read_server`; or certificates are not to be checked, which gRPC
-            cannot do.
+            cannot do; or the extra `grpc` is not installed.
     """
+    see_that_grpc_is_installed()
     from apidiscovery_client.rpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
 
     scheme = "http" if plaintext else "https"

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from apidiscovery_client._errors import DiscoveryError, RequestRefused, UnexpectedDocument
+from apidiscovery_client._extras import has_protobuf
 from apidiscovery_client._negotiation import ACCEPT, ACCEPT_JSON, ACCEPT_PLAIN
 from apidiscovery_client.held import Document, Held
 from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
@@ -45,7 +46,7 @@ class HttpOptions:
 
     Attributes:
         protobuf: Whether to ask for protobuf first; with one of these servers it is a third of
-            the size, but reading it needs google.protobuf.
+            the size. Without the extra `grpc`, which brings what reads it, JSON is asked for.
         resources: Whether to ask old servers for the resources of each group-version; without,
             these are `Unknown`.
         needs_core: Whether it is an error that `/api` or `/apis` cannot be had, as it is for
@@ -134,7 +135,7 @@ def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
     before: dict[Path, _Half] = {path: _before(path, held) for path in PATHS}
-    accept = ACCEPT if options.protobuf else ACCEPT_JSON
+    accept = ACCEPT if options.protobuf and has_protobuf() else ACCEPT_JSON
     outcomes = yield tuple(Ask(path, accept, before[path].etag) for path in PATHS)
     now = datetime.now(UTC)
     answered: dict[Path, Outcome] = dict(zip(PATHS, outcomes, strict=True))
