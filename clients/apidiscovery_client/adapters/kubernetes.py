@@ -53,14 +53,14 @@ _API_EXCEPTION = cast(
 @dataclass(frozen=True, slots=True)
 class _Settings:
     client: DiscoveryClient | None = None
-    cache: bool | SnapshotCache = True
+    cache: bool | SnapshotCache = False
     options: ClientOptions = DEFAULT_OPTIONS
 
 
 def apidiscovery_discoverer(
     client: DiscoveryClient | None = None,
     *,
-    cache: bool | SnapshotCache = True,
+    cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> type["ApiDiscoverer"]:
     """Return what `DynamicClient` takes as `discoverer`.
@@ -258,12 +258,8 @@ def _own_client(api_client: Any, settings: _Settings) -> DiscoveryClient:  # noq
     """Return a client that asks through an `ApiClient`."""
     host = str(api_client.configuration.host).rstrip("/")
     transport = BorrowedTransport(host, _Sender(api_client), (HTTPError, OSError, ApiException))
-    if settings.cache is False:
-        return DiscoveryClient(transport, options=settings.options)
-    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
-
-    cache = DiskCache() if settings.cache is True else settings.cache
-    key = _cache_key(host, api_client)
+    cache = settings.cache
+    key = _cache_key(host, api_client) if cache else ""
     return DiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
 
 

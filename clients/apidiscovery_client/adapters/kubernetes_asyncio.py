@@ -51,14 +51,14 @@ _CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
 @dataclass(frozen=True, slots=True)
 class _Settings:
     client: AsyncDiscoveryClient | None = None
-    cache: bool | SnapshotCache = True
+    cache: bool | SnapshotCache = False
     options: ClientOptions = DEFAULT_OPTIONS
 
 
 def apidiscovery_discoverer(
     client: AsyncDiscoveryClient | None = None,
     *,
-    cache: bool | SnapshotCache = True,
+    cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> type["ApiDiscoverer"]:
     """Return what `DynamicClient` takes as `discoverer`.
@@ -274,12 +274,8 @@ async def _own_client(api_client: ApiClient, settings: _Settings) -> AsyncDiscov
     transport = AsyncBorrowedTransport(
         host, _Sender(api_client), (aiohttp.ClientError, OSError, ApiException)
     )
-    if settings.cache is False:
-        return AsyncDiscoveryClient(transport, options=settings.options)
-    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
-
-    cache = DiskCache() if settings.cache is True else settings.cache
-    key = await _cache_key(host, api_client)
+    cache = settings.cache
+    key = await _cache_key(host, api_client) if cache else ""
     return AsyncDiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
 
 
