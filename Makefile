@@ -47,12 +47,14 @@ hostile: setup ## Run the tests that attack a server: floods, bombs, clients tha
 	$(BIN)/pytest tests/hostile $(ARGS)
 
 .PHONY: generate
-generate: setup ## Rewrite generated/ from protos/
+generate: setup ## Rewrite generated/ from protos/, and the blocking client from that for asyncio
 	$(BIN)/python tools/generate.py
+	$(BIN)/python tools/generate_blocking.py
 
 .PHONY: stale
-stale: setup ## Fail if generated/ is not what protos/ makes
+stale: setup ## Fail if generated/ or the blocking client is not what `make generate` makes
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/python tools/generate_blocking.py --check
 
 .PHONY: lint
 lint: setup ## ruff, import contracts, buf lint, format and breaking changes
@@ -88,4 +90,4 @@ bench: setup ## Measure, and print ratios (wrk, h2load and nginx are used where 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and pin them with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" --extra server --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)
+	  --custom-compile-command "make lock" --extra grpc --extra server --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)

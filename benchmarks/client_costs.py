@@ -28,7 +28,7 @@ from client_sessions import HttpSide, Side, grpc_side, http_side, session
 from processes import Failed
 from report import Clock, Row
 
-COMMAND_RATIO = 1.5
+COMMAND_RATIO = 2.0
 
 _T = TypeVar("_T")
 

@@ -109,7 +109,7 @@ def _group(name: str, versions: tuple[str, ...], kinds: tuple[str, ...]) -> Grou
 
 def _resource(gv: GroupVersion, kind: str) -> Resource:
     singular = kind.lower()
-    named = GroupVersionKind(*gv, kind)
+    named = GroupVersionKind(gv.group, gv.version, kind)
     return Resource(
         gv,
         singular[:-1] + "ies" if singular.endswith("y") else singular + "s",

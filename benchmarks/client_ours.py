@@ -7,8 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from apidiscovery_client import DiscoveryClient, DiskCache, Resolution, SyncDiscoveryClient, Traffic
+from apidiscovery_client import AsyncDiscoveryClient, DiscoveryClient, Resolution
+from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.changes import GroupAdded
+from apidiscovery_client.transports import Traffic
 from client_child import Found
 
 _TIMEOUT_S = 20.0
@@ -16,16 +18,16 @@ _QUESTIONS = 100
 
 
 class Sync:
-    """`SyncDiscoveryClient`."""
+    """`DiscoveryClient`."""
 
     def __init__(self, target: str, folder: Path) -> None:
         self._target, self._folder = target, folder
 
     # Made with the first question, as with the others: it is part of what that takes.
     @cached_property
-    def _client(self) -> SyncDiscoveryClient:
+    def _client(self) -> DiscoveryClient:
         cache = DiskCache(self._folder / "cache")
-        return SyncDiscoveryClient.connect(self._target, cache=cache)
+        return DiscoveryClient(self._target, cache=cache)
 
     def find(self, kind: str, _group: str, _version: str) -> Found:
         return _found(self._client.resolve_kind(kind))
@@ -42,7 +44,7 @@ class Sync:
 
 
 class OverAsyncio:
-    """`DiscoveryClient`, with what the target says."""
+    """`AsyncDiscoveryClient`, with what the target says."""
 
     _stubs: Literal["grpcio", "betterproto"] = "grpcio"
 
@@ -51,9 +53,9 @@ class OverAsyncio:
         self._runner = asyncio.Runner()
 
     @cached_property
-    def _client(self) -> DiscoveryClient:
+    def _client(self) -> AsyncDiscoveryClient:
         cache = DiskCache(self._folder / "cache")
-        return DiscoveryClient.connect(self._target, stubs=self._stubs, cache=cache)
+        return AsyncDiscoveryClient(self._target, stubs=self._stubs, cache=cache)
 
     def find(self, kind: str, _group: str, _version: str) -> Found:
         return _found(self._runner.run(self._client.resolve_kind(kind)))

@@ -14,7 +14,7 @@ from processes import Failed
 from report import Clock, Row
 
 COMMAND = Path(sys.executable).with_name("apidiscovery")
-BUDGET = 1.5  # times that of kubectl
+BUDGET = 2.0  # times that of kubectl
 _COMMANDS = (("api-resources",), ("api-resources", "-o", "wide"), ("api-versions",))
 
 

@@ -1,39 +1,28 @@
-"""What a server serves, for asyncio: over gRPC, with names resolved and changes pushed.
+"""What a server serves, for a program that blocks: over HTTP, as any Kubernetes API server has it.
 
-Run `make run` first, then this; another target may be named, such as `https://...`, or `-` for the
-server that kubectl would ask.
+Run `make run` first, then this, with the URL of another server if you like.
 """
 
-import asyncio
 import sys
-from contextlib import aclosing
 
-from apidiscovery_client import DiscoveryClient, DiscoveryError, NotServed
+from apidiscovery_client import Current, DiscoveryClient, DiscoveryError
 
 
-async def main(target: str = "grpc://127.0.0.1:50051") -> None:
-    async with DiscoveryClient.connect(None if target == "-" else target) as client:
-        snapshot = await client.snapshot()
-        resources = sum(1 for _ in snapshot.resources)
-        print(f"{snapshot.server}: {len(snapshot.groups)} groups, {resources} resources")
+def main(target: str = "http://127.0.0.1:8080") -> None:
+    with DiscoveryClient(target) as client:
+        print([resource.gvr.group_resource for resource in client.category("all")])
+        print(client.explain_resolution("hpa"))
 
-        # All at once: they share one answer, and here need none.
-        names = ("deploy", "deployments/scale", "Ingress.networking.k8s.io", "v1/pods")
-        for found in await asyncio.gather(*map(client.resolve, names)):
-            below = f"/{found.subresource.name}" if found.subresource else ""
-            print(f"{found.resource.gv} {found.resource.name}{below}, {found.rule.value}")
-        try:
-            await client.resolve("deploymnets")
-        except NotServed as error:
-            print(error)
+        # What cannot be had at this moment is not gone: it is told apart.
+        for version in client.snapshot().versions:
+            if not isinstance(version.freshness, Current):
+                print(f"{version.gv} is old since {version.freshness.since}")
 
-        # The first things that a watch tells: with `initial`, what is there.
-        async with aclosing(client.watch(initial=True)) as changes:
-            print(await anext(changes))
+        client.refresh()  # asks now, and is answered by 304
         print(client.traffic)
 
 
 try:
-    asyncio.run(main(*sys.argv[1:]))
+    main(*sys.argv[1:])
 except DiscoveryError as error:
     sys.exit(f"error: {error}")

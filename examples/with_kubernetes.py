@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 def main(url: str = "http://127.0.0.1:8080") -> None:
     # With a kubeconfig: `config.new_client_from_config()`.
     api_client = cast("Any", client.ApiClient)(cast("Any", client.Configuration)(host=url))
-    discoverer = apidiscovery_discoverer(cache=False)
+    discoverer = apidiscovery_discoverer()
     dynamic = cast("Any", DynamicClient)(api_client, discoverer=discoverer)
 
     deployments = dynamic.resources.get(api_version="apps/v1", kind="Deployment")

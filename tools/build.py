@@ -1,9 +1,9 @@
 """Build the sdist and the wheel, and try the wheel as a user has it.
 
-Three fresh virtual environments: one with the client alone, which must work without the packages
-of the extras, one with the extra `betterproto`, which must import its stubs, and one with `server`,
-which must serve. What the wheel needs is taken from requirements.lock, so that the build says
-something about our code and not about today's index.
+Four fresh virtual environments: one with the client alone, which must ask a server for JSON; one
+with the extra `grpc`, which must import all but what is of other extras; one with `betterproto`,
+which must import its stubs; and one with `server`, which must serve. What the wheel needs is taken
+from requirements.lock, so that the build says something about our code and not about today's index.
 
 Usage:  python tools/build.py
 """
@@ -25,6 +25,22 @@ START_S = 30.0
 
 # Run by the environment that has only the wheel.
 CLIENT_CHECK = """
+import importlib.util, apidiscovery_client
+from apidiscovery_client.testing import FakeApiServer
+for package in ("grpc", "google", "betterproto", "granian"):
+    assert importlib.util.find_spec(package) is None, f"the client environment has {package}"
+with FakeApiServer() as server, apidiscovery_client.DiscoveryClient(server.url) as client:
+    assert client.resolve("deploy").resource.kind == "Deployment"
+try:
+    apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1")
+except apidiscovery_client.InvalidConfiguration as error:
+    assert "pip install 'apidiscovery[grpc]'" in str(error), error
+else:
+    raise AssertionError("grpcio is not missed")
+"""
+
+# Run by the environment with the extra `grpc`.
+GRPC_CHECK = """
 import importlib, importlib.util, pathlib, pkgutil
 import apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig
 # Modules about packages that their users have.
@@ -41,7 +57,7 @@ for package in (apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconf
         if "betterproto" not in module.name and module.name not in FOR_OTHERS:
             importlib.import_module(module.name)
 try:
-    apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
+    apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1", stubs="betterproto")
 except apidiscovery_client.InvalidConfiguration as error:
     assert "pip install 'apidiscovery[betterproto]'" in str(error), error
 else:
@@ -52,7 +68,7 @@ assert (pathlib.Path(apidiscovery_client.__file__).parent / "py.typed").is_file(
 BETTERPROTO_CHECK = """
 import apidiscovery_betterproto.apidiscovery.v2
 import apidiscovery_client
-apidiscovery_client.SyncDiscoveryClient.connect("grpc://127.0.0.1:1", stubs="betterproto")
+apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1", stubs="betterproto")
 """
 
 
@@ -113,6 +129,8 @@ def main() -> None:
         client = install(scratch / "client", wheel)
         run(client / "python", "-c", CLIENT_CHECK)
         run(client / "apidiscovery", "--help")
+        grpc = install(scratch / "grpc", wheel, "grpc")
+        run(grpc / "python", "-c", GRPC_CHECK)
         stubs = install(scratch / "betterproto", wheel, "betterproto")
         run(stubs / "python", "-c", BETTERPROTO_CHECK)
         try_server(install(scratch / "server", wheel, "server"), scratch)

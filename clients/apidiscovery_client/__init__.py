@@ -1,7 +1,9 @@
 """Clients for Kubernetes-style API discovery, and the command line.
 
 What is named here is imported when it is first used, so that `import apidiscovery_client` costs
-next to nothing. What changed between two snapshots is told by `apidiscovery_client.changes`.
+next to nothing. The rest is in modules of their own: `changes` (what differs between two
+snapshots), `resolving` (names, versions that several servers have), `transports` (servers,
+credentials, how they are asked, caches), `adapters` (other Kubernetes packages), `testing`.
 """
 
 from importlib import import_module
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
         DiscoveryError,
         IncompleteDiscovery,
         InvalidConfiguration,
+        NoCommonVersion,
         NotServed,
         NotYetServed,
         RequestRefused,
@@ -22,37 +25,11 @@ if TYPE_CHECKING:
         UncertainResource,
         UnexpectedDocument,
     )
-    from apidiscovery_client.cache import DiskCache
-    from apidiscovery_client.changes import (
-        Change,
-        FreshnessChanged,
-        GroupAdded,
-        GroupChanged,
-        GroupRemoved,
-        OrderChanged,
-        PreferredVersionChanged,
-        ResourceAdded,
-        ResourceChanged,
-        ResourceRemoved,
-        ServerFreshnessChanged,
-        VersionAdded,
-        VersionChanged,
-        VersionRemoved,
-    )
+    from apidiscovery_client.async_client import AsyncDiscoveryClient
     from apidiscovery_client.client import DiscoveryClient
     from apidiscovery_client.core.options import ClientOptions
-    from apidiscovery_client.held import (
-        AsyncTransport,
-        Document,
-        Held,
-        SnapshotCache,
-        Traffic,
-        Transport,
-    )
     from apidiscovery_client.model import (
-        CURRENT,
         Current,
-        Freshness,
         Group,
         GroupVersion,
         GroupVersionKind,
@@ -64,101 +41,53 @@ if TYPE_CHECKING:
         Unknown,
         Version,
     )
-    from apidiscovery_client.resolving import (
-        CommonVersion,
-        Explanation,
-        Resolution,
-        Resolver,
-        best_common_version,
-    )
-    from apidiscovery_client.rpc.calls import CallRefused
-    from apidiscovery_client.server import Access, Server, StaticAccess
-    from apidiscovery_client.sync_client import SyncDiscoveryClient
+    from apidiscovery_client.resolving import Resolution
 
 __all__ = [
-    "CURRENT",
-    "Access",
     "AmbiguousResource",
-    "AsyncTransport",
-    "CallRefused",
-    "Change",
+    "AsyncDiscoveryClient",
     "ClientClosed",
     "ClientOptions",
-    "CommonVersion",
     "Current",
     "DiscoveryClient",
     "DiscoveryError",
-    "DiskCache",
-    "Document",
-    "Explanation",
-    "Freshness",
-    "FreshnessChanged",
     "Group",
-    "GroupAdded",
-    "GroupChanged",
-    "GroupRemoved",
     "GroupVersion",
     "GroupVersionKind",
     "GroupVersionResource",
-    "Held",
     "IncompleteDiscovery",
     "InvalidConfiguration",
+    "NoCommonVersion",
     "NotServed",
     "NotYetServed",
-    "OrderChanged",
-    "PreferredVersionChanged",
     "RequestRefused",
     "Resolution",
-    "Resolver",
     "Resource",
-    "ResourceAdded",
-    "ResourceChanged",
-    "ResourceRemoved",
-    "Server",
-    "ServerFreshnessChanged",
     "ServerUnreachable",
     "Snapshot",
-    "SnapshotCache",
     "Stale",
     "StaleGroup",
-    "StaticAccess",
     "Subresource",
-    "SyncDiscoveryClient",
-    "Traffic",
-    "Transport",
     "UncertainResource",
     "UnexpectedDocument",
     "Unknown",
     "Version",
-    "VersionAdded",
-    "VersionChanged",
-    "VersionRemoved",
-    "best_common_version",
 ]
 
 _MODULES = {
     "_errors": (
         "AmbiguousResource ClientClosed DiscoveryError IncompleteDiscovery "
-        "InvalidConfiguration NotServed NotYetServed RequestRefused ServerUnreachable "
-        "StaleGroup UncertainResource UnexpectedDocument"
+        "InvalidConfiguration NoCommonVersion NotServed NotYetServed RequestRefused "
+        "ServerUnreachable StaleGroup UncertainResource UnexpectedDocument"
     ),
-    "rpc.errors": "CallRefused",
-    "core.options": "ClientOptions",
-    "cache": "DiskCache",
-    "changes": (
-        "Change FreshnessChanged GroupAdded GroupChanged GroupRemoved OrderChanged "
-        "PreferredVersionChanged ResourceAdded ResourceChanged ResourceRemoved "
-        "ServerFreshnessChanged VersionAdded VersionChanged VersionRemoved"
-    ),
+    "async_client": "AsyncDiscoveryClient",
     "client": "DiscoveryClient",
-    "held": "AsyncTransport Document Held SnapshotCache Traffic Transport",
+    "core.options": "ClientOptions",
     "model": (
-        "CURRENT Current Freshness Group GroupVersion GroupVersionKind "
-        "GroupVersionResource Resource Snapshot Stale Subresource Unknown Version"
+        "Current Group GroupVersion GroupVersionKind GroupVersionResource Resource Snapshot "
+        "Stale Subresource Unknown Version"
     ),
-    "resolving": "CommonVersion Explanation Resolution Resolver best_common_version",
-    "server": "Access Server StaticAccess",
-    "sync_client": "SyncDiscoveryClient",
+    "resolving": "Resolution",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

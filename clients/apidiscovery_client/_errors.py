@@ -23,16 +23,18 @@ class ServerUnreachable(DiscoveryError):
 
 
 class RequestRefused(DiscoveryError):
-    """The server answered with another status than 200.
+    """The server answered a request, or a call over gRPC, with an error.
+
+    Over gRPC it is a `transports.CallRefused`.
 
     Attributes:
-        url: What was asked for, without credentials.
-        status: The HTTP status code.
+        url: What was asked for, without credentials; over gRPC the address.
+        status: The HTTP status code; over gRPC the one that HTTP has for its code.
         message: What the server said, or client-go's sentence for that status.
     """
 
-    def __init__(self, message: str, *, url: str, status: int) -> None:
-        super().__init__(f"GET {url}: {status}: {message}")
+    def __init__(self, message: str, *, url: str, status: int, text: str = "") -> None:
+        super().__init__(text or f"GET {url}: {status}: {message}")
         self.url = url
         self.status = status
         self.message = message

@@ -130,8 +130,9 @@ def _optional_kind(kind: GroupVersionKind | None) -> meta_pb2.GroupVersionKind |
 
 
 def _kind(kind: GroupVersionKind) -> meta_pb2.GroupVersionKind:
-    group, version, name = map(_text, kind)
-    return meta_pb2.GroupVersionKind(group=group, version=version, kind=name)
+    return meta_pb2.GroupVersionKind(
+        group=_text(kind.group), version=_text(kind.version), kind=_text(kind.kind)
+    )
 
 
 def _text(text: str) -> str:

@@ -5,7 +5,7 @@ its versions and resources in it. Where `changes` returns nothing, the groups ar
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, TypeVar
 
 from apidiscovery_client._terminal import printable
@@ -305,7 +305,7 @@ def _of_version(before: Version, after: Version) -> Iterator[Change]:
     yield from _reordered("resources", str(after.gv), then, now)
 
 
-_RESOURCE_FIELDS = Resource._fields
+_RESOURCE_FIELDS = tuple(field.name for field in fields(Resource))
 
 
 def _different(before: object, after: object, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,105 +1,121 @@
-"""The client for asyncio: what a server serves, asked for as rarely as can be."""
+"""The blocking form of `async_client`, made by `make generate`. DO NOT EDIT."""
 
-import asyncio
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Hashable,
-    Iterator,
-    Sequence,
-)
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import cached_property, partial
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, overload
 
+from apidiscovery_client._driver import Driver
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
 from apidiscovery_client.core import operations
 from apidiscovery_client.core.clock import SYSTEM_CLOCK, Clock
 from apidiscovery_client.core.memory import Memory
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import AsyncTransport, Held, SnapshotCache, Traffic
-from apidiscovery_client.model import Resource, Snapshot
+from apidiscovery_client.held import Held, SnapshotCache, Traffic, Transport
+from apidiscovery_client.model import (
+    GroupVersion,
+    GroupVersionKind,
+    Resource,
+    Snapshot,
+    Version,
+)
+from apidiscovery_client.server import Server
 
 if TYPE_CHECKING:  # imported when they are needed
     from apidiscovery_client.changes import Change
-    from apidiscovery_client.connecting import Flags
-    from apidiscovery_client.core.waiting import Goal, Wanted
+    from apidiscovery_client.connecting import Settings
+    from apidiscovery_client.core.waiting import Goal
+    from apidiscovery_client.openapi.published import OpenApi
     from apidiscovery_client.resolving import Explanation, Resolution, Resolver
-    from apidiscovery_client.server import Server
 
 _T = TypeVar("_T")
 
 
 class DiscoveryClient:
-    """Knows what one server serves. It belongs to one event loop, whose tasks may share it.
+    """Knows what one server serves.
 
+    Threads may share a `DiscoveryClient`, the tasks of one event loop an `AsyncDiscoveryClient`.
     After `close` every method raises `ClientClosed`.
 
     Args:
-        transport: Asks the server; it is closed with the client.
-        cache: Where snapshots are kept for other processes. It is read once and written after
-            changes, both in threads of the loop's default executor.
-        cache_key: The place in the cache, as `cache.key` names it; by default that of the server
-            for anybody. It must tell apart those who are somebody else to the server.
-        options: How long what is known is believed.
+        target: `https://host:6443`, `http://127.0.0.1:8080`, `grpc://host:50051`,
+            `grpcs://host:50051`; or a transport, which is closed with the client; or None to find
+            the server as kubectl does.
+        cache: Whether to keep snapshots on disk for other processes, or where to keep them. It is
+            read once, and written after changes.
+        cache_key: The place in the cache, as `cache.key` names it, by default that of the server
+            and of who we are to it. With a transport it must tell apart those who are somebody
+            else to the server; by default it is that of the server for anybody.
+        options: Cache lifetimes and retries.
         clock: For tests.
+        settings: What else may be named, as by kubectl's flags: `context`, `token`,
+            `certificate_authority`, `request_timeout_s` and all others of `connecting.Settings`.
+
+    Raises:
+        InvalidConfiguration: What is configured cannot be used.
     """
 
     def __init__(
         self,
-        transport: AsyncTransport,
+        target: str | Server | Transport | None = None,
         *,
-        cache: SnapshotCache | None = None,
-        cache_key: str | None = None,
+        cache: bool | SnapshotCache = False,
+        cache_key: str = "",
         options: ClientOptions = DEFAULT_OPTIONS,
         clock: Clock = SYSTEM_CLOCK,
+        **settings: "Unpack[Settings]",
     ) -> None:
-        self._transport = transport
-        self._shelf = operations.Shelf.of(cache, cache_key, transport.server)
-        self._memory = Memory(transport.server, options, clock, has_cache=cache is not None)
+        from apidiscovery_client.connecting import open_blocking  # noqa: PLC0415 - heavy
+
+        opened = open_blocking(target, cache=cache, cache_key=cache_key, **settings)
+        self._transport = opened.transport
+        self._memory = Memory(self.server, options, clock, has_cache=opened.cache is not None)
+        shelf = operations.Shelf.of(opened.cache, opened.cache_key, self.server)
+        self._driver = Driver(self._transport, shelf, self._memory, clock)
         self._options = options
         self._clock = clock
-        self._attempt: asyncio.Task[None] | None = None
-        self._pauses: set[asyncio.Task[None]] = set()
-        self._is_closed = False
 
     @classmethod
-    def connect(
+    def from_kubeconfig(
         cls,
-        target: "str | Server | None" = None,
+        path: str | Path | None = None,
         *,
-        stubs: Literal["grpcio", "betterproto"] = "grpcio",
-        prefer_protobuf: bool = True,
         cache: bool | SnapshotCache = False,
         options: ClientOptions = DEFAULT_OPTIONS,
-        **flags: "Unpack[Flags]",
+        **settings: "Unpack[Settings]",
     ) -> Self:
-        """Return a client of a server; the first question opens the connection.
+        """Return a client of the server that kubectl would ask.
 
         Args:
-            target: `https://host:6443`, `http://127.0.0.1:8080`, `grpc://host:50051` or
-                `grpcs://...`; None to find it as kubectl does.
-            stubs: Which library talks gRPC.
-            prefer_protobuf: Whether to ask for protobuf before JSON over HTTP.
-            cache: Whether to keep snapshots on disk for other processes, and where.
-            options: How long what is known is believed.
-            flags: What else may be named, as by kubectl's flags: `kubeconfig`, `context`,
-                `cluster`, `user`, `token`, `request_timeout_s` and all others of
-                `connecting.Flags`.
+            path: The file; by default those of KUBECONFIG, or ~/.kube/config, or in a pod what its
+                service account gives.
+            cache: As for the class.
+            options: The same.
+            settings: The same, such as `context`.
 
         Raises:
-            InvalidConfiguration: What is configured cannot be used.
+            InvalidConfiguration: What is configured cannot be used, or nothing is.
         """
-        from apidiscovery_client.connecting import open_transport  # noqa: PLC0415 - heavy
+        named: Settings = {**settings, "kubeconfig": str(path)} if path else settings
+        return cls(cache=cache, options=options, **named)
 
-        opened = open_transport(
-            target, stubs=stubs, prefer_protobuf=prefer_protobuf, cache=cache, **flags
-        )
-        return cls(
-            opened.transport, cache=opened.cache, cache_key=opened.cache_key, options=options
-        )
+    @classmethod
+    def in_cluster(
+        cls,
+        *,
+        cache: bool | SnapshotCache = False,
+        options: ClientOptions = DEFAULT_OPTIONS,
+    ) -> Self:
+        """Return a client of the cluster that this process is a pod of, as its service account.
+
+        Raises:
+            InvalidConfiguration: It is not in a pod, or without a service account.
+        """
+        from apidiscovery_client.connecting import server_of_cluster  # noqa: PLC0415 - heavy
+
+        return cls(server_of_cluster(), cache=cache, options=options)
 
     @property
     def server(self) -> str:
@@ -111,44 +127,32 @@ class DiscoveryClient:
         """Return what was sent and received so far."""
         return self._transport.traffic
 
-    async def __aenter__(self) -> Self:
-        self._ensure_open()
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
+
+    def __enter__(self) -> Self:
+        self._driver.ensure_open()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        self.close()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """End what is under way and let go of all connections; it may be called again.
 
-        It should be when it was cancelled.
+        Whoever waits in another method gets `ClientClosed`, watches end.
         """
-        self._is_closed = True
-        self._memory.close()
-        try:
-            await self._stop()
-        finally:
-            await self._transport.close()
-
-    async def _stop(self) -> None:
-        tasks = [*self._pauses, *([self._attempt] if self._attempt else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _ensure_open(self) -> None:
-        if self._is_closed:
-            raise ClientClosed(self.server)
+        self._driver.close()
 
     # ----------------------------------------------------------------------------------------------
     # Questions.
 
-    async def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
+    def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
         """Return what the server serves: from memory, else from the cache, else as it says.
 
         It asks when what is held is older than `max_age_s`, and shares the answer with all who
@@ -163,17 +167,46 @@ class DiscoveryClient:
             DiscoveryError: There is no answer and nothing is held, or the server refuses us (401,
                 403).
         """
-        return await self._run(operations.snapshot(self._memory, max_age_s))
+        return self._driver.run(operations.snapshot(self._memory, max_age_s))
 
-    async def refresh(self) -> Snapshot:
+    def refresh(self) -> Snapshot:
         """Return what the server says when it is asked now.
 
         Raises:
             DiscoveryError: It did not answer.
         """
-        return await self._run(operations.refreshed(self._memory))
+        return self._driver.run(operations.refreshed(self._memory))
 
-    async def resolve(
+    def resources(
+        self,
+        *,
+        group: str | None = None,
+        namespaced: bool | None = None,
+        verbs: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        sort_by: str = "",
+    ) -> list[Resource]:
+        """Return the resources that `kubectl api-resources` lists, each in its preferred version.
+
+        What a server cannot speak for now is not among them; `snapshot` tells of that.
+
+        Args:
+            group: Only those of this group, empty for the core group; None for all groups.
+            namespaced: Only those in namespaces, or only the others; None for both.
+            verbs: What they must support, all of them.
+            categories: What they must be in, all of them.
+            sort_by: `name` or `kind`; empty for group and name.
+
+        Raises:
+            ValueError: `sort_by` is something else.
+            DiscoveryError: As `snapshot`.
+        """
+        from apidiscovery_client.kubectl.listing import Selection, select  # noqa: PLC0415 - few list
+
+        selection = Selection(group, namespaced, tuple(verbs), tuple(categories))
+        return select(self.snapshot(), selection, sort_by)
+
+    def resolve(
         self,
         text: str,
         *,
@@ -196,9 +229,9 @@ class DiscoveryClient:
         operation = operations.resolved(
             self._memory, text, strict=strict, verb=verb, namespaced=namespaced
         )
-        return await self._run(operation)
+        return self._driver.run(operation)
 
-    async def resolve_kind(
+    def resolve_kind(
         self,
         kind: str,
         group: str | None = None,
@@ -212,18 +245,18 @@ class DiscoveryClient:
             DiscoveryError: As `resolve`.
         """
         operation = operations.kind_resolved(self._memory, kind, group, version, strict=strict)
-        return await self._run(operation)
+        return self._driver.run(operation)
 
-    async def category(self, name: str) -> tuple[Resource, ...]:
+    def category(self, name: str) -> tuple[Resource, ...]:
         """Return the resources of a category such as `all`, in the server's order.
 
         Raises:
             NotServed: There are none.
             DiscoveryError: As `snapshot`.
         """
-        return await self._run(operations.category(self._memory, name))
+        return self._driver.run(operations.category(self._memory, name))
 
-    async def look_up(self, wanted: Hashable, ask: "Callable[[Resolver], _T]") -> _T:
+    def look_up(self, wanted: Hashable, ask: "Callable[[Resolver], _T]") -> _T:
         """Return what `ask` returns, of what is known and, where it finds nothing, of what is new.
 
         For questions that no other method answers; it is spared requests as `resolve` is.
@@ -236,27 +269,41 @@ class DiscoveryClient:
             NotServed: As `ask` raised it.
             DiscoveryError: As `snapshot`.
         """
-        return await self._run(operations.looked_up(self._memory, wanted, ask))
+        return self._driver.run(operations.looked_up(self._memory, wanted, ask))
 
-    async def explain_resolution(self, text: str) -> "Explanation":
+    def explain_resolution(self, text: str) -> "Explanation":
         """Return why `resolve` answers what it answers, also where that is an error.
 
         Raises:
             DiscoveryError: As `snapshot`.
         """
-        return await self._run(operations.explained(self._memory, text))
+        return self._driver.run(operations.explained(self._memory, text))
+
+    @cached_property
+    def openapi(self) -> "OpenApi":
+        """What the server says of its OpenAPI v3 documents, over HTTP.
+
+        `await client.openapi.schema(gvk)` is the JSON Schema of a kind, `document(gv)` the whole
+        document of a group-version.
+        """
+        from apidiscovery_client.openapi.published import (  # noqa: PLC0415 - few need it
+            OpenApi,
+        )
+
+        return OpenApi(self._transport)
 
     # ----------------------------------------------------------------------------------------------
     # Following the server.
 
-    def watch(self, *, interval_s: float = 5.0, initial: bool = False) -> AsyncGenerator["Change"]:
+    def watch(self, *, interval_s: float = 5.0, initial: bool = False) -> Generator["Change"]:
         """Yield what changes, one by one, until the client is closed.
 
         First come the differences from what was held in memory or in the cache, if anything was.
         Over gRPC changes are pushed; over HTTP the server is asked, conditionally. While changes
         are read the other methods answer without requests, except `refresh`, `max_age_s=0` and,
         over HTTP, whoever wants less than the usual age. A server that stops answering is a
-        `ServerFreshnessChanged`; the watch goes on. Leave it with `contextlib.aclosing`.
+        `ServerFreshnessChanged`; the watch goes on. Leave it with `contextlib.aclosing`; only
+        `close` wakes a thread that waits for the next change.
 
         Args:
             interval_s: Between two questions over HTTP, and two attempts to be told over gRPC, in
@@ -266,81 +313,97 @@ class DiscoveryClient:
         Raises:
             DiscoveryError: There was no answer, and nothing is held.
         """
-        self._ensure_open()
+        self._driver.ensure_open()
         return self._watched(interval_s, initial=initial)
 
-    async def _watched(self, interval_s: float, *, initial: bool) -> AsyncGenerator["Change"]:
+    def _watched(self, interval_s: float, *, initial: bool) -> Generator["Change"]:
         from apidiscovery_client.core.following import (  # noqa: PLC0415 - few watch
             Follower,
             even_pauses,
             silence_s,
         )
 
-        held = await self._run(operations.remembered(self._memory))
+        held = self._driver.run(operations.remembered(self._memory))
         follower = Follower(self._memory, None if initial else held, tells_all=initial)
         is_pushed = self._transport.can_listen
         limit_s = silence_s(interval_s, is_pushed=is_pushed)
-        looks = self._looks(even_pauses(interval_s), max_age_s=interval_s / 2)
-        with self._memory.watched(limit_s, is_pushed=is_pushed):
-            async with aclosing(looks):
-                try:
-                    async for _ in looks:
-                        for change in follower.news():
-                            yield change
-                except ClientClosed:
-                    return
+        looks = self._looks(even_pauses(interval_s), interval_s / 2, listens=is_pushed)
+        with self._memory.watched(limit_s, is_pushed=is_pushed), closing(looks):
+            try:
+                for _ in looks:
+                    yield from follower.news()
+            except ClientClosed:
+                return
 
-    async def wait_for(
+    @overload
+    def wait_for(
         self,
-        wanted: "Wanted",
+        wanted: "str | GroupVersionKind",
         *,
         timeout_s: float = 30.0,
-        replicas: Sequence["DiscoveryClient | AsyncTransport | str"] = (),
-    ) -> Snapshot:
-        """Return when the server, and each of the replicas, serves something and can speak for it.
+        replicas: "Sequence[DiscoveryClient | Transport | str]" = (),
+    ) -> "Resolution": ...
 
-        Each is listened to where that is possible, else asked, conditionally, every 0.1 s and then
-        ever more rarely up to 2 s.
+    @overload
+    def wait_for(
+        self,
+        wanted: GroupVersion,
+        *,
+        timeout_s: float = 30.0,
+        replicas: "Sequence[DiscoveryClient | Transport | str]" = (),
+    ) -> Version: ...
+
+    def wait_for(
+        self,
+        wanted: str | GroupVersion | GroupVersionKind,
+        *,
+        timeout_s: float = 30.0,
+        replicas: "Sequence[DiscoveryClient | Transport | str]" = (),
+    ) -> "Resolution | Version":
+        """Return what is waited for, when the server and each of the replicas serve it as current.
+
+        Each is asked, conditionally, every 0.1 s and then ever more rarely up to 2 s; with asyncio
+        all side by side, and over gRPC they are listened to. A server that does not answer at all
+        may keep a `DiscoveryClient` waiting for its request timeout.
 
         Args:
-            wanted: A name as in `resolve`, a group-version (also as text, `v1` or `apps/v1`), or
-                a kind.
+            wanted: A name as in `resolve`, a kind, or a whole group-version.
             timeout_s: How long to wait for all of them together, in seconds.
-            replicas: Other servers: clients, transports, or targets as in `connect`. Only what is
-                made of targets is closed at the end.
+            replicas: Other servers: clients, transports, or URLs as for the class. Only what is
+                made of URLs is closed at the end.
 
         Returns:
-            What this client's server serves.
+            What this client's server serves: the resolution of a name or kind; the version.
 
         Raises:
             NotYetServed: Somewhere it is not there in time.
         """
         from apidiscovery_client.core.waiting import Goal  # noqa: PLC0415 - few wait
 
-        self._ensure_open()
-        goal, deadline = Goal.of(wanted), self._clock.monotonic() + timeout_s
-        async with AsyncExitStack() as stack:
+        self._driver.ensure_open()
+        goal, deadline = Goal(wanted), self._clock.monotonic() + timeout_s
+        with ExitStack() as stack:
             clients = [self, *[self._client_of(replica, stack) for replica in replicas]]
             missing = dict.fromkeys(range(len(clients)), "no answer in time")
-            waits = [client._served(goal, deadline, missing, i) for i, client in enumerate(clients)]  # noqa: SLF001 - of this class
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await _all_of(waits)
+            calls = [
+                partial(client._served, goal, deadline, missing, place)  # noqa: SLF001 - of this class
+                for place, client in enumerate(clients)
+            ]
+            self._driver.all_of(calls, timeout_s)
         if missing:
             reasons = {clients[place].server: why for place, why in missing.items()}
-            raise NotYetServed(goal.text, timeout_s=timeout_s, missing=reasons)
-        return self._memory.answer()
+            raise NotYetServed(str(wanted), timeout_s=timeout_s, missing=reasons)
+        return goal.found_in(self._memory)
 
-    async def _served(
-        self, goal: "Goal", deadline: float, missing: dict[int, str], place: int
-    ) -> None:
+    def _served(self, goal: "Goal", deadline: float, missing: dict[int, str], place: int) -> None:
         """Return when it is served, or too late; keep what is `missing` at that place."""
         from apidiscovery_client.core.waiting import growing_pauses  # noqa: PLC0415 - few wait
 
-        self._ensure_open()
+        self._driver.ensure_open()
+        listens = self._transport.can_listen and self._driver.can_be_interrupted
         pauses = growing_pauses(self._clock, deadline)
-        async with aclosing(self._looks(pauses, max_age_s=0.0)) as looks:
-            async for _ in looks:
+        with closing(self._looks(pauses, 0.0, listens=listens)) as looks:
+            for _ in looks:
                 missing[place] = goal.missing_in(self._memory)
                 if not missing[place]:
                     del missing[place]
@@ -349,128 +412,46 @@ class DiscoveryClient:
                     return
 
     def _client_of(
-        self, replica: "DiscoveryClient | AsyncTransport | str", stack: AsyncExitStack
+        self, replica: "DiscoveryClient | Transport | str", stack: ExitStack
     ) -> "DiscoveryClient":
         if isinstance(replica, DiscoveryClient):
             return replica
-        if isinstance(replica, str):
-            client = self.connect(replica, options=self._options)
-            stack.push_async_callback(client.close)
-            return client
         client = DiscoveryClient(replica, options=self._options, clock=self._clock)
-        stack.push_async_callback(client._stop)
+        is_ours = isinstance(replica, str)
+        stack.callback(client.close if is_ours else client._driver.stop)
         return client
 
     # ----------------------------------------------------------------------------------------------
-    # Carrying out.
+    # Learning of what changes.
 
-    async def _run(self, operation: operations.Operation[_T]) -> _T:
-        self._ensure_open()
-        try:
-            number = next(operation)
-            while True:
-                await self._ended(number)
-                number = operation.send(None)
-        except StopIteration as done:
-            result: _T = done.value
-            return result
-
-    async def _ended(self, number: int) -> None:
-        """Return when the attempt of that number has ended; begin it if nobody has."""
-        while self._memory.ended < number:
-            if self._attempt is None or self._attempt.done():
-                steps = operations.attempt(self._memory)
-                self._attempt = asyncio.get_running_loop().create_task(self._perform(steps))
-            await self._unless_closed(asyncio.shield(self._attempt))
-            self._ensure_open()
-
-    async def _perform(self, steps: operations.Steps) -> None:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    held = await self._do(step)
-                except Exception as error:  # noqa: BLE001 - it is the steps that judge it
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(held)
-        except StopIteration:
-            pass
-        finally:
-            steps.close()
-
-    async def _do(self, step: operations.IO) -> Held | None:
-        match step:
-            case operations.Load():
-                return await asyncio.to_thread(self._shelf.load)
-            case operations.Fetch(held):
-                return await self._transport.fetch(held)
-            case operations.Save(held):
-                if self._shelf.cache is not None:
-                    await asyncio.to_thread(self._shelf.save, held)
-                return None
-
-    async def _look(self, *, max_age_s: float) -> None:
-        number = self._memory.attempt_for_age(max_age_s)
-        if number is not None:
-            await self._ended(number)
-
-    async def _looks(self, pauses: Iterator[float], *, max_age_s: float) -> AsyncGenerator[None]:
+    def _looks(
+        self, pauses: Iterator[float], max_age_s: float, *, listens: bool
+    ) -> Generator[None]:
         """Yield each time that there is something to learn from the memory, or no answer."""
         memory = self._memory
         while True:
-            if memory.held is None or not self._transport.can_listen:
-                await self._look(max_age_s=max_age_s)
+            if memory.held is None or not listens:
+                self._driver.look(max_age_s=max_age_s)
                 yield
-            if memory.held is not None and self._transport.can_listen:
-                async with aclosing(self._listened(memory.held)) as listened:
-                    async for _ in listened:
+            if memory.held is not None and listens:
+                with closing(self._listened(memory.held)) as listened:
+                    for _ in listened:
                         yield
-            await self._pause(next(pauses))
+            self._driver.pause(next(pauses))
 
-    async def _listened(self, held: Held) -> AsyncGenerator[None]:
+    def _listened(self, held: Held) -> Generator[None]:
         """Yield after each thing that the server says by itself, and at last when it is lost."""
         stream = self._transport.listen(held)
         try:
-            async with aclosing(stream):
-                while (told := await self._unless_closed(anext(stream, None))) is not None:
+            with closing(stream), closing(self._driver.received(stream)) as received:
+                for told in received:
                     if self._memory.heard(told, held):
-                        await self._perform(operations.saved(self._memory))
+                        self._driver.perform(operations.saved(self._memory))
                     else:
-                        await self._look(max_age_s=0.0)
+                        self._driver.look(max_age_s=0.0)
                     held = told
                     yield
         except DiscoveryError as error:
-            self._ensure_open()
+            self._driver.ensure_open()
             self._memory.failed(error)
             yield
-
-    async def _pause(self, seconds: float) -> None:
-        self._ensure_open()
-        task = asyncio.get_running_loop().create_task(self._clock.sleep(seconds))
-        self._pauses.add(task)
-        try:
-            await self._unless_closed(task)
-        finally:
-            self._pauses.discard(task)
-
-    async def _unless_closed(self, awaitable: Awaitable[_T]) -> _T:
-        """Return what comes of it; that it was cancelled because of `close` is an error."""
-        try:
-            return await awaitable
-        except asyncio.CancelledError:
-            me = asyncio.current_task()
-            if self._is_closed and not (me and me.cancelling()):
-                raise ClientClosed(self.server) from None
-            raise
-
-
-async def _all_of(coroutines: Sequence[Coroutine[None, None, None]]) -> None:
-    """Return when all have ended; none goes on after an error or when this is cancelled."""
-    tasks = [asyncio.get_running_loop().create_task(coroutine) for coroutine in coroutines]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

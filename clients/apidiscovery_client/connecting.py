@@ -1,18 +1,20 @@
 """From what a user names to a server, and to a transport that asks it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Generic,
     Literal,
-    NamedTuple,
     TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
+    cast,
 )
 
 from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._extras import see_that_grpc_is_installed
 from apidiscovery_client.held import AsyncTransport, SnapshotCache, Transport
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
 
@@ -25,11 +27,13 @@ if TYPE_CHECKING:  # they are imported when they are needed
 __all__ = [
     "Flags",
     "Opened",
-    "cache_key",
-    "open_sync_transport",
-    "open_transport",
+    "Settings",
+    "key_in_cache",
+    "open_async",
+    "open_blocking",
     "read_grpc_server",
     "read_server",
+    "server_of_cluster",
 ]
 
 TransportT = TypeVar("TransportT")
@@ -74,12 +78,26 @@ class Flags(TypedDict, total=False):
     request_timeout_s: float | None
 
 
-class Opened(NamedTuple, Generic[TransportT]):
+class Settings(Flags, total=False):
+    """The same, and how to ask.
+
+    Attributes:
+        stubs: Which library talks gRPC, by default grpcio.
+        prefer_protobuf: Whether to ask for protobuf before JSON over HTTP, as by default; without
+            the extra `grpc` it is JSON in any case.
+    """
+
+    stubs: Stubs
+    prefer_protobuf: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Generic[TransportT]):
     """A transport, and where what it brings may be kept.
 
     Attributes:
         cache: None where nothing is to be kept.
-        cache_key: Another for whoever is somebody else to the server.
+        cache_key: Another for whoever is somebody else to the server; empty for that of anybody.
     """
 
     transport: TransportT
@@ -152,8 +170,9 @@ def read_grpc_server(
 
     Raises:
         InvalidConfiguration: As `read_server`; or certificates are not to be checked, which gRPC
-            cannot do.
+            cannot do; or the extra `grpc` is not installed.
     """
+    see_that_grpc_is_installed()
     from apidiscovery_client.rpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
 
     scheme = "http" if plaintext else "https"
@@ -169,63 +188,84 @@ def read_grpc_server(
     return grpc_server(address, found, wait_s, for_grpclib=for_grpclib)
 
 
-def open_transport(
-    target: str | Server | None = None,
+def open_async(
+    target: str | Server | AsyncTransport | None = None,
     *,
-    stubs: Stubs = "grpcio",
-    prefer_protobuf: bool = True,
     cache: bool | SnapshotCache = False,
-    **flags: Unpack[Flags],
+    cache_key: str = "",
+    **settings: Unpack[Settings],
 ) -> Opened[AsyncTransport]:
     """Return what asks a server, for asyncio; nothing is sent yet.
 
     Args:
         target: `https://host:6443`, `http://127.0.0.1:8080`, `host:port` for the latter,
-            `grpc://host:50051` or `grpcs://host:50051`; None to find it as kubectl does.
-        stubs: Which library talks gRPC.
-        prefer_protobuf: Whether to ask for protobuf before JSON over HTTP.
-        cache: Whether to keep snapshots on disk, and where.
-        flags: As for `read_server`.
+            `grpc://host:50051` or `grpcs://host:50051`; a transport; None to find it as kubectl
+            does.
+        cache: Whether to keep snapshots on disk, or where to keep them.
+        cache_key: The place in the cache, in place of that of the server.
+        settings: What else is named of the server.
 
     Raises:
         InvalidConfiguration: What is configured cannot be used.
     """
+    stubs, prefer_protobuf, flags = _taken_apart(settings)
     if (address := _grpc_address(target)) is not None:
-        server = _grpc_target(address, flags, for_grpclib=stubs == "betterproto")
-        transport = _async_grpc(server, stubs)
-        return Opened(transport, *_place(cache, lambda: _grpc_key(server)))
+        grpc_server = _grpc_target(address, flags, for_grpclib=stubs == "betterproto")
+        transport = _async_grpc(grpc_server, stubs)
+        return Opened(transport, *_place(cache, cache_key, lambda: _grpc_key(grpc_server)))
+    if not (target is None or isinstance(target, str | Server)):
+        _refuse_flags(flags)
+        return Opened(target, *_place(cache, cache_key, lambda: ""))
     from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
-    from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415 - heavy
-
-    found = _http_target(target, flags)
-    http = HttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
-    return Opened(http, *_place(cache, lambda: cache_key(found)))
-
-
-def open_sync_transport(
-    target: str | Server | None = None,
-    *,
-    stubs: Stubs = "grpcio",
-    prefer_protobuf: bool = True,
-    cache: bool | SnapshotCache = False,
-    **flags: Unpack[Flags],
-) -> Opened[Transport]:
-    """Return what asks a server and blocks meanwhile; in all else as `open_transport`."""
-    if (address := _grpc_address(target)) is not None:
-        server = _grpc_target(address, flags)
-        transport = _sync_grpc(server, stubs)
-        return Opened(transport, *_place(cache, lambda: _grpc_key(server)))
-    from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
-    from apidiscovery_client.transports.sync_http import (  # noqa: PLC0415 - the same
-        SyncHttpTransport,
+    from apidiscovery_client.transports.async_http import (  # noqa: PLC0415 - heavy
+        AsyncHttpTransport,
     )
 
     found = _http_target(target, flags)
-    http = SyncHttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
-    return Opened(http, *_place(cache, lambda: cache_key(found)))
+    http = AsyncHttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
+    return Opened(http, *_place(cache, cache_key, lambda: key_in_cache(found)))
 
 
-def cache_key(server: Server) -> str:
+def open_blocking(
+    target: str | Server | Transport | None = None,
+    *,
+    cache: bool | SnapshotCache = False,
+    cache_key: str = "",
+    **settings: Unpack[Settings],
+) -> Opened[Transport]:
+    """Return what asks a server and blocks meanwhile; in all else as `open_async`."""
+    stubs, prefer_protobuf, flags = _taken_apart(settings)
+    if (address := _grpc_address(target)) is not None:
+        grpc_server = _grpc_target(address, flags)
+        transport = _blocking_grpc(grpc_server, stubs)
+        return Opened(transport, *_place(cache, cache_key, lambda: _grpc_key(grpc_server)))
+    if not (target is None or isinstance(target, str | Server)):
+        _refuse_flags(flags)
+        return Opened(target, *_place(cache, cache_key, lambda: ""))
+    from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
+    from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415 - the same
+
+    found = _http_target(target, flags)
+    http = HttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
+    return Opened(http, *_place(cache, cache_key, lambda: key_in_cache(found)))
+
+
+def server_of_cluster() -> Server:
+    """Return the API server of the cluster that this process is a pod of.
+
+    Raises:
+        InvalidConfiguration: There is none, or its service account cannot be used.
+    """
+    from apidiscovery_kubeconfig.kubeconfig import in_cluster  # noqa: PLC0415 - few are in one
+
+    from apidiscovery_client._kube_access import KubeAccess, translated  # noqa: PLC0415 - the same
+
+    with translated():
+        found = in_cluster()
+    return Server(url=found.url, access=KubeAccess(found))
+
+
+def key_in_cache(server: Server) -> str:
     """Return the name under which snapshots of a server are kept for us."""
     from apidiscovery_client.cache.keys import key_of  # noqa: PLC0415 - where there is a cache
 
@@ -234,6 +274,7 @@ def cache_key(server: Server) -> str:
 
 def _place(
     cache: bool | SnapshotCache,  # noqa: FBT001 - as its callers have it
+    named: str,
     key: Callable[[], str],
 ) -> tuple[SnapshotCache | None, str]:
     """Return the cache and the key in it, which is of use there alone."""
@@ -242,8 +283,25 @@ def _place(
     if cache is True:
         from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where there is one
 
-        return DiskCache(), key()
-    return cache, key()
+        cache = DiskCache()
+    return cache, named or key()
+
+
+def _taken_apart(settings: Settings) -> tuple[Stubs, bool, Flags]:
+    flags: dict[str, object] = {**settings}
+    stubs = settings.get("stubs", "grpcio")
+    prefer_protobuf = settings.get("prefer_protobuf", True)
+    flags.pop("stubs", None)
+    flags.pop("prefer_protobuf", None)
+    return stubs, prefer_protobuf, cast("Flags", flags)
+
+
+def _refuse_flags(flags: Flags) -> None:
+    if any(flags.values()):
+        raise InvalidConfiguration(
+            "the server is configured already; want a URL or nothing beside"
+            f" {', '.join(name for name, value in flags.items() if value)}"
+        )
 
 
 def _grpc_key(server: "GrpcServer") -> str:
@@ -324,11 +382,7 @@ def _overrides(flags: Flags, prefix: str) -> "Overrides":
 
 def _http_target(target: str | Server | None, flags: Flags) -> Server:
     if isinstance(target, Server):
-        if any(flags.values()):
-            raise InvalidConfiguration(
-                "the server is configured already; want a URL or nothing beside"
-                f" {', '.join(name for name, value in flags.items() if value)}"
-            )
+        _refuse_flags(flags)
         return target
     if target is None:
         return read_server(**flags)
@@ -336,7 +390,7 @@ def _http_target(target: str | Server | None, flags: Flags) -> Server:
     return read_server(**named)
 
 
-def _grpc_address(target: str | Server | None) -> tuple[str, bool] | None:
+def _grpc_address(target: object) -> tuple[str, bool] | None:
     """Return `host:port` and whether it is without TLS; None for what is not gRPC."""
     if isinstance(target, str):
         scheme, separator, address = target.partition("://")
@@ -358,25 +412,25 @@ def _grpc_target(
 
 def _async_grpc(server: "GrpcServer", stubs: Stubs) -> AsyncTransport:
     if stubs == "betterproto":
+        from apidiscovery_client.transports.async_betterproto import (  # noqa: PLC0415 - heavy
+            AsyncBetterprotoTransport,
+        )
+
+        return AsyncBetterprotoTransport(server)
+    from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport  # noqa: PLC0415 - heavy
+
+    return AsyncGrpcTransport(server)
+
+
+def _blocking_grpc(server: "GrpcServer", stubs: Stubs) -> Transport:
+    if stubs == "betterproto":
         from apidiscovery_client.transports.betterproto import (  # noqa: PLC0415 - heavy
             BetterprotoTransport,
         )
 
         return BetterprotoTransport(server)
-    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - heavy
-
-    return GrpcTransport(server)
-
-
-def _sync_grpc(server: "GrpcServer", stubs: Stubs) -> Transport:
-    if stubs == "betterproto":
-        from apidiscovery_client.transports.sync_betterproto import (  # noqa: PLC0415 - heavy
-            SyncBetterprotoTransport,
-        )
-
-        return SyncBetterprotoTransport(server)
-    from apidiscovery_client.transports.sync_grpc import (  # noqa: PLC0415 - heavy
-        SyncGrpcTransport,
+    from apidiscovery_client.transports.grpc import (  # noqa: PLC0415 - heavy
+        GrpcTransport,
     )
 
-    return SyncGrpcTransport(server)
+    return GrpcTransport(server)

@@ -1,13 +1,14 @@
 """What a client holds of a server, and what a transport must be able to do with it."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping
-from types import SimpleNamespace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from apidiscovery_client.model import Snapshot
 
 
-class Document(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Document:
     """An aggregated document as it came.
 
     Attributes:
@@ -16,14 +17,11 @@ class Document(NamedTuple):
     """
 
     content_type: str
-    body: bytes
+    body: bytes = field(repr=False)
 
 
-_NONE: Mapping[str, str] = {}
-_NO_DOCUMENTS: Mapping[str, Document] = {}
-
-
-class Held(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Held:
     """A snapshot together with what makes asking again cheap.
 
     Attributes:
@@ -36,12 +34,13 @@ class Held(NamedTuple):
     """
 
     snapshot: Snapshot
-    etags: Mapping[str, str] = _NONE
-    hashes: Mapping[str, str] = _NONE
-    documents: Mapping[str, Document] = _NO_DOCUMENTS
+    etags: Mapping[str, str] = field(default_factory=dict[str, str])
+    hashes: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    documents: Mapping[str, Document] = field(default_factory=dict[str, Document], repr=False)
 
 
-class Traffic(SimpleNamespace):
+@dataclass(slots=True)
+class Traffic:
     """What a transport has sent and received so far.
 
     Attributes:
@@ -50,12 +49,9 @@ class Traffic(SimpleNamespace):
         body_bytes: Received in bodies, before decompression.
     """
 
-    requests: int
-    not_modified: int
-    body_bytes: int
-
-    def __init__(self, requests: int = 0, not_modified: int = 0, body_bytes: int = 0) -> None:
-        super().__init__(requests=requests, not_modified=not_modified, body_bytes=body_bytes)
+    requests: int = 0
+    not_modified: int = 0
+    body_bytes: int = 0
 
 
 class Transport(Protocol):

@@ -1,13 +1,13 @@
 """What a server serves, as frozen facts: a snapshot of groups, versions and resources.
 
 Everything is in the order in which the server tells it, for that order is its preference. What
-`apidiscovery.k8s.io/v2` says is kept as it is said; properties derive the rest. They are
-NamedTuples since command lines import them, and dataclasses take ten times as long (decision 22).
+`apidiscovery.k8s.io/v2` says is kept as it is said; properties derive the rest.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
 NAMESPACED = "Namespaced"
@@ -15,7 +15,20 @@ NO_EXTRAS: Mapping[str, object] = {}
 NO_FAILURES: Mapping[str, str] = {}
 
 
-class GroupVersion(NamedTuple):
+def _no_extras() -> Mapping[str, object]:
+    return NO_EXTRAS
+
+
+def _no_failures() -> Mapping[str, str]:
+    return NO_FAILURES
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="", errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersion:
     """Names a version of a group; the core group is the empty string.
 
     >>> str(GroupVersion("apps", "v1")), str(GroupVersion("", "v1"))
@@ -31,11 +44,12 @@ class GroupVersion(NamedTuple):
     @property
     def path(self) -> str:
         """Return the path of its unaggregated document, quoted."""
-        group, version = (quote(name, safe="", errors="replace") for name in self)
+        group, version = _quoted(self.group), _quoted(self.version)
         return f"/apis/{group}/{version}" if self.group else f"/api/{version}"
 
 
-class GroupVersionKind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupVersionKind:
     """Names a kind; the text is that of apimachinery `GroupVersionKind.String`."""
 
     group: str
@@ -46,7 +60,8 @@ class GroupVersionKind(NamedTuple):
         return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
-class GroupVersionResource(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupVersionResource:
     """Names a resource; the text is that of apimachinery `GroupVersionResource.String`."""
 
     group: str
@@ -62,22 +77,13 @@ class GroupVersionResource(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
+@dataclass(frozen=True, slots=True)
 class Current:
     """What is known is what the server says now."""
 
-    __slots__ = ()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Current)
-
-    def __hash__(self) -> int:
-        return hash(Current)
-
-    def __repr__(self) -> str:
-        return "Current()"
-
-
-class Stale(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Stale:
     """What is known was true once; the server cannot say whether it still is.
 
     Attributes:
@@ -91,7 +97,8 @@ class Stale(NamedTuple):
     retained: bool = False
 
 
-class Unknown(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unknown:
     """It is there, but its resources have never been known here.
 
     Attributes:
@@ -108,7 +115,8 @@ Freshness: TypeAlias = Current | Stale | Unknown
 CURRENT = Current()
 
 
-class Subresource(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Subresource:
     """What can be done below an object, such as `scale`.
 
     Attributes:
@@ -122,13 +130,11 @@ class Subresource(NamedTuple):
     response_kind: GroupVersionKind | None
     verbs: tuple[str, ...]
     accepted_types: tuple[GroupVersionKind, ...] = ()
-    extra: Mapping[str, object] = NO_EXTRAS
-
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # `extra` has none
+    extra: Mapping[str, object] = field(default_factory=_no_extras, hash=False, repr=False)
 
 
-class Resource(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Resource:
     """Objects of one kind as one group-version serves them.
 
     Attributes:
@@ -151,10 +157,10 @@ class Resource(NamedTuple):
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
     storage_version_hash: str = ""
-    extra: Mapping[str, object] = NO_EXTRAS
+    extra: Mapping[str, object] = field(default_factory=_no_extras, hash=False, repr=False)
 
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # `extra` has none
+    def __repr__(self) -> str:
+        return f"<Resource {self.gv} {self.name}: {self.kind}, {self.scope}>"
 
     @property
     def kind(self) -> str:
@@ -166,13 +172,13 @@ class Resource(NamedTuple):
         """Return the kind with its group and version, by default those of the group-version."""
         told = self.response_kind
         if told is None or not (told.group or told.version):
-            return GroupVersionKind(*self.gv, self.kind)
+            return GroupVersionKind(self.gv.group, self.gv.version, self.kind)
         return told
 
     @property
     def gvr(self) -> GroupVersionResource:
         """Return the full name of the resource."""
-        return GroupVersionResource(*self.gv, self.name)
+        return GroupVersionResource(self.gv.group, self.gv.version, self.name)
 
     @property
     def is_namespaced(self) -> bool:
@@ -182,14 +188,15 @@ class Resource(NamedTuple):
     @property
     def path(self) -> str:
         """Return the path of the collection over all namespaces, quoted."""
-        return f"{self.gv.path}/{quote(self.name, safe='', errors='replace')}"
+        return f"{self.gv.path}/{_quoted(self.name)}"
 
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource of that name."""
         return next((found for found in self.subresources if found.name == name), None)
 
 
-class Version(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Version:
     """A version of a group.
 
     Attributes:
@@ -203,10 +210,10 @@ class Version(NamedTuple):
     resources: tuple[Resource, ...] = ()
     freshness: Freshness = CURRENT
     stated_freshness: str = ""
-    extra: Mapping[str, object] = NO_EXTRAS
+    extra: Mapping[str, object] = field(default_factory=_no_extras, hash=False, repr=False)
 
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # `extra` has none
+    def __repr__(self) -> str:
+        return f"<Version {self.gv}: {len(self.resources)} resources, {self.freshness}>"
 
     @property
     def name(self) -> str:
@@ -214,7 +221,8 @@ class Version(NamedTuple):
         return self.gv.version
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Group:
     """A group and its versions.
 
     Attributes:
@@ -227,10 +235,11 @@ class Group(NamedTuple):
     name: str
     versions: tuple[Version, ...]
     stated_preference: str = ""
-    extra: Mapping[str, object] = NO_EXTRAS
+    extra: Mapping[str, object] = field(default_factory=_no_extras, hash=False, repr=False)
 
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # `extra` has none
+    def __repr__(self) -> str:
+        versions = ", ".join(version.name for version in self.versions)
+        return f"<Group {self.name!r}: {versions or 'no versions'}>"
 
     @property
     def preferred_version(self) -> str:
@@ -250,7 +259,8 @@ class Group(NamedTuple):
         return next((found for found in self.versions if found.name == name), None)
 
 
-class Snapshot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Snapshot:
     """What one server serves, at one time.
 
     Attributes:
@@ -266,11 +276,11 @@ class Snapshot(NamedTuple):
     groups: tuple[Group, ...]
     server: str
     checked_at: datetime
-    failures: Mapping[str, str] = NO_FAILURES
+    failures: Mapping[str, str] = field(default_factory=_no_failures, hash=False)
     freshness: Freshness = CURRENT
 
-    def __hash__(self) -> int:
-        return hash((self.groups, self.server, self.checked_at, self.freshness))
+    def __repr__(self) -> str:
+        return f"<Snapshot of {self.server}: {len(self.groups)} groups, {self.freshness}>"
 
     @property
     def versions(self) -> Iterator[Version]:

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # importing ssl takes longer than asking a server on this machine
     import ssl
@@ -46,7 +47,8 @@ class Access(Protocol):
         ...
 
 
-class StaticAccess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StaticAccess:
     """A bearer token or a certificate, or nothing, which stay as they are.
 
     Attributes:
@@ -87,7 +89,8 @@ class StaticAccess(NamedTuple):
 ANONYMOUS = StaticAccess()
 
 
-class Server(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Server:
     """An API server and how to reach it.
 
     Attributes:

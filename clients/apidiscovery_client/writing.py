@@ -319,6 +319,6 @@ def _told_kind(resource: Resource, kind: GroupVersionKind | None) -> Fields:
     """
     if kind is None:
         return {"kind": ""}
-    is_own = kind.kind == resource.kind and kind[:2] == resource.gv
+    is_own = kind == GroupVersionKind(resource.gv.group, resource.gv.version, resource.kind)
     told = {} if is_own else {"group": kind.group, "version": kind.version}
     return {**{name: value for name, value in told.items() if value}, "kind": kind.kind}

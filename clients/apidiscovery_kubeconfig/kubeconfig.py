@@ -97,6 +97,21 @@ def without_kubeconfig(overrides: Overrides) -> Connection:
     return found
 
 
+def in_cluster() -> Connection:
+    """Return the API server of the cluster that this process is a pod of.
+
+    Raises:
+        ConfigurationError: A file of the service account cannot be used; `NothingConfigured` where
+            this is no pod, or one without a service account.
+    """
+    if not _is_in_cluster():
+        raise NothingConfigured(
+            "this is no pod with a service account: want KUBERNETES_SERVICE_HOST,"
+            f" KUBERNETES_SERVICE_PORT and {SERVICE_ACCOUNT / 'token'}"
+        )
+    return _in_cluster(Overrides())
+
+
 def _in_cluster(overrides: Overrides) -> Connection:
     """Return the API server of the cluster that this process is a pod of.
 

@@ -1,6 +1,7 @@
 """What is different between two snapshots is told completely, in order, in readable lines."""
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -60,7 +61,7 @@ def test_of_nothing_all_groups_are_new() -> None:
 def test_the_same_is_no_change() -> None:
     before = snapshot(group("a"))
     assert changes(before, before) == ()
-    assert changes(before, before._replace(checked_at=NOW.replace(year=2027))) == ()
+    assert changes(before, replace(before, checked_at=NOW.replace(year=2027))) == ()
     assert changes(before, snapshot(group("a"))) == ()
 
 
@@ -105,16 +106,16 @@ def test_versions_come_and_go() -> None:
 
 def test_nothing_is_concluded_from_a_part_that_failed() -> None:
     before = snapshot(group(""), group("a"))
-    after = snapshot()._replace(failures={"/apis": "500"})
+    after = replace(snapshot(), failures={"/apis": "500"})
     assert told(before, after) == ["group core removed"]
 
 
 def test_what_the_server_says_of_a_preference_is_told_once() -> None:
     old = Group("a", group("a", "v1", "v2").versions, stated_preference="v1")
-    assert told(snapshot(old), snapshot(old._replace(stated_preference="v2"))) == [
+    assert told(snapshot(old), snapshot(replace(old, stated_preference="v2"))) == [
         "group a prefers v2, before: v1"
     ]
-    assert told(snapshot(old), snapshot(old._replace(stated_preference=""))) == [
+    assert told(snapshot(old), snapshot(replace(old, stated_preference=""))) == [
         "group a changed: stated_preference"
     ]
 
@@ -125,8 +126,8 @@ def test_what_the_server_says_of_a_preference_is_told_once() -> None:
 
 def test_the_freshness_of_a_version_is_told() -> None:
     version = Version(GV, (), CURRENT, "Current")
-    stale = version._replace(freshness=AWAY, stated_freshness="Stale")
-    unknown = version._replace(freshness=Unknown(NOW, "never\nseen"), stated_freshness="Stale")
+    stale = replace(version, freshness=AWAY, stated_freshness="Stale")
+    unknown = replace(version, freshness=Unknown(NOW, "never\nseen"), stated_freshness="Stale")
     states = [snapshot(Group(GV.group, (one,))) for one in (version, stale, unknown, version)]
     lines = [told(before, after) for before, after in itertools.pairwise(states)]
     assert lines == [
@@ -141,9 +142,9 @@ def test_the_freshness_of_a_version_is_told() -> None:
 
 def test_the_server_is_told_first_and_only_when_it_stops_or_answers_again() -> None:
     before = snapshot(group("a"))
-    away = snapshot()._replace(freshness=AWAY)
+    away = replace(snapshot(), freshness=AWAY)
     assert told(before, away) == ["server https://server is stale: away", "group a removed"]
-    assert told(away, away._replace(freshness=Stale(NOW, "for another reason"))) == []
+    assert told(away, replace(away, freshness=Stale(NOW, "for another reason"))) == []
     assert told(away, snapshot()) == ["server https://server is current again"]
     assert told(None, away) == ["server https://server is stale: away"]
 
@@ -155,14 +156,15 @@ def test_the_server_is_told_first_and_only_when_it_stops_or_answers_again() -> N
 def test_what_differs_of_a_resource_is_told_field_by_field() -> None:
     before = resource(GV, "widgets", "Widget")
     scale = Subresource("scale", None, ("get",))
-    before = before._replace(short_names=("wd",), subresources=(scale,))
+    before = replace(before, short_names=("wd",), subresources=(scale,))
     status = Subresource("status", None, ("get",))
-    after = before._replace(
+    after = replace(
+        before,
         scope="Cluster",
         verbs=("list", "watch"),
         short_names=(),
         singular_name="",
-        subresources=(status, scale._replace(verbs=())),
+        subresources=(status, replace(scale, verbs=())),
         response_kind=None,
         extra={"new": 1},
     )
@@ -177,7 +179,7 @@ def test_what_differs_of_a_resource_is_told_field_by_field() -> None:
 
 def test_another_order_of_verbs_is_told() -> None:
     before = resource(GV, "widgets", "Widget")
-    [line] = of_resource(before, before._replace(verbs=("list", "get")))
+    [line] = of_resource(before, replace(before, verbs=("list", "get")))
     assert line.endswith("changed: verbs reordered")
 
 
@@ -201,7 +203,7 @@ def test_names_of_a_server_do_not_break_the_line(kind: str) -> None:
 
 def test_a_resource_may_change_its_kind() -> None:
     before = resource(GV, "widgets", "Widget")
-    after = before._replace(response_kind=GroupVersionKind("", "", "Gadget"))
+    after = replace(before, response_kind=GroupVersionKind("", "", "Gadget"))
     [change] = changes(
         *(snapshot(Group(GV.group, (Version(GV, (one,)),))) for one in (before, after))
     )
@@ -214,7 +216,7 @@ def test_a_resource_may_change_its_kind() -> None:
 NAMES = st.sampled_from(["", "a", "b", "c"])
 EXTRAS = st.sampled_from([{}, {"x": 1}])
 SUBRESOURCES = st.builds(Subresource, NAMES, st.none(), st.just(()), extra=EXTRAS)
-STATES: tuple[Freshness, ...] = (CURRENT, AWAY, AWAY._replace(retained=True), Unknown(NOW, "?"))
+STATES: tuple[Freshness, ...] = (CURRENT, AWAY, replace(AWAY, retained=True), Unknown(NOW, "?"))
 FRESHNESS = st.sampled_from(STATES)
 
 
@@ -272,6 +274,6 @@ def test_no_change_means_equal_groups_and_equal_groups_mean_no_change(
 
 @given(groups(), st.data())
 def test_the_smallest_difference_is_a_change(one: Group, data: st.DataObject) -> None:
-    other = data.draw(groups().map(lambda drawn: drawn._replace(name=one.name)))
+    other = data.draw(groups().map(lambda drawn: replace(drawn, name=one.name)))
     found = changes(snapshot(one), snapshot(other))
     assert (found == ()) == (one == other)

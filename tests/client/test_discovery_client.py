@@ -1,6 +1,7 @@
 """Both clients answer from what they know, and ask only when they must."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from apidiscovery_client._errors import (
@@ -78,8 +79,8 @@ async def test_an_age_may_be_shorter_or_longer_than_usual(at: Scene) -> None:
 
 
 async def test_without_aggregated_discovery_the_longer_age_counts(at: Scene) -> None:
-    version = WIDGETS.versions[0]._replace(stated_freshness="")
-    at.script.serve(WIDGETS._replace(versions=(version,)))
+    version = replace(WIDGETS.versions[0], stated_freshness="")
+    at.script.serve(replace(WIDGETS, versions=(version,)))
     async with at.client() as client:
         await client.snapshot()
         at.clock.seconds += 599
@@ -396,11 +397,11 @@ async def test_trouble_never_passes_in_silence_and_is_told_once(
 ) -> None:
     caplog.set_level("INFO", "apidiscovery_client")
     [version] = WIDGETS.versions
-    stale = version._replace(freshness=Stale(at.clock.now(), "503", retained=True))
+    stale = replace(version, freshness=Stale(at.clock.now(), "503", retained=True))
     unknown = Version(GADGETS.versions[0].gv, freshness=Unknown(at.clock.now(), "timeout"))
     async with at.client() as client:
         await client.snapshot()
-        at.script.serve(WIDGETS._replace(versions=(stale,)), GADGETS._replace(versions=(unknown,)))
+        at.script.serve(replace(WIDGETS, versions=(stale,)), replace(GADGETS, versions=(unknown,)))
         for _ in range(3):
             await client.refresh()
         assert len(caplog.records) == 2

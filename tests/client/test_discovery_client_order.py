@@ -4,16 +4,18 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 
 import pytest
 from apidiscovery_client._errors import NotYetServed, RequestRefused, ServerUnreachable
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core import operations
 from apidiscovery_client.core.memory import Memory
 from apidiscovery_client.core.options import DEFAULT_OPTIONS
 from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.model import Snapshot, Stale, Subresource
-from apidiscovery_client.sync_client import SyncDiscoveryClient
+from apidiscovery_client.model import GroupVersion, Snapshot, Stale, Subresource, Version
+from either_client import waited
 from scripted_client import MemoryCache, Scene, scene
 from scripted_transport import (
     NAME,
@@ -105,7 +107,7 @@ async def test_what_was_pushed_while_nobody_read_does_not_undo_a_later_answer(
     script: ScriptedServer,
 ) -> None:
     transport = Buffered(script)
-    async with DiscoveryClient(transport, clock=script.clock) as client:
+    async with AsyncDiscoveryClient(transport, clock=script.clock) as client:
         await client.snapshot()
         transport.tell()
         async with aclosing(client.watch(initial=True)) as changes:
@@ -125,7 +127,7 @@ async def test_what_was_pushed_while_nobody_read_does_not_undo_a_later_answer(
 
 def test_it_does_not_in_threads_either(script: ScriptedServer) -> None:
     transport = SyncBuffered(script)
-    with SyncDiscoveryClient(transport, clock=script.clock) as client:
+    with DiscoveryClient(transport, clock=script.clock) as client:
         client.snapshot()
         transport.tell()
         changes = client.watch(initial=True)
@@ -144,7 +146,7 @@ async def test_an_answer_that_is_overtaken_by_an_older_message_is_asked_for_agai
     script: ScriptedServer,
 ) -> None:
     transport = Buffered(script)
-    async with DiscoveryClient(transport, clock=script.clock) as client:
+    async with AsyncDiscoveryClient(transport, clock=script.clock) as client:
         await client.snapshot()
         transport.tell()
         async with aclosing(client.watch(initial=True)) as changes:
@@ -237,23 +239,23 @@ def test_a_question_that_was_interrupted_is_no_answer_for_others(script: Scripte
     assert names(memory.answer()) == ["example"]
 
 
-async def _watch_some(client: DiscoveryClient) -> None:
+async def _watch_some(client: AsyncDiscoveryClient) -> None:
     async with aclosing(client.watch(initial=True, interval_s=1)) as changes:
         async for _ in changes:
             pass
 
 
-async def _wait(client: DiscoveryClient) -> None:
+async def _wait(client: AsyncDiscoveryClient) -> None:
     with suppress(NotYetServed):
         await client.wait_for("nothing", timeout_s=3)
 
 
-async def fail_at_once(client: DiscoveryClient) -> None:
+async def fail_at_once(client: AsyncDiscoveryClient) -> None:
     async for _ in client.watch(initial=True):
         raise ZeroDivisionError
 
 
-async def see_that_nobody_watches(client: DiscoveryClient, script: ScriptedServer) -> None:
+async def see_that_nobody_watches(client: AsyncDiscoveryClient, script: ScriptedServer) -> None:
     """While somebody does, no question is asked at this age."""
     asked = script.asked
     script.clock.seconds += DEFAULT_OPTIONS.max_age_s + 1
@@ -261,7 +263,7 @@ async def see_that_nobody_watches(client: DiscoveryClient, script: ScriptedServe
     assert script.asked == asked + 1
 
 
-Use = Callable[[DiscoveryClient], Coroutine[None, None, object]]
+Use = Callable[[AsyncDiscoveryClient], Coroutine[None, None, object]]
 USES: dict[str, Use] = {
     "snapshot": lambda client: client.snapshot(max_age_s=0),
     "resolve": lambda client: client.resolve("widgets"),
@@ -279,7 +281,7 @@ async def test_being_cancelled_at_any_point_leaves_nothing_and_breaks_nothing(
     asyncio.get_running_loop().set_debug(enabled=True)
     for steps in range(STEPS):
         transport = ScriptedTransport(script, can_listen=can_listen)
-        client = DiscoveryClient(transport, cache=MemoryCache(), clock=script.clock)
+        client = AsyncDiscoveryClient(transport, cache=MemoryCache(), clock=script.clock)
         task = asyncio.create_task(USES[use](client))
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -308,7 +310,7 @@ class SlowToClose(ScriptedTransport):
 async def test_closing_may_be_cancelled_and_done_again(script: ScriptedServer) -> None:
     for steps in range(STEPS):
         transport = SlowToClose(script)
-        client = DiscoveryClient(transport, clock=script.clock)
+        client = AsyncDiscoveryClient(transport, clock=script.clock)
         script.hold()
         asking = asyncio.create_task(client.snapshot())
         await asyncio.sleep(0)
@@ -328,7 +330,7 @@ async def test_a_watch_that_is_forgotten_or_whose_reader_fails_ends(
     script: ScriptedServer, *, can_listen: bool
 ) -> None:
     transport = ScriptedTransport(script, can_listen=can_listen)
-    async with DiscoveryClient(transport, clock=script.clock) as client:
+    async with AsyncDiscoveryClient(transport, clock=script.clock) as client:
         with pytest.raises(ZeroDivisionError):
             await fail_at_once(client)
         gc.collect()
@@ -363,15 +365,18 @@ async def test_a_subresource_is_waited_for_though_it_looks_like_a_version(
     found = group("example.com", "v1")
     version = found.versions[0]
     scale = Subresource("scale", None, ("get",))
-    with_scale = version.resources[0]._replace(subresources=(scale,))
+    with_scale = replace(version.resources[0], subresources=(scale,))
     async with at.client() as client:
         with pytest.raises(NotYetServed):
             await client.wait_for("widgets/scale", timeout_s=0.1)
-        at.script.serve(found._replace(versions=(version._replace(resources=(with_scale,)),)))
+        at.script.serve(replace(found, versions=(replace(version, resources=(with_scale,)),)))
         await client.wait_for("widgets/scale", timeout_s=1)
 
 
 async def test_a_version_of_an_unusual_name_is_waited_for(at: Scene) -> None:
     at.script.serve(group("example.com", "2026-01"))
     async with at.client() as client:
-        await client.wait_for("example.com/2026-01", timeout_s=1)
+        gv = GroupVersion("example.com", "2026-01")
+        found = await waited(client, gv, timeout_s=1)
+        assert isinstance(found, Version)
+        assert found.gv == gv

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client._errors import NotServed
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import ClientOptions
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 from apidiscovery_client.writing import etag_of
 from either_client import Either, InThreads
 from fake_api_server import Answer, FakeApiServer, builtin, legacy
@@ -45,8 +45,8 @@ def is_async(request: pytest.FixtureRequest) -> bool:
 def connect(url: str, cache: DiskCache | None = None, *, is_async: bool) -> Either:
     kept = cache or False
     if is_async:
-        return DiscoveryClient.connect(url, cache=kept, options=EAGER)
-    return InThreads(SyncDiscoveryClient.connect(url, cache=kept, options=EAGER))
+        return AsyncDiscoveryClient(url, cache=kept, options=EAGER)
+    return InThreads(DiscoveryClient(url, cache=kept, options=EAGER))
 
 
 class Count:

@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import pytest
 from apidiscovery_client._errors import ClientClosed, NotServed, ServerUnreachable
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 from scripted_transport import (
     NAME,
     ScriptedServer,
@@ -31,12 +31,12 @@ def script() -> Iterator[ScriptedServer]:
     made.release()
 
 
-def async_client(script: ScriptedServer) -> DiscoveryClient:
-    return DiscoveryClient(ScriptedTransport(script), clock=script.clock)
+def async_client(script: ScriptedServer) -> AsyncDiscoveryClient:
+    return AsyncDiscoveryClient(ScriptedTransport(script), clock=script.clock)
 
 
-def sync_client(script: ScriptedServer) -> SyncDiscoveryClient:
-    return SyncDiscoveryClient(SyncScriptedTransport(script), clock=script.clock)
+def sync_client(script: ScriptedServer) -> DiscoveryClient:
+    return DiscoveryClient(SyncScriptedTransport(script), clock=script.clock)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ async def test_closing_ends_those_who_wait(script: ScriptedServer) -> None:
 async def test_closing_ends_watches_and_those_who_wait_for_something(
     script: ScriptedServer, *, can_listen: bool
 ) -> None:
-    client = DiscoveryClient(ScriptedTransport(script, can_listen=can_listen))
+    client = AsyncDiscoveryClient(ScriptedTransport(script, can_listen=can_listen))
     await client.snapshot()
 
     async def read() -> int:
@@ -230,7 +230,7 @@ def test_closing_in_another_thread_ends_those_who_wait(script: ScriptedServer) -
 def test_closing_in_another_thread_ends_watches(
     script: ScriptedServer, *, can_listen: bool
 ) -> None:
-    client = SyncDiscoveryClient(SyncScriptedTransport(script, can_listen=can_listen))
+    client = DiscoveryClient(SyncScriptedTransport(script, can_listen=can_listen))
     client.snapshot()
     with ThreadPoolExecutor(2) as pool:
         reading = pool.submit(lambda: list(client.watch(interval_s=3600)))
@@ -245,4 +245,4 @@ async def test_the_client_for_threads_works_inside_a_running_loop(script: Script
     with sync_client(script) as client:
         assert client.resolve("widgets").resource.kind == "Widget"
         script.serve(WIDGETS, GADGETS)
-        assert client.wait_for("gadgets").groups == (WIDGETS, GADGETS)
+        assert client.wait_for("gadgets").resource.kind == "Gadget"

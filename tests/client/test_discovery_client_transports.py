@@ -16,12 +16,12 @@ from apidiscovery_client._errors import (
     NotYetServed,
     ServerUnreachable,
 )
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.changes import Change, GroupAdded
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import ClientOptions
 from apidiscovery_client.model import CURRENT, GroupVersion, GroupVersionKind, Stale
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 from either_client import Either, InThreads, waited
 from server import Serve, Server
 
@@ -57,10 +57,8 @@ class Way(NamedTuple):
     ) -> Either:
         options = options or ClientOptions()
         if self.is_async:
-            return DiscoveryClient.connect(target, stubs=self.stubs, cache=cache, options=options)
-        return InThreads(
-            SyncDiscoveryClient.connect(target, stubs=self.stubs, cache=cache, options=options)
-        )
+            return AsyncDiscoveryClient(target, stubs=self.stubs, cache=cache, options=options)
+        return InThreads(DiscoveryClient(target, stubs=self.stubs, cache=cache, options=options))
 
     @property
     def cold(self) -> int:

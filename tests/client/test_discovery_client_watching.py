@@ -12,14 +12,14 @@ from apidiscovery_client._errors import (
     ServerUnreachable,
 )
 from apidiscovery_client.changes import Change
-from apidiscovery_client.core.waiting import Wanted
 from apidiscovery_client.model import (
     CURRENT,
     GroupVersion,
     GroupVersionKind,
     Stale,
+    Version,
 )
-from either_client import Either, waited
+from either_client import Either, Wanted, waited
 from scripted_client import MemoryCache, Scene, scene
 from scripted_transport import NAME, ScriptedServer, group
 
@@ -215,7 +215,6 @@ async def test_a_watch_leaves_nobody_listening(at: Scene) -> None:
 WANTED = [
     "widgets",
     "widgets.example.com",
-    "example.com/v1",
     GroupVersion("example.com", "v1"),
     GroupVersionKind("example.com", "v1", "Widget"),
 ]
@@ -224,16 +223,20 @@ WANTED = [
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
 async def test_what_is_there_is_not_waited_for(at: Scene, wanted: Wanted) -> None:
     async with at.client() as client:
-        assert (await client.wait_for(wanted)).groups == (WIDGETS,)
+        found = await waited(client, wanted)
+        served = found if isinstance(found, Version) else found.resource
+        assert served.gv == WIDGETS.versions[0].gv
         assert at.clock.waits == []
 
 
-async def test_a_text_such_as_v1_is_a_version_of_the_core_group(at: Scene) -> None:
+async def test_a_version_of_the_core_group_is_waited_for(at: Scene) -> None:
     at.script.serve(group("", "v1", kinds=("Pod",)))
     async with at.client() as client:
-        await client.wait_for("v1")
+        found = await waited(client, GroupVersion("", "v1"))
+        assert isinstance(found, Version)
+        assert found.gv == GroupVersion("", "v1")
         with pytest.raises(NotYetServed):
-            await client.wait_for("v2beta1", timeout_s=0)
+            await waited(client, GroupVersion("", "v2beta1"), timeout_s=0)
 
 
 async def test_it_is_looked_for_ever_more_rarely_until_it_is_too_late(at: Scene) -> None:
@@ -241,9 +244,9 @@ async def test_it_is_looked_for_ever_more_rarely_until_it_is_too_late(at: Scene)
         await client.snapshot()
         at.reset()
         with pytest.raises(NotYetServed) as caught:
-            await client.wait_for(GroupVersion("example.com", "v2"), timeout_s=9)
-        waited = pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2, 2, 1.9], rel=0.01)
-        assert at.clock.waits == waited
+            await waited(client, GroupVersion("example.com", "v2"), timeout_s=9)
+        pauses = pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2, 2, 1.9], rel=0.01)
+        assert at.clock.waits == pauses
         assert at.script.asked == len(at.clock.waits) + 1
         assert client.traffic.not_modified == at.script.asked
         assert caught.value.missing == {NAME: "the group is served in v1"}
@@ -254,7 +257,7 @@ async def test_it_is_looked_for_ever_more_rarely_until_it_is_too_late(at: Scene)
     ("wanted", "why"),
     [
         ("nothing", "the server doesn't have a resource type"),
-        ("other.com/v1", "the group is not served"),
+        (GroupVersion("other.com", "v1"), "the group is not served"),
         (GroupVersionKind("example.com", "v1", "Gadget"), "is served without that kind"),
     ],
     ids=str,
@@ -262,7 +265,7 @@ async def test_it_is_looked_for_ever_more_rarely_until_it_is_too_late(at: Scene)
 async def test_it_is_told_what_was_seen_last(at: Scene, wanted: Wanted, why: str) -> None:
     async with at.client() as client:
         with pytest.raises(NotYetServed) as caught:
-            await client.wait_for(wanted, timeout_s=1)
+            await waited(client, wanted, timeout_s=1)
         assert why in caught.value.missing[NAME]
 
 
@@ -272,7 +275,7 @@ async def test_what_is_stale_is_waited_for(at: Scene) -> None:
     at.script.serve(WIDGETS.__class__("example.com", (version,)))
     async with at.client() as client:
         with pytest.raises(NotYetServed, match="not current: no endpoints"):
-            await client.wait_for("example.com/v1", timeout_s=1)
+            await waited(client, GroupVersion("example.com", "v1"), timeout_s=1)
 
 
 async def test_a_server_that_is_away_is_waited_for(at: Scene) -> None:

@@ -43,12 +43,12 @@ def test_importing_takes_less_than_60_ms() -> None:
 
 
 def test_the_client_for_threads_needs_no_event_loop_and_no_other_library() -> None:
-    loaded = modules_after("from apidiscovery_client import SyncDiscoveryClient")
+    loaded = modules_after("from apidiscovery_client import DiscoveryClient")
     assert not loaded & HEAVY
 
 
 def test_the_client_for_asyncio_needs_no_other_library() -> None:
-    loaded = modules_after("from apidiscovery_client import DiscoveryClient")
+    loaded = modules_after("from apidiscovery_client import AsyncDiscoveryClient")
     assert not loaded & (HEAVY - {"asyncio", "ssl"})
 
 
@@ -91,13 +91,51 @@ import apidiscovery_client as ours
 for module in pkgutil.walk_packages(ours.__path__, "apidiscovery_client."):
     if "betterproto" not in module.name:
         importlib.import_module(module.name)
-for client in (ours.SyncDiscoveryClient, ours.DiscoveryClient):
+for client in (ours.DiscoveryClient, ours.AsyncDiscoveryClient):
     try:
-        client.connect("grpc://127.0.0.1:1", stubs="betterproto")
+        client("grpc://127.0.0.1:1", stubs="betterproto")
     except ours.InvalidConfiguration as error:
         print(error)
-    client.connect("grpc://127.0.0.1:1")
+    client("grpc://127.0.0.1:1")
 """
+
+
+WITHOUT_GRPC = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"grpc", "google"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import asyncio
+import apidiscovery_client as ours
+from apidiscovery_client.testing import FakeApiServer
+
+async def kind(url):
+    async with ours.AsyncDiscoveryClient(url) as client:
+        return (await client.resolve("deploy")).resource.kind
+
+with FakeApiServer() as server:
+    with ours.DiscoveryClient(server.url) as client:
+        print(client.resolve("deploy").resource.kind)
+    print(asyncio.run(kind(server.url)))
+    print({request.headers["accept"].partition(";")[0] for request in server.requests})
+for client in (ours.DiscoveryClient, ours.AsyncDiscoveryClient):
+    try:
+        client("grpc://127.0.0.1:1")
+    except ours.InvalidConfiguration as error:
+        print(error)
+"""
+
+
+def test_without_grpc_the_clients_ask_http_for_json() -> None:
+    done = python(WITHOUT_GRPC)
+    missing = "grpcio is not installed; run: pip install 'apidiscovery[grpc]'"
+    told = ["Deployment", "Deployment", "{'application/json'}", missing, missing]
+    assert done.stdout.splitlines() == told, done
 
 
 def test_all_but_its_own_stubs_works_without_betterproto() -> None:

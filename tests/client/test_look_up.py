@@ -2,12 +2,12 @@
 
 import pytest
 from apidiscovery_client import (
+    AsyncDiscoveryClient,
     ClientOptions,
     DiscoveryClient,
     NotServed,
-    Resolver,
-    SyncDiscoveryClient,
 )
+from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.testing import FakeApiServer, group, resource
 
 OPTIONS = ClientOptions(miss_recheck_s=0.0)
@@ -24,7 +24,7 @@ def plural_of_widgets(known: Resolver) -> str:
 def test_a_miss_is_asked_for_once_and_remembered_for_a_while() -> None:
     with (
         FakeApiServer([]) as server,
-        SyncDiscoveryClient.connect(server.url, options=OPTIONS) as client,
+        DiscoveryClient(server.url, options=OPTIONS) as client,
     ):
         for _ in range(3):
             with pytest.raises(NotServed):
@@ -38,7 +38,7 @@ def test_a_miss_is_asked_for_once_and_remembered_for_a_while() -> None:
 
 async def test_it_is_the_same_with_asyncio() -> None:
     with FakeApiServer([]) as server:
-        async with DiscoveryClient.connect(server.url, options=OPTIONS) as client:
+        async with AsyncDiscoveryClient(server.url, options=OPTIONS) as client:
             for _ in range(2):
                 with pytest.raises(NotServed):
                     await client.look_up("widgets", plural_of_widgets)

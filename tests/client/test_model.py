@@ -1,10 +1,14 @@
 """Values of the model are found in sets, and show no secrets."""
 
+from dataclasses import replace
+
 from apidiscovery_client.model import (
     CURRENT,
     Current,
     Freshness,
     Group,
+    GroupVersionKind,
+    GroupVersionResource,
     Snapshot,
     Stale,
     Unknown,
@@ -21,19 +25,20 @@ def with_extras(snapshot: Snapshot) -> Snapshot:
 
     def version(found: Version) -> Version:
         resources = (
-            resource._replace(
+            replace(
+                resource,
                 extra=EXTRA,
-                subresources=tuple(below._replace(extra=EXTRA) for below in resource.subresources),
+                subresources=tuple(replace(below, extra=EXTRA) for below in resource.subresources),
             )
             for resource in found.resources
         )
-        return found._replace(extra=EXTRA, resources=tuple(resources))
+        return replace(found, extra=EXTRA, resources=tuple(resources))
 
     def group(found: Group) -> Group:
-        return found._replace(extra=EXTRA, versions=tuple(map(version, found.versions)))
+        return replace(found, extra=EXTRA, versions=tuple(map(version, found.versions)))
 
     failures = {"/api": "refused"}
-    return snapshot._replace(groups=tuple(map(group, snapshot.groups)), failures=failures)
+    return replace(snapshot, groups=tuple(map(group, snapshot.groups)), failures=failures)
 
 
 def test_what_a_server_says_can_be_in_sets() -> None:
@@ -42,7 +47,7 @@ def test_what_a_server_says_can_be_in_sets() -> None:
             resources = [one for version in snapshot.versions for one in version.resources]
             assert len({*resources}) == len(resources)
             assert {*snapshot.groups, *snapshot.versions}
-            assert hash(snapshot) == hash(snapshot._replace())
+            assert hash(snapshot) == hash(replace(snapshot))
 
 
 def test_unknown_fields_make_a_difference() -> None:
@@ -54,6 +59,28 @@ def test_unknown_fields_make_a_difference() -> None:
 def test_kinds_of_freshness_differ() -> None:
     found: set[Freshness] = {CURRENT, Current(), Stale(SINCE, "x"), Unknown(SINCE, "x")}
     assert len(found) == 3
+
+
+def test_values_are_no_tuples() -> None:
+    snapshot: object = builtin_held().snapshot
+    kind: object = GroupVersionKind("apps", "v1", "x")
+    assert kind not in (GroupVersionResource("apps", "v1", "x"), ("apps", "v1", "x"))
+    assert not hasattr(snapshot, "__len__")
+    assert not hasattr(snapshot, "__iter__")
+    assert not hasattr(snapshot, "__dict__")
+
+
+def test_what_is_known_of_a_large_server_is_shown_in_one_line() -> None:
+    held = builtin_held()
+    values = (
+        held,
+        held.snapshot,
+        *held.snapshot.groups,
+        *held.snapshot.versions,
+        *held.snapshot.resources,
+    )
+    assert max(len(repr(value)) for value in values) < 400
+    assert repr(held.snapshot).startswith(f"<Snapshot of {held.snapshot.server}: ")
 
 
 def test_a_server_is_shown_without_its_proxy() -> None:

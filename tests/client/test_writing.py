@@ -4,6 +4,7 @@ import json
 import operator
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -238,7 +239,8 @@ def test_unknown_fields_stay_in_the_encoding_in_which_they_came() -> None:
     assert writing.PROTOBUF_EXTRA == unknown_fields.PREFIX
     body = bytearray((GOLDEN / "edge/edge.v2.pb").read_bytes())
     assert read(bytes(body), aggregated_type("v2", PROTOBUF))
-    group = one_version(CURRENT, "Current", "widgets")._replace(
+    group = replace(
+        one_version(CURRENT, "Current", "widgets"),
         extra={"protobuf:99": b"\x9a\x06\x01!", "note": "!"},
     )
     encoded = writing.write_protobuf([group])
@@ -263,7 +265,7 @@ def test_what_is_no_unicode_is_replaced_as_go_does() -> None:
 
 def test_the_preferred_version_of_a_group_is_what_is_said_or_the_first() -> None:
     first, second = (Version(GroupVersion("a.example", name)) for name in ("v2", "v1"))
-    stale_first = first._replace(freshness=Unknown(NOW, "gone"))
+    stale_first = replace(first, freshness=Unknown(NOW, "gone"))
     plain = json.loads(writing.write_group(Group("a.example", (stale_first, second))))
     said = json.loads(writing.write_group(Group("a.example", (first, second), "v1")))
     assert plain["preferredVersion"] == {"groupVersion": "a.example/v2", "version": "v2"}

@@ -19,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_asynchronous_example_asks_over_grpc(server: Server, tmp_path: Path) -> None:
-    lines = _printed(tmp_path, "client.py", f"grpc://{server.grpc}")
+    lines = _printed(tmp_path, "async_client.py", f"grpc://{server.grpc}")
 
     assert lines[0].startswith(f"{server.grpc}: 21 groups, ")
     assert [line.split(",")[0] for line in lines[1:5]] == [
@@ -33,7 +33,7 @@ def test_the_asynchronous_example_asks_over_grpc(server: Server, tmp_path: Path)
 
 
 def test_the_asynchronous_example_asks_over_http(server: Server, tmp_path: Path) -> None:
-    lines = _printed(tmp_path, "client.py", server.url)
+    lines = _printed(tmp_path, "async_client.py", server.url)
 
     assert lines[0].startswith(f"{server.url}: 21 groups, ")
     assert len(lines) == 8
@@ -42,7 +42,7 @@ def test_the_asynchronous_example_asks_over_http(server: Server, tmp_path: Path)
 def test_the_blocking_example_asks_twice_and_is_answered_by_304(
     server: Server, tmp_path: Path
 ) -> None:
-    lines = _printed(tmp_path, "client_sync.py", server.url)
+    lines = _printed(tmp_path, "client.py", server.url)
 
     assert "deployments.apps" in lines[0]
     assert '"hpa" is horizontalpodautoscalers.v2.autoscaling, kind HorizontalPodAutoscaler' in lines
@@ -52,9 +52,9 @@ def test_the_blocking_example_asks_twice_and_is_answered_by_304(
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [
-        ("client.py", "grpc"),
+        ("async_client.py", "grpc"),
+        ("async_client.py", "http"),
         ("client.py", "http"),
-        ("client_sync.py", "http"),
         ("with_kr8s.py", "http"),
         ("with_kubernetes.py", "http"),
         ("with_lightkube.py", "http"),

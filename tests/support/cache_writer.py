@@ -9,6 +9,7 @@ bytes no file can become larger, as on a disk that is full; or the process is ki
 import resource
 import signal
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def main(folder: str, key: str, name: str, times: str, resources: str, *limited:
     sys.stdout.flush()
     for number in range(int(times)):
         later = WHEN + timedelta(seconds=number)
-        cache.put(key, held._replace(snapshot=held.snapshot._replace(checked_at=later)))
+        cache.put(key, replace(held, snapshot=replace(held.snapshot, checked_at=later)))
 
 
 def limit(size: str = "", consequence: str = "") -> None:

@@ -5,19 +5,20 @@ from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
 from typing import Self, TypeAlias, cast
 
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.changes import Change
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core.waiting import Wanted
 from apidiscovery_client.held import Traffic, Transport
-from apidiscovery_client.model import Resource, Snapshot
+from apidiscovery_client.model import GroupVersion, GroupVersionKind, Resource, Snapshot, Version
 from apidiscovery_client.resolving import Explanation, Resolution
-from apidiscovery_client.sync_client import SyncDiscoveryClient
+
+Wanted: TypeAlias = str | GroupVersion | GroupVersionKind
 
 
 class InThreads:
-    """A `SyncDiscoveryClient` each of whose methods is called in some thread."""
+    """A `DiscoveryClient` each of whose methods is called in some thread."""
 
-    def __init__(self, client: SyncDiscoveryClient) -> None:
+    def __init__(self, client: DiscoveryClient) -> None:
         self.client = client
 
     async def __aenter__(self) -> Self:
@@ -63,16 +64,17 @@ class InThreads:
         *,
         timeout_s: float = 30.0,
         replicas: Sequence["InThreads | Transport"] = (),
-    ) -> Snapshot:
-        others: list[SyncDiscoveryClient | Transport] = [
+    ) -> Resolution | Version:
+        others: list[DiscoveryClient | Transport] = [
             one.client if isinstance(one, InThreads) else one for one in replicas
         ]
-        return await asyncio.to_thread(
-            self.client.wait_for,
-            wanted,
-            timeout_s=timeout_s,
-            replicas=others,
-        )
+
+        def wait() -> Resolution | Version:
+            if isinstance(wanted, GroupVersion):
+                return self.client.wait_for(wanted, timeout_s=timeout_s, replicas=others)
+            return self.client.wait_for(wanted, timeout_s=timeout_s, replicas=others)
+
+        return await asyncio.to_thread(wait)
 
     async def watch(
         self, *, interval_s: float = 5.0, initial: bool = False
@@ -88,7 +90,7 @@ class InThreads:
         await asyncio.to_thread(self.client.close)
 
 
-Either: TypeAlias = DiscoveryClient | InThreads
+Either: TypeAlias = AsyncDiscoveryClient | InThreads
 
 
 async def waited(
@@ -97,10 +99,12 @@ async def waited(
     *,
     timeout_s: float = 30.0,
     replicas: Sequence[object] = (),
-) -> Snapshot:
+) -> Resolution | Version:
     """Return what `wait_for` does; the replicas must be of the client's kind, or texts."""
-    if isinstance(client, DiscoveryClient):
-        others = cast("Sequence[DiscoveryClient]", replicas)
+    if isinstance(client, InThreads):
+        threaded = cast("Sequence[InThreads]", replicas)
+        return await client.wait_for(wanted, timeout_s=timeout_s, replicas=threaded)
+    others = cast("Sequence[AsyncDiscoveryClient]", replicas)
+    if isinstance(wanted, GroupVersion):
         return await client.wait_for(wanted, timeout_s=timeout_s, replicas=others)
-    threaded = cast("Sequence[InThreads]", replicas)
-    return await client.wait_for(wanted, timeout_s=timeout_s, replicas=threaded)
+    return await client.wait_for(wanted, timeout_s=timeout_s, replicas=others)

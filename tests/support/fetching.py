@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from apidiscovery_client.held import Held, Traffic
 from apidiscovery_client.http.flow import DEFAULT_OPTIONS, HttpOptions
 from apidiscovery_client.server import Server
+from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
-from apidiscovery_client.transports.sync_http import SyncHttpTransport
 
 KINDS = ("asyncio", "blocking")
 
@@ -34,7 +34,7 @@ class Fetcher(Protocol):
 
 class _Blocking:
     def __init__(self, server: Server, options: HttpOptions) -> None:
-        self._transport = SyncHttpTransport(server, options)
+        self._transport = HttpTransport(server, options)
         self.traffic = self._transport.traffic
 
     def fetch(self, held: Held | None = None) -> Held:
@@ -57,8 +57,8 @@ class _Asyncio:
             raise
         self.traffic = self._transport.traffic
 
-    async def _made(self, server: Server, options: HttpOptions) -> HttpTransport:
-        return HttpTransport(server, options)
+    async def _made(self, server: Server, options: HttpOptions) -> AsyncHttpTransport:
+        return AsyncHttpTransport(server, options)
 
     def fetch(self, held: Held | None = None) -> Held:
         return self._run(lambda: self._transport.fetch(held))

@@ -8,21 +8,21 @@ from typing import TypeAlias
 
 from apidiscovery_client.held import Held
 from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client.transports.async_betterproto import AsyncBetterprotoTransport
+from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
 from apidiscovery_client.transports.betterproto import BetterprotoTransport
 from apidiscovery_client.transports.grpc import GrpcTransport
-from apidiscovery_client.transports.sync_betterproto import SyncBetterprotoTransport
-from apidiscovery_client.transports.sync_grpc import SyncGrpcTransport
 from grpc_server import DEADLINE_S
 
 AnyTransport: TypeAlias = (
-    GrpcTransport | BetterprotoTransport | SyncGrpcTransport | SyncBetterprotoTransport
+    AsyncGrpcTransport | AsyncBetterprotoTransport | GrpcTransport | BetterprotoTransport
 )
 
 FAMILIES: dict[str, Callable[..., AnyTransport]] = {
-    "grpcio": GrpcTransport,
-    "betterproto": BetterprotoTransport,
-    "sync-grpcio": SyncGrpcTransport,
-    "sync-betterproto": SyncBetterprotoTransport,
+    "grpcio": AsyncGrpcTransport,
+    "betterproto": AsyncBetterprotoTransport,
+    "sync-grpcio": GrpcTransport,
+    "sync-betterproto": BetterprotoTransport,
 }
 
 
@@ -65,7 +65,7 @@ class Driven:
 
     async def fetch(self, held: Held | None = None) -> Held:
         async with asyncio.timeout(DEADLINE_S):
-            if isinstance(self.transport, GrpcTransport | BetterprotoTransport):
+            if isinstance(self.transport, AsyncGrpcTransport | AsyncBetterprotoTransport):
                 return await self.transport.fetch(held)
             return await asyncio.to_thread(self.transport.fetch, held)
 
@@ -80,7 +80,7 @@ class Driven:
                 await listener.close()
 
     async def close(self) -> None:
-        if isinstance(self.transport, GrpcTransport | BetterprotoTransport):
+        if isinstance(self.transport, AsyncGrpcTransport | AsyncBetterprotoTransport):
             await self.transport.close()
         else:
             await asyncio.to_thread(self.transport.close)

@@ -5,6 +5,7 @@ import io
 import lzma
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
@@ -103,7 +104,7 @@ def old_release_held(content_type: str) -> Held:
     core, named = _dated(now["/api"].body), _dated(now["/apis"].body)
     held = held_of(core, named)
     return (
-        held if content_type == JSON_V2 else builtin_held(content_type)._replace(etags=held.etags)
+        held if content_type == JSON_V2 else replace(builtin_held(content_type), etags=held.etags)
     )
 
 
@@ -142,7 +143,7 @@ def troubled_held() -> Held:
     body = write_aggregated([group], as_stated=True)
     held = held_of(golden("builtin/api.v2.json"), body)
     core = held.snapshot.groups[0]
-    return held._replace(snapshot=held.snapshot._replace(groups=(core, group)))
+    return replace(held, snapshot=replace(held.snapshot, groups=(core, group)))
 
 
 @cache
@@ -180,7 +181,8 @@ def _metrics(gv: GroupVersion) -> Resource:
 
 def _with_resources(group: Group, answers: Mapping[str, bytes]) -> Group:
     versions = tuple(
-        version._replace(
+        replace(
+            version,
             resources=read_resources(version.gv, "application/json", answers[version.gv.path]),
             freshness=CURRENT,
         )
@@ -188,7 +190,7 @@ def _with_resources(group: Group, answers: Mapping[str, bytes]) -> Group:
         else version
         for version in group.versions
     )
-    return group._replace(versions=versions)
+    return replace(group, versions=versions)
 
 
 def _recorded(cluster: str) -> dict[str, bytes]:

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import Held, SnapshotCache
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 from either_client import Either, InThreads
 from scripted_transport import (
     ScriptedServer,
@@ -59,17 +59,17 @@ class Scene:
     ) -> Either:
         """Return another client; close it."""
         if self.is_async:
-            return DiscoveryClient(
+            return AsyncDiscoveryClient(
                 ScriptedTransport(self.script, can_listen=can_listen),
-                cache=cache,
+                cache=cache or False,
                 cache_key=KEY,
                 options=options,
                 clock=self.clock,
             )
         return InThreads(
-            SyncDiscoveryClient(
+            DiscoveryClient(
                 SyncScriptedTransport(self.script, can_listen=can_listen),
-                cache=cache,
+                cache=cache or False,
                 cache_key=KEY,
                 options=options,
                 clock=self.clock,

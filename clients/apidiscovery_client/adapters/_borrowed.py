@@ -92,6 +92,11 @@ class BorrowedTransport(_Counting):
             asks = advanced(flow, side_by_side(calls, MAX_CONCURRENT_REQUESTS, self._fail_none))
         return asks
 
+    def get(self, path: str, accept: str) -> Reply:
+        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
+        self._ensure_open()
+        return _reply_of(self._outcome(Ask(path, accept)))
+
     def listen(self, held: Held | None) -> Generator[Held]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError(_NO_PUSH)
@@ -153,6 +158,11 @@ class AsyncBorrowedTransport(_Counting):
             raise errors.exceptions[0] from None
         return [task.result() for task in tasks]
 
+    async def get(self, path: str, accept: str) -> Reply:
+        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
+        self._ensure_open()
+        return _reply_of(await self._outcome(Ask(path, accept)))
+
     def listen(self, held: Held | None) -> AsyncGenerator[Held]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError(_NO_PUSH)
@@ -182,6 +192,12 @@ class AsyncBorrowedTransport(_Counting):
             outcome = error
         self._count(outcome)
         return outcome
+
+
+def _reply_of(outcome: Outcome) -> Reply:
+    if isinstance(outcome, DiscoveryError):
+        raise outcome
+    return outcome
 
 
 def _headers(ask: Ask) -> dict[str, str]:

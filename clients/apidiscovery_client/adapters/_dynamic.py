@@ -7,7 +7,8 @@ Source: kubernetes/dynamic/discovery.py `LazyDiscoverer`.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
 
 from apidiscovery_client._errors import NotServed, RequestRefused, ServerUnreachable
 from apidiscovery_client.cache.keys import key
@@ -32,7 +33,8 @@ _NOT_OF_A_SERVER = (
 R = TypeVar("R")
 
 
-class Classes(NamedTuple, Generic[R]):
+@dataclass(frozen=True, slots=True)
+class Classes(Generic[R]):
     """The classes of one package.
 
     Attributes:
@@ -48,7 +50,8 @@ class Classes(NamedTuple, Generic[R]):
     resource_group: Callable[[bool, Mapping[str, list[R]]], Any]
 
 
-class Query(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Query:
     """What is looked for; what is empty or None may be anything.
 
     Attributes:
@@ -78,8 +81,9 @@ class Query(NamedTuple):
     @classmethod
     def for_one(cls, resource: Resource) -> "Query":
         """Return what finds just that resource, at first place."""
-        prefix = GROUPS_PREFIX if resource.gv.group else CORE_PREFIX
-        return cls(prefix, *resource.gv, resource.kind, {"name": resource.name})
+        gv = resource.gv
+        prefix = GROUPS_PREFIX if gv.group else CORE_PREFIX
+        return cls(prefix, gv.group, gv.version, resource.kind, {"name": resource.name})
 
     def admits(self, prefix: str, group: str, version: str) -> bool:
         """Whether it may be found in that group-version."""
@@ -179,7 +183,7 @@ class Catalogue(Generic[R]):
     def _made(self, prefix: str, version: Version, *, preferred: bool) -> dict[str, list[R]]:
         """Return the resources of a group-version by kind, each followed by its list."""
         lines, below = _lines(version)
-        group, name = version.gv
+        group, name = version.gv.group, version.gv.version
         kinds: dict[str, list[R]] = {}
         for line in lines:
             made = self._classes.resource(
@@ -205,7 +209,7 @@ class Catalogue(Generic[R]):
             for version in self._snapshot.versions
             if not isinstance(version.freshness, Current)
             and not version.resources
-            and query.admits(_prefix(version), *version.gv)
+            and query.admits(_prefix(version), version.gv.group, version.gv.version)
         }
         unsure |= {
             path: reason
@@ -304,5 +308,11 @@ def _prefix(version: Version) -> str:
 
 
 def _text(query: Query) -> str:
-    told = {name: value for name, value in query._asdict().items() if value and name != "filters"}
+    told = {
+        "prefix": query.prefix,
+        "group": query.group,
+        "api_version": query.api_version,
+        "kind": query.kind,
+    }
+    told = {name: value for name, value in told.items() if value}
     return ", ".join(f"{name}={value!r}" for name, value in {**told, **query.filters}.items())

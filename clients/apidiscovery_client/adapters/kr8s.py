@@ -1,5 +1,6 @@
 """Discovery for `kr8s`: one `Api` object looks kinds up in one snapshot of its server.
 
+from dataclasses import dataclass
 import kr8s
 from apidiscovery_client.adapters.kr8s import use
 
@@ -14,8 +15,9 @@ import re
 import weakref
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import httpx
 from kr8s import APITimeoutError, ServerError
@@ -30,7 +32,8 @@ from apidiscovery_client._errors import (
 )
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import api_resources
-from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.async_client import AsyncDiscoveryClient
+from apidiscovery_client.cache.keys import key
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
 from apidiscovery_client.http.body import Collected
@@ -52,10 +55,11 @@ _OVERRIDDEN = (
 
 def use(
     api: Api,
+    client: AsyncDiscoveryClient | None = None,
     *,
     cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
-) -> DiscoveryClient:
+) -> AsyncDiscoveryClient:
     """Let an `Api` look kinds up here, and return what it asks; nothing is sent yet.
 
     It holds for this object alone, until `release`: for its methods, and for functions such as
@@ -71,14 +75,16 @@ def use(
 
     Args:
         api: Of `kr8s` or `kr8s.asyncio`, and connected. It must run on asyncio.
-        cache: Whether to keep snapshots on disk for other processes, and where.
-        options: How long it is believed what is known.
+        client: What to ask; by default a client of its own, that asks through the session of the
+            `Api` and so needs no configuration.
+        cache: Whether that client keeps snapshots on disk for other processes, and where.
+        options: How long that client believes what is known.
 
     Returns:
         A client that belongs to the event loop of the `Api`, which for that of `kr8s` runs in a
         thread of its own.
     """
-    client = _client(api, cache, options)
+    client = client or _own_client(api, cache, options)
     lookups = _Lookups(client)
     for name in _OVERRIDDEN:
         setattr(api, name, getattr(lookups, name))
@@ -94,7 +100,7 @@ def release(api: Api) -> None:
 class _Lookups:
     """Answers instead of the methods of an `Api`, and knows nothing of it."""
 
-    def __init__(self, client: DiscoveryClient) -> None:
+    def __init__(self, client: AsyncDiscoveryClient) -> None:
         self._client = client
 
     async def async_lookup_kind(
@@ -140,7 +146,8 @@ class _Lookups:
             yield str(version.gv)
 
 
-class _Wanted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Wanted:
     """What a text for kr8s names; empty where it does not say."""
 
     name: str
@@ -210,22 +217,20 @@ def _own_errors(kind: str) -> Generator[None]:
     raise own
 
 
-def _client(api: Api, cache: bool | SnapshotCache, options: ClientOptions) -> DiscoveryClient:  # noqa: FBT001 - as `use` has it
+def _own_client(
+    api: Api,
+    cache: bool | SnapshotCache,  # noqa: FBT001 - as `use` has it
+    options: ClientOptions,
+) -> AsyncDiscoveryClient:
     server = api.auth.server.rstrip("/")
     errors = (httpx.HTTPError, APITimeoutError, ServerError, OSError)
     transport = AsyncBorrowedTransport(server, _Sender(api), errors)
-    if cache is False:
-        return DiscoveryClient(transport, options=options)
-    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
-    from apidiscovery_client.cache.keys import key  # noqa: PLC0415 - the same
-
     auth = api.auth
     token = hashlib.sha256((auth.token or "").encode()).hexdigest()
     files = (auth.client_cert_file, auth.client_key_file, auth.server_ca_file)
     route = repr((auth.proxy, auth.tls_server_name))
     place = key(server, token, trust=repr([str(file) for file in files]), route=route)
-    kept = DiskCache() if cache is True else cache
-    return DiscoveryClient(transport, cache=kept, cache_key=place, options=options)
+    return AsyncDiscoveryClient(transport, cache=cache, cache_key=place, options=options)
 
 
 class _Sender:

@@ -1,5 +1,6 @@
 """Discovery for `kubernetes.dynamic.DynamicClient`: two requests for all that a server serves.
 
+from dataclasses import dataclass
 from kubernetes import config, dynamic
 from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
 
@@ -12,8 +13,9 @@ client.resources.get(api_version="apps/v1", kind="Deployment")
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, KeysView, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import exceptions
@@ -25,6 +27,7 @@ from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotSe
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import BorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
+from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
 from apidiscovery_client.http.body import PIECE_BYTES, BodyError, Collected
@@ -32,11 +35,10 @@ from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.server import DEFAULT_TIMEOUT_S
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
-_CLASSES = _dynamic.Classes[Resource](
+_CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
     cast("Callable[..., Resource]", Resource),
     cast("Callable[..., Resource]", ResourceList),
     ResourceList,
@@ -48,16 +50,17 @@ _API_EXCEPTION = cast(
 )
 
 
-class _Settings(NamedTuple):
-    client: SyncDiscoveryClient | None = None
-    cache: bool | SnapshotCache = True
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    client: DiscoveryClient | None = None
+    cache: bool | SnapshotCache = False
     options: ClientOptions = DEFAULT_OPTIONS
 
 
 def apidiscovery_discoverer(
-    client: SyncDiscoveryClient | None = None,
+    client: DiscoveryClient | None = None,
     *,
-    cache: bool | SnapshotCache = True,
+    cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> type["ApiDiscoverer"]:
     """Return what `DynamicClient` takes as `discoverer`.
@@ -251,17 +254,13 @@ def _own_errors() -> Generator[None]:
     raise own
 
 
-def _own_client(api_client: Any, settings: _Settings) -> SyncDiscoveryClient:  # noqa: ANN401
+def _own_client(api_client: Any, settings: _Settings) -> DiscoveryClient:  # noqa: ANN401
     """Return a client that asks through an `ApiClient`."""
     host = str(api_client.configuration.host).rstrip("/")
     transport = BorrowedTransport(host, _Sender(api_client), (HTTPError, OSError, ApiException))
-    if settings.cache is False:
-        return SyncDiscoveryClient(transport, options=settings.options)
-    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
-
-    cache = DiskCache() if settings.cache is True else settings.cache
-    key = _cache_key(host, api_client)
-    return SyncDiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
+    cache = settings.cache
+    key = _cache_key(host, api_client) if cache else ""
+    return DiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
 
 
 class _Sender:

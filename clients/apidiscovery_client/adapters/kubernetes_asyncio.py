@@ -1,5 +1,6 @@
 """Discovery for `kubernetes_asyncio.dynamic.DynamicClient`, in its event loop.
 
+from dataclasses import dataclass
 from kubernetes_asyncio import client, dynamic
 from apidiscovery_client.adapters.kubernetes_asyncio import apidiscovery_discoverer
 
@@ -13,7 +14,8 @@ async with (
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Generator, KeysView, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
 
 import aiohttp
 from kubernetes_asyncio.client.api_client import ApiClient
@@ -27,7 +29,7 @@ from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotSe
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
-from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.held import SnapshotCache
 from apidiscovery_client.http.body import PIECE_BYTES, Collected
@@ -38,7 +40,7 @@ from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
-_CLASSES = _dynamic.Classes[Resource](
+_CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
     cast("Callable[..., Resource]", Resource),
     cast("Callable[..., Resource]", ResourceList),
     ResourceList,
@@ -46,16 +48,17 @@ _CLASSES = _dynamic.Classes[Resource](
 )
 
 
-class _Settings(NamedTuple):
-    client: DiscoveryClient | None = None
-    cache: bool | SnapshotCache = True
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    client: AsyncDiscoveryClient | None = None
+    cache: bool | SnapshotCache = False
     options: ClientOptions = DEFAULT_OPTIONS
 
 
 def apidiscovery_discoverer(
-    client: DiscoveryClient | None = None,
+    client: AsyncDiscoveryClient | None = None,
     *,
-    cache: bool | SnapshotCache = True,
+    cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> type["ApiDiscoverer"]:
     """Return what `DynamicClient` takes as `discoverer`.
@@ -88,7 +91,7 @@ class ApiDiscoverer(Discoverer):
     """
 
     _settings: ClassVar[_Settings] = _Settings()
-    discovery: DiscoveryClient
+    discovery: AsyncDiscoveryClient
 
     def __init__(
         self,
@@ -264,20 +267,16 @@ _API_EXCEPTION = cast(
 )
 
 
-async def _own_client(api_client: ApiClient, settings: _Settings) -> DiscoveryClient:
+async def _own_client(api_client: ApiClient, settings: _Settings) -> AsyncDiscoveryClient:
     """Return a client that asks through an `ApiClient`."""
     told = cast("Any", api_client).configuration
     host = str(told.host).rstrip("/")
     transport = AsyncBorrowedTransport(
         host, _Sender(api_client), (aiohttp.ClientError, OSError, ApiException)
     )
-    if settings.cache is False:
-        return DiscoveryClient(transport, options=settings.options)
-    from apidiscovery_client.cache import DiskCache  # noqa: PLC0415 - where one is wanted
-
-    cache = DiskCache() if settings.cache is True else settings.cache
-    key = await _cache_key(host, api_client)
-    return DiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
+    cache = settings.cache
+    key = await _cache_key(host, api_client) if cache else ""
+    return AsyncDiscoveryClient(transport, cache=cache, cache_key=key, options=settings.options)
 
 
 class _Sender:

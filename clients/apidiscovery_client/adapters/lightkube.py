@@ -1,9 +1,9 @@
 """Classes of `lightkube` for whatever a server serves, without a list of its definitions.
 
-    from apidiscovery_client import SyncDiscoveryClient
+    from apidiscovery_client import DiscoveryClient
     from apidiscovery_client.adapters.lightkube import load_generic_resources, resource
 
-    with SyncDiscoveryClient.connect() as discovery:
+    with DiscoveryClient() as discovery:
         load_generic_resources(discovery)  # for `codecs.load_all_yaml` and the like
         CronTab = resource("crontabs.stable.example.com", discovery)
 
@@ -22,9 +22,9 @@ from lightkube.core.resource_registry import resource_registry
 from lightkube.generic_resource import GenericGlobalResource, GenericNamespacedResource
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
+from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.model import GroupVersion, Resource, Snapshot
 from apidiscovery_client.resolving import Resolution, Resolver, full_name
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 
 __all__ = ["load_generic_resources", "resource"]
 
@@ -50,7 +50,7 @@ _CREATE_GLOBAL: _Create = _MODULE.create_global_resource
 
 
 def load_generic_resources(
-    source: SyncDiscoveryClient | Snapshot,
+    source: DiscoveryClient | Snapshot,
 ) -> tuple[type[LightkubeResource], ...]:
     """Make a generic class of each kind that a server serves and lightkube does not know.
 
@@ -63,7 +63,7 @@ def load_generic_resources(
     Raises:
         LoadResourceError: For some kinds there are classes already that lead elsewhere. All others
             are loaded.
-        DiscoveryError: As `SyncDiscoveryClient.snapshot`.
+        DiscoveryError: As `DiscoveryClient.snapshot`.
     """
     snapshot = source if isinstance(source, Snapshot) else source.snapshot()
     first: dict[tuple[GroupVersion, str], Resource] = {}
@@ -83,7 +83,7 @@ def load_generic_resources(
     return tuple(one for one in loaded if issubclass(one, generic))
 
 
-def resource(text: str, source: SyncDiscoveryClient | Snapshot) -> type[LightkubeResource]:
+def resource(text: str, source: DiscoveryClient | Snapshot) -> type[LightkubeResource]:
     """Return the class of what kubectl takes a name for, such as `deploy` or `deployments/scale`.
 
     It is lightkube's own where it has one, else a generic one, which is registered.
@@ -91,7 +91,7 @@ def resource(text: str, source: SyncDiscoveryClient | Snapshot) -> type[Lightkub
     Raises:
         LoadResourceError: There is no such resource; it is a category of several; the class that
             is registered for its kind leads elsewhere; lightkube has no class for the subresource.
-        DiscoveryError: As `SyncDiscoveryClient.snapshot`.
+        DiscoveryError: As `DiscoveryClient.snapshot`.
     """
     try:
         found = _resolved(text, source)
@@ -101,7 +101,7 @@ def resource(text: str, source: SyncDiscoveryClient | Snapshot) -> type[Lightkub
     return _below(made, found.subresource.name) if found.subresource else made
 
 
-def _resolved(text: str, source: SyncDiscoveryClient | Snapshot) -> Resolution:
+def _resolved(text: str, source: DiscoveryClient | Snapshot) -> Resolution:
     if isinstance(source, Snapshot):
         return Resolver(source).resolve(text)
     return source.resolve(text)
@@ -129,7 +129,7 @@ def _class_of(served: Resource) -> type[LightkubeResource]:
 def _created(served: Resource) -> type[LightkubeResource]:
     create = _CREATE_NAMESPACED if served.is_namespaced else _CREATE_GLOBAL
     verbs = [own for own, verb in _VERBS.items() if verb in served.verbs]
-    return create(*served.gv, served.kind, served.name, verbs=verbs)
+    return create(served.gv.group, served.gv.version, served.kind, served.name, verbs=verbs)
 
 
 def _below(made: type[LightkubeResource], name: str) -> type[LightkubeResource]:

@@ -11,8 +11,8 @@ or where there is no such proof, one that says the same. The groups are read fro
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
 
 from apidiscovery_client._fields import (
     Fields,
@@ -45,7 +45,8 @@ class UnbelievableError(ValueError):
     """A file is damaged, planted, of another release, or of another server."""
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """What a file holds.
 
     Attributes:
@@ -67,10 +68,11 @@ class Entry(NamedTuple):
             return None
         if (held.etags, held.hashes) != (given.etags, given.hashes):
             return None
-        return self._replace(given=held, held=self.held._replace(snapshot=held.snapshot))
+        return replace(self, given=held, held=replace(self.held, snapshot=held.snapshot))
 
 
-class _File(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _File:
     header: Fields
     parts: Parts
 
@@ -122,7 +124,8 @@ def read(key: str, content: bytes) -> Entry:
 
 def _entry(held: Held, proven: proofs.Proven) -> Entry:
     snapshot = held.snapshot
-    kept = held._replace(
+    kept = replace(
+        held,
         etags=proven.etags,
         hashes=held.hashes if proofs.SCOPE in proven.etags else {},
         documents={path: proven.documents[path] for path in proven.etags if path},

@@ -7,8 +7,8 @@ document.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
 
 from apidiscovery_client.halves import PATHS, split
 from apidiscovery_client.held import Document, Held
@@ -23,7 +23,8 @@ _JSON = "application/json"
 _METADATA = re.compile(rb'(?<=\{"metadata":\{)("name":"[^"\\]*")?(?=\}[,}])')
 
 
-class Proven(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Proven:
     """ETags with the documents, by path, whose content they are."""
 
     etags: Mapping[str, str]
@@ -96,7 +97,7 @@ def _canonical(groups: tuple[Group, ...], *, as_stated: bool = True) -> Document
 
 def _dated(document: Document) -> Document:
     """Return the document as releases up to 1.33 write it: with a time of creation that is null."""
-    return document._replace(body=_METADATA.sub(_with_null, document.body))
+    return replace(document, body=_METADATA.sub(_with_null, document.body))
 
 
 def _with_null(metadata: re.Match[bytes]) -> bytes:

@@ -193,9 +193,9 @@ class _Applying:
             raise click.UsageError(
                 f"--expect-revision takes one object, but {files[0].path} has {len(found)}"
             )
-        kind, name = found[0]
+        named = found[0]
         reference = registry_pb2.RegistrationReference(
-            kind=kind.number, name=name, expected_revision=revision
+            kind=named.kind.number, name=named.name, expected_revision=revision
         )
         return [reference]
 

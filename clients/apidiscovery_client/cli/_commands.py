@@ -1,13 +1,14 @@
 """Which subcommands there are, and where; none is imported before it is run."""
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple
 
 PROGRAM = "apidiscovery"
 COMPLETE_VARIABLE = "_APIDISCOVERY_COMPLETE"
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Known:
     """Where a subcommand is.
 
     Attributes:

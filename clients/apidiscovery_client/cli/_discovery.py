@@ -1,27 +1,28 @@
 """Asks for discovery as kubectl does, for a subcommand that runs once."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.cli._connection import CONNECTION, server_of
 from apidiscovery_client.cli._options import BadUsage, Option, Values
 from apidiscovery_client.cli._progress import told_of
-from apidiscovery_client.connecting import cache_key
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.connecting import key_in_cache
 from apidiscovery_client.held import Held, SnapshotCache
 from apidiscovery_client.http.flow import HttpOptions
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.server import Server
-from apidiscovery_client.sync_client import SyncDiscoveryClient
-from apidiscovery_client.transports.sync_http import SyncHttpTransport
+from apidiscovery_client.transports.http import HttpTransport
 
 # JSON, for this process ends soon: importing protobuf takes longer than reading that.
 WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
 ONLY_GROUPS = HttpOptions(protobuf=False, needs_core=True, resources=False)
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """Where a subcommand learns what is served.
 
     Attributes:
@@ -81,7 +82,7 @@ def snapshot_cache(folder: object, *, is_off: bool) -> DiskCache | None:
 
 def kept(source: Source) -> Held | None:
     """Return what is kept of the server, whatever its age; None when there is nothing."""
-    return source.cache.get(cache_key(source.server)) if source.cache else None
+    return source.cache.get(key_in_cache(source.server)) if source.cache else None
 
 
 def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
@@ -98,9 +99,9 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
     if cache is not None and not options.resources:
         cache = _WithResources(cache)
     with told_of("Asking for group-versions") as tell:
-        transport = SyncHttpTransport(source.server, options, progress=tell)
-        key = cache_key(source.server) if cache else None
-        with SyncDiscoveryClient(transport, cache=cache, cache_key=key) as client:
+        transport = HttpTransport(source.server, options, progress=tell)
+        key = key_in_cache(source.server) if cache else ""
+        with DiscoveryClient(transport, cache=cache or False, cache_key=key) as client:
             return client.refresh()
 
 

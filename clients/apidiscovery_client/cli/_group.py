@@ -56,9 +56,10 @@ def _load(name: str, load: Callable[[], object]) -> click.Command:
     try:
         command = load()
     except ModuleNotFoundError as error:
+        extra = "grpc" if name in OWN else "server"
         raise click.UsageError(
             f"'apidiscovery {name}' needs the Python module {error.name!r}, which is not"
-            " installed; run: pip install 'apidiscovery[server]'"
+            f" installed; run: pip install 'apidiscovery[{extra}]'"
         ) from error
     if isinstance(command, PlainCommand):
         return click_command(command)

@@ -214,7 +214,7 @@ def _problem(problem: FieldProblem, file: str) -> str:
 
     That is `crds.yaml:12, document 1, spec.scope: ...`; the line is in the description.
     """
-    field, description = problem
+    field, description = problem.field, problem.description
     found = _IN_MANIFEST.fullmatch(field)
     if not (file and found):
         return f"{field}: {description}" if field else description

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import yaml
 
@@ -40,7 +40,8 @@ class File:
     list_name: str = ""
 
 
-class Named(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Named:
     """An object in a manifest."""
 
     kind: Kind

@@ -12,8 +12,9 @@ from apidiscovery_client.cli._openapi_common import chosen, compact_json, fetch
 from apidiscovery_client.cli._output import print_bytes, print_data, print_text
 from apidiscovery_client.kubectl.printing import json_text, yaml_text
 from apidiscovery_client.kubectl.table import table
+from apidiscovery_client.openapi.asking import FetchedDocument, Location
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import FetchedDocument, Location, OpenApiClient
+from apidiscovery_client.openapi.documents import OpenApiClient
 from apidiscovery_client.server import Server
 
 

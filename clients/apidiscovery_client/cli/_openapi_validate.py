@@ -1,7 +1,8 @@
 """`apidiscovery openapi validate`."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypedDict, Unpack
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import click
 
@@ -14,8 +15,8 @@ from apidiscovery_client.cli._openapi_cache import with_cache
 from apidiscovery_client.cli._openapi_common import fetch
 from apidiscovery_client.cli._output import print_lines, tell
 from apidiscovery_client.http.reply import MAX_BODY_BYTES
+from apidiscovery_client.openapi.asking import INDEX_PATH
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import INDEX_PATH
 from apidiscovery_client.openapi.errors import UnsoundDocument
 from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
 from apidiscovery_client.openapi.yaml_documents import as_json
@@ -48,12 +49,13 @@ def validate_command(cache: DocumentCache | None, server: Server, **flags: Unpac
     except (DiscoveryError, OSError) as error:
         tell(f"error: {error}")
         click.get_current_context().exit(_NOT_CHECKED)
-    sound = [_tell_problems(*document) for document in documents]
+    sound = [_tell_problems(document) for document in documents]
     if not all(sound):
         click.get_current_context().exit(FAILED)
 
 
-class _Document(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Document:
     name: str
     data: bytes
     may_be_yaml: bool
@@ -70,10 +72,12 @@ def _read(files: tuple[str, ...]) -> Iterator[_Document]:
         yield _Document(input_name(name), read_input(name, MAX_BODY_BYTES), may_be_yaml=True)
 
 
-def _tell_problems(name: str, data: bytes, may_be_yaml: bool) -> bool:  # noqa: FBT001 - a field
+def _tell_problems(document: _Document) -> bool:
     """Print what is wrong with a document; return whether nothing is."""
+    name = document.name
     try:
-        found = [str(problem) for problem in problems(as_json(data) if may_be_yaml else data)]
+        data = as_json(document.data) if document.may_be_yaml else document.data
+        found = [str(problem) for problem in problems(data)]
     except UnsoundDocument as error:
         found = [f"$: {error}"]
     print_lines(*(f"{name}: {problem}" for problem in found))

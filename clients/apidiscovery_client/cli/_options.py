@@ -5,14 +5,16 @@ as asking a server.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 
 class BadUsage(Exception):
     """A command line says what cannot be; the text is for the user."""
 
 
-class Option(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Option:
     """An option of a command.
 
     Attributes:
@@ -58,7 +60,8 @@ class Option(NamedTuple):
         return () if self.is_repeatable else self.default
 
 
-class Values(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Values:
     """What a command line says, and the environment where it is silent.
 
     Attributes:
@@ -70,7 +73,8 @@ class Values(NamedTuple):
     of_environment: frozenset[str] = frozenset()
 
 
-class PlainCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlainCommand:
     """A command without arguments, which needs click only for its help and to refuse bad usage.
 
     Attributes:

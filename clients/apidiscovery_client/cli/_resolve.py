@@ -1,6 +1,7 @@
 """`apidiscovery resolve`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypedDict, Unpack
 
 import click
@@ -79,7 +80,8 @@ def _row(resolution: Resolution) -> Resource:
     resource, below = resolution.resource, resolution.subresource
     if below is None:
         return resource
-    return resource._replace(
+    return replace(
+        resource,
         name=f"{resource.name}/{below.name}",
         singular_name="",
         response_kind=below.response_kind,

@@ -1,6 +1,7 @@
 """`apidiscovery api-resources`, and its options for whatever else lists resources."""
 
-from typing import NamedTuple, TypedDict, cast
+from dataclasses import dataclass
+from typing import TypedDict, cast
 
 from apidiscovery_client.cli._discovery import SOURCE, discover, refuse_nothing, source_of
 from apidiscovery_client.cli._options import Option, PlainCommand, Values
@@ -63,7 +64,8 @@ class _Flags(TypedDict):
     sort_by: str | None
 
 
-class Listing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Listing:
     """Which resources to list, and how."""
 
     selection: Selection

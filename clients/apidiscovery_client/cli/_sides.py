@@ -6,10 +6,10 @@ import click
 from click.core import ParameterSource
 
 from apidiscovery_client.cli._connection import ACCESS, KUBECONFIG
-from apidiscovery_client.connecting import Flags, open_sync_transport
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.connecting import Flags, open_blocking
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.sides import CONTEXT, Connect
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 
 # How to ask; which servers, arguments say.
 ASKING = (KUBECONFIG[0], *ACCESS)
@@ -26,8 +26,8 @@ def asking(flags: Flags) -> Connect:
     def connect(target: str | None, context: str | None) -> Snapshot:
         kubeconfig = None if target else flags.get("kubeconfig")
         own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-        opened = open_sync_transport(target, **own)
-        with SyncDiscoveryClient(opened.transport) as client:
+        opened = open_blocking(target, **own)
+        with DiscoveryClient(opened.transport) as client:
             return client.refresh()
 
     return connect

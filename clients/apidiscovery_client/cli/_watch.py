@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -20,9 +21,9 @@ from apidiscovery_client.cli._click_options import DURATION, Reads, usage_errors
 from apidiscovery_client.cli._connection import CONNECTION, flags_of, server_named
 from apidiscovery_client.cli._output import print_lines, print_text, tell
 from apidiscovery_client.cli._readers import grpc_address
+from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.connecting import Flags
 from apidiscovery_client.held import Transport
-from apidiscovery_client.sync_client import SyncDiscoveryClient
 
 _CLOSES_WITHIN_S = 5.0
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -99,7 +100,7 @@ def watch(flags: Flags, cache_dir: str | None, **own: Unpack[_Flags]) -> None:
         raise click.UsageError("--cache-dir is for --once")
     with usage_errors():
         transport = _transport(flags, own["grpc"])
-    with SyncDiscoveryClient(transport) as client, _ended_by_signals(client):
+    with DiscoveryClient(transport) as client, _ended_by_signals(client):
         _print_each(client.watch(interval_s=own["interval_s"], initial=own["initial"]), printed)
 
 
@@ -137,9 +138,9 @@ def _print_each(news: Iterable[Change], printed: Callable[[Change], None]) -> No
 def _transport(flags: Flags, address: str | None) -> Transport:
     if address is None:
         from apidiscovery_client.cli._discovery import WITH_RESOURCES  # noqa: PLC0415 - as above
-        from apidiscovery_client.transports.sync_http import SyncHttpTransport  # noqa: PLC0415
+        from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415
 
-        return SyncHttpTransport(server_named(flags), WITH_RESOURCES._replace(needs_core=False))
+        return HttpTransport(server_named(flags), replace(WITH_RESOURCES, needs_core=False))
     return _grpc_transport(flags, address)
 
 
@@ -148,18 +149,18 @@ def _grpc_transport(flags: Flags, address: str) -> Transport:
         Own,
         server_at,
     )
-    from apidiscovery_client.transports.sync_grpc import SyncGrpcTransport  # noqa: PLC0415 - too
+    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - too
 
     context = click.get_current_context()
     if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--server and --grpc cannot be used together")
     named: Flags = {**flags, "server": None}
     own: Own = {"grpc_server": address, "token_file": None, "plaintext": False}
-    return SyncGrpcTransport(server_at(own, named))
+    return GrpcTransport(server_at(own, named))
 
 
 @contextmanager
-def _ended_by_signals(client: SyncDiscoveryClient) -> Generator[None]:
+def _ended_by_signals(client: DiscoveryClient) -> Generator[None]:
     """Close the client when the process is told to end, and then leave with the code for that.
 
     The signal raises nothing where it finds us: that may be in code which lets no exception out.

@@ -8,11 +8,11 @@ he shares with everybody else who came in the meantime. Reading the cache is att
 import contextlib
 import threading
 from collections.abc import Generator, Hashable
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from apidiscovery_client._errors import (
-    DiscoveryError,
     RequestRefused,
     ServerUnreachable,
     UnexpectedDocument,
@@ -30,11 +30,10 @@ if TYPE_CHECKING:  # made when the first name is resolved
 logger = Log()
 
 FROM_CACHE = 0
-# Whoever is refused for who he is must hear that, rather than what he was told when he was not.
-_UNAUTHORIZED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 
-class _Outage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Outage:
     """Since the server does not answer.
 
     Attributes:
@@ -47,7 +46,8 @@ class _Outage(NamedTuple):
     retry_at: float
 
 
-class _Watch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Watch:
     """Somebody who reads what changes.
 
     Attributes:
@@ -59,7 +59,8 @@ class _Watch(NamedTuple):
     is_pushed: bool
 
 
-class Attempt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Attempt:
     """One time that the server is asked.
 
     Attributes:
@@ -261,7 +262,7 @@ class Memory:
             retry_at = self.clock.monotonic() + min(pause_s, self._options.longest_retry_s)
             self._outage = _Outage(error, stale, count, retry_at)
             if self.latest is not None:
-                self.latest = self.latest._replace(freshness=stale)
+                self.latest = replace(self.latest, freshness=stale)
 
     def _stale(self, error: Exception) -> Stale:
         """Return what the snapshot is from now on: the same during all of an outage.
@@ -345,15 +346,13 @@ class Memory:
 
 
 def _is_outage(error: Exception) -> bool:
-    """Whether the server is at fault, so that what it said before may be used meanwhile."""
+    """Whether the server is at fault, so that what it said before may be used meanwhile.
+
+    401 and 403 are never hidden behind what was known.
+    """
     if isinstance(error, RequestRefused):
         return not error.is_of_the_caller
-    if isinstance(error, ServerUnreachable | UnexpectedDocument):
-        return True
-    code = getattr(error, "code", None)  # of a CallRefused, whose module needs grpc
-    return isinstance(error, DiscoveryError) and (
-        code is not None and getattr(code, "name", "") not in _UNAUTHORIZED_CODES
-    )
+    return isinstance(error, ServerUnreachable | UnexpectedDocument)
 
 
 def _line(error: Exception) -> str:

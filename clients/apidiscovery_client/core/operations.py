@@ -6,7 +6,8 @@ yields what is to be read, asked or written, and is sent what came of that.
 
 import contextlib
 from collections.abc import Callable, Generator, Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
 from apidiscovery_client.core.memory import FROM_CACHE, Memory, logger
@@ -22,17 +23,20 @@ T = TypeVar("T")
 _MOST_QUESTIONS = 3
 
 
-class Load(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Load:
     """Read the cache; send what was in it."""
 
 
-class Fetch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fetch:
     """Ask the server; send what it said."""
 
     held: Held | None
 
 
-class Save(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Save:
     """Write to the cache."""
 
     held: Held
@@ -43,20 +47,21 @@ Steps: TypeAlias = Generator[IO, Held | None, None]
 Operation: TypeAlias = Generator[int, None, T]
 
 
-class Shelf(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shelf:
     """A place in a cache, which never does harm."""
 
     cache: SnapshotCache | None
     key: str
 
     @classmethod
-    def of(cls, cache: SnapshotCache | None, key: str | None, server: str) -> "Shelf":
+    def of(cls, cache: SnapshotCache | None, key: str, server: str) -> "Shelf":
         """Return the place of that key, by default the one of that server for everybody."""
-        if cache is not None and key is None:
+        if cache is not None and not key:
             from apidiscovery_client.cache.keys import key as key_for  # noqa: PLC0415 - few need it
 
             key = key_for(server)
-        return cls(cache, key or "")
+        return cls(cache, key)
 
     def load(self) -> Held | None:
         """Return what is there; None also where that cannot be read."""

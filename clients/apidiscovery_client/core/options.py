@@ -1,9 +1,10 @@
 """How long a client believes what it knows."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class ClientOptions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
     """Settings of both clients; all times are in seconds.
 
     Attributes:

@@ -1,8 +1,8 @@
 """Waiting until something is served: what is waited for, whether it is there, and pauses."""
 
-import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
 from apidiscovery_client.core.clock import Clock
@@ -16,43 +16,17 @@ from apidiscovery_client.model import (
     Version,
 )
 
-Wanted: TypeAlias = str | GroupVersion | GroupVersionKind
-
-# Source: apimachinery pkg/version/helpers.go `kubeVersionRegex`.
-_VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
+if TYPE_CHECKING:  # imported when the first name is resolved
+    from apidiscovery_client.resolving import Resolution
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
-class Goal(NamedTuple):
-    """What is waited for.
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is waited for: a name as in `resolve`, a kind, or a whole group-version."""
 
-    Attributes:
-        gv: None for a name, which may be any that can be resolved.
-        kind: Empty for the whole group-version.
-        may_be_name: Whether it is a name after all where there is no such group-version.
-    """
-
-    text: str
-    gv: GroupVersion | None
-    kind: str = ""
-    may_be_name: bool = False
-
-    @classmethod
-    def of(cls, wanted: Wanted) -> "Goal":
-        """Return the goal; a text such as `v1` or `apps/v1` is a group-version.
-
-        With another version than Kubernetes has, as in `pods/log`, it may be a subresource.
-        """
-        if isinstance(wanted, GroupVersionKind):
-            return cls(str(wanted), GroupVersion(wanted.group, wanted.version), wanted.kind)
-        if isinstance(wanted, GroupVersion):
-            return cls(str(wanted), wanted)
-        group, slash, version = wanted.rpartition("/")
-        is_usual = _VERSION.fullmatch(version) is not None
-        if "/" not in group and (slash or is_usual):
-            return cls(wanted, GroupVersion(group, version), may_be_name=not is_usual)
-        return cls(wanted, None)
+    wanted: str | GroupVersion | GroupVersionKind
 
     def missing_in(self, memory: Memory) -> str:
         """Return why it is not there by what is known now; empty when it is."""
@@ -61,23 +35,38 @@ class Goal(NamedTuple):
             return str(error)
         if snapshot is None:
             return "no answer yet"
-        version = snapshot.version(self.gv) if self.gv else None
-        if self.gv is None or (self.may_be_name and version is None):
-            return self._missing_name(memory, snapshot)
-        return self._missing_of(version) if version else _absence(snapshot, self.gv)
+        if isinstance(self.wanted, str):
+            return self._missing_name(memory, snapshot, self.wanted)
+        gv = GroupVersion(self.wanted.group, self.wanted.version)
+        version = snapshot.version(gv)
+        return self._missing_of(version) if version else _absence(snapshot, gv)
 
     def _missing_of(self, version: Version) -> str:
         if version.freshness != CURRENT:
             return _not_current(version.freshness)
-        if self.kind and all(self.kind != found.kind for found in version.resources):
-            return f"{version.gv} is served without that kind"
+        if isinstance(self.wanted, GroupVersionKind):
+            kinds = {found.kind for found in version.resources}
+            return "" if self.wanted.kind in kinds else f"{version.gv} is served without that kind"
         return ""
 
-    def _missing_name(self, memory: Memory, snapshot: Snapshot) -> str:
+    def _missing_name(self, memory: Memory, snapshot: Snapshot, name: str) -> str:
         try:
-            return _not_current(memory.resolver(snapshot).resolve(self.text).freshness)
+            return _not_current(memory.resolver(snapshot).resolve(name).freshness)
         except (NotServed, AmbiguousResource) as error:
             return str(error)
+
+    def found_in(self, memory: Memory) -> "Resolution | Version":
+        """Return what was waited for; raise `DiscoveryError` when it has gone meanwhile."""
+        snapshot, wanted = memory.answer(), self.wanted
+        resolver = memory.resolver(snapshot)
+        if isinstance(wanted, str):
+            return resolver.resolve(wanted)
+        if isinstance(wanted, GroupVersionKind):
+            return resolver.resolve_kind(wanted.kind, wanted.group, wanted.version)
+        version = snapshot.version(wanted)
+        if version is None:
+            raise NotServed(str(wanted), checked_at=snapshot.checked_at)
+        return version
 
 
 def _absence(snapshot: Snapshot, gv: GroupVersion) -> str:

@@ -27,7 +27,7 @@ def compare(before: Snapshot, after: Snapshot, names: Names | None = None) -> Re
     names = names or Names(before.server, after.server)
     sides = Sides(before, after, names)
     findings = chain(sides.findings(), _groups(sides), name_findings(sides))
-    return Report(*names, tuple(findings), sides.doubts)
+    return Report(names.before, names.after, tuple(findings), sides.doubts)
 
 
 def _groups(sides: Sides) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """What each of two sides can speak for: nothing is a removal that is only not known."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from apidiscovery_client.diffing.findings import Doubt, Finding, Rule
 from apidiscovery_client.diffing.moves import Destinations
@@ -19,7 +19,8 @@ from apidiscovery_client.model import (
 from apidiscovery_client.snapshots.releases import PREFIX, known_groups
 
 
-class Names(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Names:
     """What two sides are called in a report."""
 
     before: str
@@ -97,9 +98,10 @@ class Sides:
         """Yield where one side knows less than the other."""
         before, after = self._whole
         for path in sorted(before.failures.keys() ^ after.failures.keys()):
-            is_before = path in before.failures
-            side, name = (before if is_before else after), self.names[not is_before]
-            message = f"{name} cannot tell it: {side.failures[path]}"
+            if path in before.failures:
+                message = f"{self.names.before} cannot tell it: {before.failures[path]}"
+            else:
+                message = f"{self.names.after} cannot tell it: {after.failures[path]}"
             yield Finding(Rule.PART_UNKNOWN, path, message)
         if type(before.freshness) is not type(after.freshness):
             message = f"{self.names.before} {_told(before.freshness)}; "
@@ -124,13 +126,14 @@ class Sides:
             yield Doubt(str(version.gv), f"{self.names.before}: it {_told(version.freshness)}")
 
     def _foreign_doubts(self, foreign: frozenset[str]) -> Iterator[Doubt]:
-        release = self.names[not self._whole[0].server.startswith(PREFIX)]
+        is_before = self._whole[0].server.startswith(PREFIX)
+        release = self.names.before if is_before else self.names.after
         for name in sorted(foreign):
             yield Doubt(name, f"{release} does not tell of groups that Kubernetes does not have")
 
 
 def _only(side: Snapshot, wanted: Callable[[Group], bool]) -> Snapshot:
-    return side._replace(groups=tuple(group for group in side.groups if wanted(group)))
+    return replace(side, groups=tuple(group for group in side.groups if wanted(group)))
 
 
 def _foreign(*sides: Snapshot) -> frozenset[str]:

@@ -1,13 +1,14 @@
 """Where what is removed is served instead."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client.model import CURRENT, Resource, Snapshot
 from apidiscovery_client.snapshots.releases import known_groups
 
 
-class Moves(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Moves:
     """What becomes of resources that are removed.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Which names mean something else now: every name that leads somewhere is tried on both sides."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.diffing.findings import Finding, Rule
@@ -10,7 +10,8 @@ from apidiscovery_client.model import CURRENT, Resource, Snapshot
 from apidiscovery_client.resolving import Resolver
 
 
-class _Name(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Name:
     text: str
     is_short: bool
 

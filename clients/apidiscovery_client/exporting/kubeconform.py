@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from apidiscovery_client.openapi.json_documents import Fields, Object
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
@@ -13,7 +13,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _TEMPLATE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
 
-class Schemas(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Schemas:
     """What is to be written.
 
     Attributes:

@@ -6,11 +6,13 @@ does not get along with the first; and one per group-version where a server is t
 
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from apidiscovery_client._errors import DiscoveryError, RequestRefused, UnexpectedDocument
+from apidiscovery_client._extras import has_protobuf
 from apidiscovery_client._negotiation import ACCEPT, ACCEPT_JSON, ACCEPT_PLAIN
 from apidiscovery_client.held import Document, Held
 from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
@@ -38,12 +40,13 @@ CORE_V1 = GroupVersion("", "v1")
 _ETAG = re.compile(r'(?:W/)?"[!#-~]*"')
 
 
-class HttpOptions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
     """How to ask over HTTP.
 
     Attributes:
         protobuf: Whether to ask for protobuf first; with one of these servers it is a third of
-            the size, but reading it needs google.protobuf.
+            the size. Without the extra `grpc`, which brings what reads it, JSON is asked for.
         resources: Whether to ask old servers for the resources of each group-version; without,
             these are `Unknown`.
         needs_core: Whether it is an error that `/api` or `/apis` cannot be had, as it is for
@@ -60,7 +63,8 @@ class HttpOptions(NamedTuple):
 DEFAULT_OPTIONS = HttpOptions()
 
 
-class Ask(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ask:
     """A GET request; `etag` goes into If-None-Match unless it is empty."""
 
     path: str
@@ -81,7 +85,8 @@ def advanced(flow: Flow, outcomes: Sequence[Outcome]) -> Sequence[Ask] | Held:
         return held
 
 
-class _Half(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Half:
     """What is known of `/api` or `/apis`.
 
     Attributes:
@@ -130,7 +135,7 @@ def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
     before: dict[Path, _Half] = {path: _before(path, held) for path in PATHS}
-    accept = ACCEPT if options.protobuf else ACCEPT_JSON
+    accept = ACCEPT if options.protobuf and has_protobuf() else ACCEPT_JSON
     outcomes = yield tuple(Ask(path, accept, before[path].etag) for path in PATHS)
     now = datetime.now(UTC)
     answered: dict[Path, Outcome] = dict(zip(PATHS, outcomes, strict=True))
@@ -164,7 +169,7 @@ def _before(path: Path, held: Held | None) -> _Half:
     etag, document = held.etags.get(path, ""), held.documents.get(path)
     half = _Half(groups, etag, document)
     if not _ETAG.fullmatch(etag) or (half.is_outdated and document is None):
-        return half._replace(etag="", document=None)
+        return replace(half, etag="", document=None)
     return half
 
 
@@ -193,10 +198,10 @@ def _unchanged(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
         raise UnexpectedDocument(problem, url=reply.url)
     if not before.is_outdated or before.document is None:
         return before
-    content_type, body = before.document
-    known = Reply(reply.url, HTTPStatus.OK, {"content-type": content_type}, body)
+    headers = {"content-type": before.document.content_type}
+    known = Reply(reply.url, HTTPStatus.OK, headers, before.document.body)
     told = _told(path, known, before, now)
-    return told._replace(etag=before.etag, document=before.document)
+    return replace(told, etag=before.etag, document=before.document)
 
 
 def _told(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
@@ -288,14 +293,14 @@ def _kept(before: _Half, reason: str, now: datetime) -> _Half:
     """Return what was known, marked as such."""
 
     def marked(version: Version) -> Version:
-        return version._replace(freshness=_outdated(version.freshness, reason, now))
+        return replace(version, freshness=_outdated(version.freshness, reason, now))
 
     groups = tuple(
-        group._replace(versions=tuple(map(marked, group.versions))) for group in before.groups
+        replace(group, versions=tuple(map(marked, group.versions))) for group in before.groups
     )
     if before.document is None:  # without it, a later 304 could not be told apart from this
         return _Half(groups)
-    return before._replace(groups=groups)
+    return replace(before, groups=groups)
 
 
 def _outdated(freshness: Freshness, reason: str, now: datetime) -> Freshness:
@@ -341,15 +346,15 @@ def _with_resources(
     def answered(version: Version) -> Version:
         answer = answers[version.gv]
         if isinstance(answer, str):
-            return version._replace(freshness=Unknown(now, answer))
-        return version._replace(resources=answer, freshness=CURRENT)
+            return replace(version, freshness=Unknown(now, answer))
+        return replace(version, resources=answer, freshness=CURRENT)
 
     if not half.unread:
         return half
     groups = (
-        group._replace(versions=tuple(map(answered, group.versions))) for group in half.groups
+        replace(group, versions=tuple(map(answered, group.versions))) for group in half.groups
     )
-    return half._replace(groups=tuple(groups))
+    return replace(half, groups=tuple(groups))
 
 
 def _held(  # noqa: PLR0913, PLR0917 - each is a different thing that is known by now
@@ -362,7 +367,7 @@ def _held(  # noqa: PLR0913, PLR0917 - each is a different thing that is known b
 ) -> Held:
     """Return all together; the `groups` are those of `held` where they are the same."""
     known = {
-        path: half._replace(groups=retained(half.groups, before[path].groups))
+        path: replace(half, groups=retained(half.groups, before[path].groups))
         if half.unread
         else half
         for path, half in halves.items()

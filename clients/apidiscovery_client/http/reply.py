@@ -4,8 +4,9 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
@@ -40,7 +41,8 @@ _STATUS_MESSAGES: Mapping[int, str] = {
 T = TypeVar("T")
 
 
-class Reply(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reply:
     """What a server answered, whatever its status.
 
     Attributes:

@@ -3,8 +3,9 @@
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from apidiscovery_kubeconfig.errors import ConfigurationError
@@ -28,7 +29,8 @@ _ASK_AGAIN_S = 10.0  # other credentials, after there were none
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Shown(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shown:
     """Who we showed ourselves to be with a request.
 
     Attributes:

@@ -5,6 +5,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self, TypeVar
@@ -90,7 +91,7 @@ class Session:
         except TimeoutError:
             seconds = self._server.request_timeout_s or 0
             if refusals:
-                return refusals[-1]._replace(tried_s=seconds)
+                return replace(refusals[-1], tried_s=seconds)
             message = f"GET {url}: no answer within {seconds:g} s"
             raise ServerUnreachable(message, url=url) from None
         except BodyError as error:

@@ -4,7 +4,7 @@ Source: kubernetes/kubectl pkg/cmd/apiresources (`apiresources.go`, `print_flags
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.kubectl.preferred import preferred_resources
@@ -22,7 +22,8 @@ SORT_KEYS: Mapping[str, Callable[[Resource], str]] = {
 }
 
 
-class Selection(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Selection:
     """Which resources to keep.
 
     Attributes:

@@ -10,6 +10,7 @@ from apidiscovery_client.model import (
     Current,
     Group,
     GroupVersion,
+    GroupVersionKind,
     Resource,
     Snapshot,
     Version,
@@ -32,7 +33,7 @@ def listed_resources(version: Version) -> tuple[Resource, ...]:
     return tuple(
         resource
         for resource in version.resources
-        if resource.response_kind and any(resource.response_kind)
+        if resource.response_kind not in (None, GroupVersionKind("", "", ""))
     )
 
 

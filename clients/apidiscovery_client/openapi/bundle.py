@@ -6,7 +6,6 @@ What differs under one name gets a name of its own, and every reference of its d
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from apidiscovery_formats.openapi.pointers import escaped
 
@@ -27,14 +26,16 @@ _VERSION = re.compile(r"3\.0\.\d+")
 _INFO: Mapping[str, object] = {"title": "Kubernetes", "version": "unversioned"}
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """A document with the key that it has in the index."""
 
     key: str
     document: Fields
 
 
-class Conflict(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Conflict:
     """Two or more things of one name; the text is one line.
 
     Attributes:
@@ -68,7 +69,7 @@ def bundle(parts: Iterable[Part]) -> Bundle:
     Raises:
         UnsoundDocument: One is not OpenAPI 3.0, or two have different operations at one path.
     """
-    ordered = sorted(parts)
+    ordered = sorted(parts, key=lambda part: part.key)
     for part in ordered:
         if not _VERSION.fullmatch(str(part.document.get("openapi"))):
             raise UnsoundDocument(f"the document of {part.key} is not in OpenAPI 3.0")

@@ -10,7 +10,6 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from apidiscovery_client.stored.folders import cache_folder
 from apidiscovery_client.stored.private_files import PrivateFolder
@@ -28,7 +27,8 @@ def default_folder() -> Path:
     return cache_folder("openapi")
 
 
-class Name(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Name:
     """What identifies the content of a document.
 
     Attributes:
@@ -51,7 +51,7 @@ class Name(NamedTuple):
         """Return the name of the file, made of hexadecimal digits whatever the server says."""
         if self.is_digest:
             return f"{self.hash.upper()}.json"
-        return f"{_digest(repr(tuple(self)).encode())}.checked"
+        return f"{_digest(repr((self.server, self.key, self.hash)).encode())}.checked"
 
 
 @dataclass(frozen=True, slots=True)

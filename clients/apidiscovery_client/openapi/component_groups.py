@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from apidiscovery_formats.openapi.pointers import unescaped
 
@@ -13,7 +13,8 @@ from apidiscovery_client.openapi.places import references
 _PREFIX = "#/components/"
 
 
-class Component(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Component:
     """Names a component: its kind, such as `schemas`, and its name."""
 
     kind: str
@@ -28,7 +29,8 @@ class Component(NamedTuple):
         return cls(kind, unescaped(rest.partition("/")[0]))
 
 
-class _Occurrence(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Occurrence:
     digest: bytes
     targets: tuple[Component, ...]
 
@@ -122,9 +124,9 @@ class ComponentGroups:
             number = 1
             for group in sorted(set(groups.values())):
                 name = component.name
-                while group and component._replace(name=name) in taken:
+                while group and replace(component, name=name) in taken:
                     number += 1
                     name = f"{component.name}_v{number}"
-                taken.add(component._replace(name=name))
+                taken.add(replace(component, name=name))
                 names[component, group] = name
         return names

@@ -5,7 +5,7 @@ Source: kubectl pkg/explain/v2/templates/plaintext.tmpl of release 1.32.
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_formats.go_text import plain
 
@@ -29,7 +29,8 @@ _SHORT_ENUM = 4
 _NO_VALUE = "<no value>"  # what Go's templates print for what is not there
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Question:
     """What is to be explained.
 
     Attributes:

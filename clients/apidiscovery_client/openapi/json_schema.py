@@ -6,7 +6,7 @@ Named as kubeconform looks for them: yannh/kubeconform pkg/registry/registry.go 
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from apidiscovery_formats.openapi.pointers import escaped
 
@@ -35,7 +35,8 @@ _ONLY_GO = re.compile(r"\(\?(?:[imsU-]+[:)]|P<)|\\[AzQEC]|\\p[A-Z]|\[\[:")
 _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
-class Kind(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
     """A kind in a version of a group; the core group is empty."""
 
     group: str
@@ -67,7 +68,7 @@ def kinds(document: Fields) -> Iterator[Kind]:
         for operation in (as_object(item) or {}).values()
         if (kind := _kind((as_object(operation) or {}).get(KIND_KEY)))
     }
-    lists = {kind._replace(name=f"{kind.name}List") for kind in operated}
+    lists = {replace(kind, name=f"{kind.name}List") for kind in operated}
     wanted = operated | lists
     schemas = components(document, "schemas").values()
     yield from sorted({kind for schema in schemas for kind in _kinds_of(schema)} & wanted)

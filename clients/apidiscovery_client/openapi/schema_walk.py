@@ -6,7 +6,7 @@ nested through references deeper or is larger than any real schema is an error.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from apidiscovery_formats.openapi.pointers import resolve
 
@@ -20,7 +20,8 @@ MAX_CHARACTERS = 64 << 20  # of descriptions in one answer
 _NO_REFERENCES: frozenset[str] = frozenset()
 
 
-class Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Field:
     """A property of a schema.
 
     Attributes:
@@ -94,7 +95,7 @@ class SchemaWalk:
             found = Field(place.level, name, inner, name in required)
             yield found
             if found.level < levels:
-                below = found._replace(level=found.level + 1)
+                below = replace(found, level=found.level + 1)
                 yield from self._fields(inner, below, levels, seen, depth + 1)
         for inner in _inner(resolved):
             yield from self._fields(inner, place, levels, seen, depth + 1)

@@ -4,7 +4,7 @@ Source: apiserver endpoints/installer.go `ConvertGroupVersionIntoToDiscovery`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apidiscovery_client.model import (
     NAMESPACED,
@@ -63,7 +63,7 @@ def folded(entries: Iterable[Entry]) -> tuple[Resource, ...]:
             resources.append(_orphans_parent(parent, entry))
         children.setdefault(places[parent], []).append(_subresource(name, entry))
     for place, subresources in children.items():
-        resources[place] = resources[place]._replace(subresources=tuple(subresources))
+        resources[place] = replace(resources[place], subresources=tuple(subresources))
     return tuple(resources)
 
 

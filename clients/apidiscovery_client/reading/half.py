@@ -1,6 +1,6 @@
 """What reading a document gives."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client.model import Group, GroupVersion
 
@@ -9,7 +9,8 @@ class UnreadableError(ValueError):
     """A body is not the document that its Content-Type promises."""
 
 
-class Half(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Half:
     """What one of `/api` and `/apis` tells.
 
     Attributes:

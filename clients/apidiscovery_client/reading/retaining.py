@@ -1,6 +1,7 @@
 """Keeps what was known of versions of which a server tells nothing now."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from apidiscovery_client.model import (
     Current,
@@ -27,7 +28,7 @@ def _retained_group(group: Group, known: Mapping[GroupVersion, Version]) -> Grou
     versions = tuple(_retained_version(version, known) for version in group.versions)
     if all(new is old for new, old in zip(versions, group.versions, strict=True)):
         return group
-    return group._replace(versions=versions)
+    return replace(group, versions=versions)
 
 
 def _retained_version(version: Version, known: Mapping[GroupVersion, Version]) -> Version:
@@ -38,7 +39,7 @@ def _retained_version(version: Version, known: Mapping[GroupVersion, Version]) -
     since = now.since if isinstance(before.freshness, Current) else before.freshness.since
     if version.resources or not before.resources:
         return (
-            version if since == now.since else version._replace(freshness=now._replace(since=since))
+            version if since == now.since else replace(version, freshness=replace(now, since=since))
         )
     stale = Stale(since, now.reason, retained=True)
-    return version._replace(resources=before.resources, freshness=stale)
+    return replace(version, resources=before.resources, freshness=stale)

@@ -1,7 +1,7 @@
 """What is not known of a server, and whether it could change the answer."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client.model import Current, Resource, Snapshot
 from apidiscovery_client.resolving.index import ALWAYS_FIRST, Index, Table
@@ -10,7 +10,8 @@ from apidiscovery_client.resolving.reading import Exact, Reading
 CORE_PATH, GROUPS_PATH = "/api", "/apis"  # the keys of `Snapshot.failures`
 
 
-class Rivals(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rivals:
     """By what a better match than the one found would be found.
 
     Attributes:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from apidiscovery_client._errors import AmbiguousResource, NoCommonVersion, NotServed
 from apidiscovery_client.model import Current, Resource, Snapshot
@@ -23,7 +22,8 @@ class Serving(Enum):
     NOT_SERVED = "not served"
 
 
-class ServerVersion(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ServerVersion:
     """What one server says of one version.
 
     Attributes:

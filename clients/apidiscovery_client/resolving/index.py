@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client.model import (
     CURRENT,
@@ -17,7 +17,8 @@ from apidiscovery_client.model import (
 ALWAYS_FIRST = GroupVersion("", "v1")
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Table:
     """The kinds of one group-version.
 
     Attributes:

@@ -1,11 +1,13 @@
 """Limits what is looked at to resources of a verb or scope, as if no others were served."""
 
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 from apidiscovery_client.model import Group, Resource, Snapshot, Version
 
 
-class Narrowing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Narrowing:
     """What a resource has to be.
 
     Attributes:
@@ -42,10 +44,10 @@ class Narrowing(NamedTuple):
         """Return the snapshot without the resources that are not asked for."""
         if self.verb is None and self.namespaced is None:
             return snapshot
-        return snapshot._replace(groups=tuple(self._group(group) for group in snapshot.groups))
+        return replace(snapshot, groups=tuple(self._group(group) for group in snapshot.groups))
 
     def _group(self, group: Group) -> Group:
-        return group._replace(versions=tuple(self._version(version) for version in group.versions))
+        return replace(group, versions=tuple(self._version(version) for version in group.versions))
 
     def _version(self, version: Version) -> Version:
-        return version._replace(resources=tuple(filter(self.admits, version.resources)))
+        return replace(version, resources=tuple(filter(self.admits, version.resources)))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client.model import GroupVersion
 
@@ -13,7 +13,8 @@ _GO_STRING = re.compile(
 )
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reading:
     """A name in some group and version.
 
     Attributes:
@@ -40,7 +41,8 @@ class Reading(NamedTuple):
         return gv.group == self.group if self.is_whole else gv.group.startswith(self.group)
 
 
-class Exact(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Exact:
     """A name in exactly one group-version.
 
     Attributes:

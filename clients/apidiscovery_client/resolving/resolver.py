@@ -1,6 +1,7 @@
 """Answers which resource a text means, on what is known of a server."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from apidiscovery_client._errors import (
     AmbiguousResource,
@@ -221,4 +222,4 @@ def _by_group(sought: Reading | Exact) -> Reading:
     """Return what is looked for in the group alone, whatever its version."""
     if isinstance(sought, Exact):
         return Reading(sought.name, sought.gv.group, is_whole=True)
-    return sought._replace(version="")
+    return replace(sought, version="")

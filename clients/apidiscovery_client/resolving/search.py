@@ -5,8 +5,7 @@ and then without, else a kind, first with a version and then without.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from apidiscovery_client.model import Resource
 from apidiscovery_client.resolving.index import ALWAYS_FIRST, Index, Table
@@ -14,7 +13,8 @@ from apidiscovery_client.resolving.reading import INTERNAL_VERSION, Exact, Readi
 from apidiscovery_client.resolving.rules import Rule, Why
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     """One rule that was tried.
 
     Attributes:
@@ -50,7 +50,8 @@ class Trace:
         return found.chosen
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Choice:
     """What was chosen of several."""
 
     chosen: Resource
@@ -58,7 +59,8 @@ class Choice(NamedTuple):
     matched: Sequence[Resource]
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Found:
     """A resource and the rule that led to it."""
 
     resource: Resource
@@ -80,7 +82,7 @@ def find_exact(index: Index, form: Exact, trace: Trace) -> Found | None:
     """Return the resource of that plural name or kind in exactly that group-version."""
     table = index.tables.get(form.gv)
     full_names = index.words.get(form.name, []) + index.parents.get(form.name, [])
-    named = [found for found in full_names if (found.gv, found.name) == form[:2]]
+    named = [found for found in full_names if found.gv == form.gv and found.name == form.name]
     chosen = named[-1] if named else table.kinds.get(form.name) if table else None
     if chosen is None or table is None:
         trace.no_match(Rule.EXACT, form)
@@ -163,7 +165,7 @@ def _expanded(index: Index, reading: Reading, trace: Trace) -> tuple[Reading, Ru
     kept where only the group's beginning is named; that is so in client-go, too.
     Source: client-go restmapper/shortcut.go `expandResourceShortcut`.
     """
-    name, group, version, _ = reading
+    name, group = reading.name, reading.group
     if any(
         name in (found.name, found.singular_name) and group in ("", found.gv.group)
         for found in index.words.get(name, ())
@@ -180,7 +182,7 @@ def _expanded(index: Index, reading: Reading, trace: Trace) -> tuple[Reading, Ru
     rule = Rule.SHORT_NAME_GROUP_PREFIX
     if meant := [found for found in short if found.gv.group.startswith(group)]:
         chosen = trace.match(rule, reading, _listed_first(meant))
-        return Reading(chosen.name, chosen.gv.group, version), rule
+        return Reading(chosen.name, chosen.gv.group, reading.version), rule
     trace.no_match(rule, reading)
     return reading, None
 
@@ -276,7 +278,7 @@ def meanings(index: Index, sought: Sequence[Reading], found: Found) -> list[Reso
         lower = reading.name.lower()
         named = [*index.words.get(lower, ()), *index.odd_kinds.get(lower, ())]
         short = index.short_names.get(reading.name, ())
-        any_version = reading._replace(version="")  # as with short names in client-go
+        any_version = replace(reading, version="")  # as with short names in client-go
         every += index.in_order(
             [one for one in named if reading.admits(one.gv)]
             + [one for one in short if any_version.admits(one.gv)]

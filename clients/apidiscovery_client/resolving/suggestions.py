@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 from apidiscovery_client.model import Resource
 from apidiscovery_client.resolving.index import Index
@@ -12,7 +12,8 @@ from apidiscovery_client.resolving.reading import Reading
 AT_MOST = 3
 
 
-class _Near(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class _Near:
     """A resource whose name is near; the least is the nearest."""
 
     edits: int

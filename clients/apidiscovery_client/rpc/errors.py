@@ -3,7 +3,8 @@
 import contextlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from typing import cast
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -12,7 +13,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - stubs lie 
     status_pb2,
 )
 
-from apidiscovery_client._errors import DiscoveryError, ServerUnreachable
+from apidiscovery_client._errors import DiscoveryError, RequestRefused, ServerUnreachable
 
 _STATUS_DETAILS = "grpc-status-details-bin"
 _PREFIX = re.compile(
@@ -36,24 +37,44 @@ _BROKEN_CONNECTION = (
     "Received http2 header",
 )
 
+# Source: googleapis google/rpc/code.proto.
+_STATUSES = {
+    grpc.StatusCode.OK: 200,
+    grpc.StatusCode.CANCELLED: 499,
+    grpc.StatusCode.UNKNOWN: 500,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.FAILED_PRECONDITION: 400,
+    grpc.StatusCode.ABORTED: 409,
+    grpc.StatusCode.OUT_OF_RANGE: 400,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.INTERNAL: 500,
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.DATA_LOSS: 500,
+}
 
 _NO_GRPC = ("Failed parsing HTTP/2", "Received http2 header")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 
 
-class FieldProblem(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
     """A field of a request that the server does not take, as google.rpc.BadRequest has it."""
 
     field: str
     description: str
 
 
-class CallRefused(DiscoveryError):
-    """The server answered a call with an error.
+class CallRefused(RequestRefused):
+    """The server answered a call over gRPC with an error.
 
     Attributes:
         code: Whose status it is.
-        message: What the server said.
         problems: The fields that are wrong, or the preconditions that do not hold; empty when it
             is not about those.
         retry_after_s: When the server would take the call; None when it does not say so.
@@ -65,15 +86,17 @@ class CallRefused(DiscoveryError):
         message: str,
         problems: Sequence[FieldProblem] = (),
         retry_after_s: float | None = None,
+        *,
+        url: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, url=url, status=_STATUSES[code], text=message)
         self.code = code
-        self.message = message
         self.problems = tuple(problems)
         self.retry_after_s = retry_after_s
 
 
-class Failure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Failure:
     """How a call ended, when not well.
 
     Attributes:
@@ -140,10 +163,10 @@ def discovery_error(
     # Which status grpc gives depends on that of HTTP: gRPC's doc/http-grpc-status-mapping.md.
     if failed.is_broken or failed.said.startswith(_NO_GRPC):
         return ServerUnreachable(_why(name, address, failed.said), url=address)
-    return refusal(failed)
+    return refusal(failed, address)
 
 
-def refusal(failed: Failure) -> CallRefused:
+def refusal(failed: Failure, address: str = "") -> CallRefused:
     """Return an error with what google.rpc.Status tells beside code and message, if it does."""
     problems: list[FieldProblem] = []
     retry_after_s: float | None = None
@@ -156,7 +179,7 @@ def refusal(failed: Failure) -> CallRefused:
             problems += [FieldProblem(v.subject, v.description) for v in precondition.violations]
         elif detail.Unpack(retry):
             retry_after_s = max(0.0, retry.retry_delay.ToNanoseconds() / 1e9)
-    return CallRefused(failed.code, failed.said, problems, retry_after_s)
+    return CallRefused(failed.code, failed.said, problems, retry_after_s, url=address)
 
 
 def _rich_status(error: grpc.RpcError) -> status_pb2.Status:

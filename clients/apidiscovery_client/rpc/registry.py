@@ -1,7 +1,7 @@
 """Calls RegistryService and DiscoveryService.ListSources."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery.service.v1 import (
     discovery_pb2,
@@ -15,7 +15,8 @@ from apidiscovery_client.rpc.calls import GrpcClient, GrpcServer
 PAGE_SIZE = 500  # kubectl's --chunk-size
 
 
-class Withdrawn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
     """What came of a withdrawal.
 
     Attributes:

@@ -11,9 +11,10 @@ import functools
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client.model import (
@@ -33,7 +34,8 @@ _RELEASE = re.compile(r"v?1\.(\d{1,3})(?:\.\d+)?", re.ASCII)
 _UNTIMED = datetime.fromtimestamp(0, UTC)  # facts have no time, and equal snapshots are to be equal
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Row:
     """A resource as a range of releases serves it.
 
     Attributes:
@@ -59,7 +61,8 @@ class _Row(NamedTuple):
         return any(first <= release <= last for first, last in self.releases)
 
 
-class _Facts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Facts:
     oldest: int
     newest: int
     priorities: dict[str, list[tuple[int, int]]]
@@ -130,7 +133,8 @@ def _group(facts: _Facts, name: str, rows: list[_Row]) -> Group:
 
 
 def _version(facts: _Facts, gv: GroupVersion, rows: list[_Row]) -> Version:
-    resources = tuple(_resource(facts, gv, row) for row in rows if (row.group, row.version) == gv)
+    mine = (row for row in rows if row.group == gv.group and row.version == gv.version)
+    resources = tuple(_resource(facts, gv, row) for row in mine)
     return Version(gv, resources, stated_freshness="Current")
 
 

@@ -5,8 +5,9 @@ Kubernetes cmd/kube-apiserver, whose post-start hook of that name holds back rea
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs
 
 from apidiscovery_client.storage_versions.gate import Gate, Refusal
@@ -32,7 +33,8 @@ _TEXT = "text/plain; charset=utf-8"
 _NOSNIFF = (b"x-content-type-options", b"nosniff")  # Go's net/http `Error`
 
 
-class _Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Answer:
     status: HTTPStatus
     content_type: str
     content: bytes
@@ -155,10 +157,10 @@ def _unreadable(path: str, error: UnreadablePath) -> _Answer:
 
 
 def _unavailable(refusal: Refusal, accept: str) -> _Answer:
-    content_type, content = unavailable(refusal.message, accept)
+    body = unavailable(refusal.message, accept)
     retry_after = (b"retry-after", str(refusal.retry_after_s).encode())
     headers = (retry_after, (b"cache-control", b"no-cache, private"))
-    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, content_type, content, headers)
+    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, body.content_type, body.content, headers)
 
 
 async def _drain(receive: Receive) -> None:

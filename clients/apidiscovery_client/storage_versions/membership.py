@@ -7,7 +7,6 @@ any thread.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from apidiscovery_client.storage_versions.gate import WriteGate
 from apidiscovery_client.storage_versions.resources import GroupResource, StoredResource
@@ -25,7 +24,8 @@ def boot_clock() -> float:
     return time.monotonic()
 
 
-class SentReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SentReport:
     """A report that is under way, and the membership for which it is made."""
 
     membership: int
@@ -62,7 +62,8 @@ class _Known:
         )
 
 
-class _Gates(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Gates:
     """What the gate is until a certain time and what it is afterwards; made once, asked often."""
 
     trusted: WriteGate

@@ -10,8 +10,9 @@ import logging
 import random
 import uuid
 from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import grpc
 from apidiscovery.coordination.v1 import lease_pb2
@@ -42,14 +43,16 @@ class ReporterEnded(RuntimeError):
     """The reporter has ended, or has not begun: nothing will be confirmed any more."""
 
 
-class _Doubt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Doubt:
     """A report whose end is not known, and until when it may still be carried out."""
 
     resources: tuple[StoredResource, ...]
     until: float
 
 
-class _Lease(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Lease:
     """What tells one lease, and one life of the store, from another.
 
     Attributes:
@@ -280,7 +283,8 @@ class StorageVersionReporter:
             _log.warning(
                 "another process is %s too: no two may share a hostname", answer.api_server_id
             )
-        name = " ".join(map(str, self._lease[:3]))
+        lease = self._lease
+        name = f"{lease.uid} {lease.created} {lease.transitions}"
         if self._membership.beat(sent_at, name, joined=is_new):
             _log.info("joined as %s", answer.api_server_id)
             self._report_now.set()

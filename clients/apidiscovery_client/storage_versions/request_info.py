@@ -6,7 +6,7 @@ of pkg/server/config.go: `api`, which has no groups, and `apis`.
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
 from apidiscovery_client.storage_versions.gate import RequestAttributes
@@ -36,7 +36,8 @@ class UnreadablePath(ValueError):
     """A path ends behind `watch` or `proxy`, where a resource is expected."""
 
 
-class _Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Place:
     """Where in the API a path leads; `parts` begin with the version."""
 
     group: str

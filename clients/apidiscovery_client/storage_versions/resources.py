@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 
 
-class GroupResource(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupResource:
     """A resource, whatever its version.
 
     Attributes:
@@ -24,7 +24,8 @@ class GroupResource(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-class GroupVersionResource(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupVersionResource:
     """A resource of a version; `group` is empty for the core group."""
 
     group: str

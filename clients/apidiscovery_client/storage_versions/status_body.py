@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go `ErrorNegotiated`.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
@@ -18,7 +18,8 @@ _MAGIC = b"k8s\x00"  # apimachinery pkg/runtime/serializer/protobuf/protobuf.go
 _REASON = "ServiceUnavailable"
 
 
-class Body(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Body:
     """A body and its Content-Type."""
 
     content_type: str

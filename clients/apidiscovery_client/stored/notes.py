@@ -12,8 +12,8 @@ Where a group or version is listed twice, the first counts, as in `Snapshot.vers
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
 
 from apidiscovery_client._fields import (
     Fields,
@@ -39,7 +39,8 @@ from apidiscovery_client.model import (
 _CURRENT, _STALE, _UNKNOWN = "Current", "Stale", "Unknown"
 
 
-class Note(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Note:
     """What is noted of a version.
 
     Attributes:
@@ -53,7 +54,8 @@ class Note(NamedTuple):
     hashes: Mapping[str, str]
 
 
-class Notes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Notes:
     """What is noted of groups and versions, by their names."""
 
     preferred: Mapping[str, str]
@@ -162,13 +164,14 @@ def _annotated_group(group: Group, notes: Notes) -> Group:
     versions = tuple(
         _annotated(version, notes.versions.get(str(version.gv))) for version in group.versions
     )
-    return group._replace(versions=versions, stated_preference=notes.preferred.get(group.name, ""))
+    return replace(group, versions=versions, stated_preference=notes.preferred.get(group.name, ""))
 
 
 def _annotated(version: Version, note: Note | None) -> Version:
     if note is None:
         return version
-    return version._replace(
+    return replace(
+        version,
         resources=_hashed(version.resources, note.hashes) if note.hashes else version.resources,
         freshness=note.freshness or version.freshness,
         stated_freshness="" if note.is_unstated else version.stated_freshness,
@@ -177,7 +180,7 @@ def _annotated(version: Version, note: Note | None) -> Version:
 
 def _hashed(resources: Iterable[Resource], hashes: Mapping[str, str]) -> tuple[Resource, ...]:
     return tuple(
-        resource._replace(storage_version_hash=hashes[resource.name])
+        replace(resource, storage_version_hash=hashes[resource.name])
         if resource.name in hashes
         else resource
         for resource in resources
@@ -194,7 +197,7 @@ def _confirmed_group(
         _confirmed(version, note, remembered) if note else version
         for version, note in zip(group.versions, found, strict=True)
     )
-    return group._replace(versions=tuple(versions))
+    return replace(group, versions=tuple(versions))
 
 
 def _confirmed(
@@ -210,4 +213,4 @@ def _confirmed(
     is_retained = isinstance(freshness, Stale) and freshness.retained
     is_silent = version.freshness != CURRENT and not version.resources
     resources = remembered.get(version.gv, ()) if is_retained and is_silent else version.resources
-    return version._replace(freshness=freshness, resources=resources)
+    return replace(version, freshness=freshness, resources=resources)

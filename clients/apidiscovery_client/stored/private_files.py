@@ -9,8 +9,8 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
@@ -22,7 +22,8 @@ _READ_FLAGS = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(o
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
 
 
-class PrivateFolder(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PrivateFolder:
     """A folder of such files; its methods raise `OSError`, also for what is not only ours.
 
     Attributes:

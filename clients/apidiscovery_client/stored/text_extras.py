@@ -6,6 +6,7 @@ under `base64:NUMBER`.
 
 import binascii
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from apidiscovery_client.model import NO_EXTRAS, Group, Resource, Subresource, Version
 from apidiscovery_client.writing import PROTOBUF_EXTRA
@@ -86,21 +87,21 @@ def _has_extra(group: Group) -> bool:
 
 def _group(group: Group, change: Change) -> Group:
     versions = tuple(_version(version, change) for version in group.versions)
-    return group._replace(versions=versions, extra=_or_none(change(group.extra)))
+    return replace(group, versions=versions, extra=_or_none(change(group.extra)))
 
 
 def _version(version: Version, change: Change) -> Version:
     resources = tuple(_resource(resource, change) for resource in version.resources)
-    return version._replace(resources=resources, extra=_or_none(change(version.extra)))
+    return replace(version, resources=resources, extra=_or_none(change(version.extra)))
 
 
 def _resource(resource: Resource, change: Change) -> Resource:
     below = tuple(_subresource(found, change) for found in resource.subresources)
-    return resource._replace(subresources=below, extra=_or_none(change(resource.extra)))
+    return replace(resource, subresources=below, extra=_or_none(change(resource.extra)))
 
 
 def _subresource(subresource: Subresource, change: Change) -> Subresource:
-    return subresource._replace(extra=_or_none(change(subresource.extra)))
+    return replace(subresource, extra=_or_none(change(subresource.extra)))
 
 
 def _or_none(extra: Extra) -> Extra:

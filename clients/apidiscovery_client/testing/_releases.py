@@ -1,7 +1,7 @@
 """What each release of kube-apiserver can do, as far as discovery shows it."""
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 DEFAULT_RELEASE = "1.36"
 
@@ -12,7 +12,8 @@ _DROPS_V2BETA1_FROM = 33
 _OMITS_CREATION_FROM = 34  # ObjectMeta.creationTimestamp is `omitzero` since k8s.io/api 0.34
 
 
-class Release(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Release:
     """A minor release of Kubernetes 1."""
 
     minor: int

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,13 +39,13 @@ def added(groups: tuple[Group, ...], more: Iterable[Group]) -> tuple[Group, ...]
 def _merged(before: Group, group: Group) -> Group:
     new: dict[str, Version] = {version.name: version for version in group.versions}
     kept = tuple(version for version in before.versions if version.name not in new)
-    return before._replace(versions=(*new.values(), *kept), stated_preference="")
+    return replace(before, versions=(*new.values(), *kept), stated_preference="")
 
 
 def removed(groups: tuple[Group, ...], gvs: set[GroupVersion]) -> tuple[Group, ...]:
     """Return the groups without these versions, and without those that have no other."""
     left = (
-        group._replace(versions=tuple(found for found in group.versions if found.gv not in gvs))
+        replace(group, versions=tuple(found for found in group.versions if found.gv not in gvs))
         for group in groups
     )
     return tuple(group for group in left if group.versions)

@@ -101,19 +101,19 @@ class State:
     def _as_listed(self, group: Group) -> Group:
         if not any(version.gv in self.stale for version in group.versions):
             return group
-        return group._replace(versions=tuple(map(self._version_as_listed, group.versions)))
+        return replace(group, versions=tuple(map(self._version_as_listed, group.versions)))
 
     def _version_as_listed(self, version: Version) -> Version:
         with_resources = self.stale.get(version.gv)
         if with_resources is None:
             return version
         resources = version.resources if with_resources else ()
-        return version._replace(resources=resources, stated_freshness="Stale")
+        return replace(version, resources=resources, stated_freshness="Stale")
 
 
 def _dated(group: Group) -> Group:
     """Return the group as k8s.io/api wrote its metadata before 0.34."""
-    return group._replace(extra={**group.extra, "metadata": {"creationTimestamp": None}})
+    return replace(group, extra={**group.extra, "metadata": {"creationTimestamp": None}})
 
 
 def _without(faults: Mapping[str, T], paths: frozenset[str]) -> dict[str, T]:

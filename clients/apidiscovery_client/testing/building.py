@@ -8,6 +8,7 @@ GroupVersionResource(group='apps', version='v1', resource='deployments')
 
 import functools
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import files
 
@@ -40,7 +41,7 @@ def group(name: str, /, **versions: Iterable[Resource]) -> Group:
 
 
 def _version(gv: GroupVersion, resources: Iterable[Resource]) -> Version:
-    placed = tuple(resource._replace(gv=gv) for resource in resources)
+    placed = tuple(replace(resource, gv=gv) for resource in resources)
     return Version(gv, placed, stated_freshness="Current")
 
 

@@ -1,1 +1,67 @@
-"""The ways to ask a server for discovery; each module is about one, and imported when used."""
+"""The ways to ask a server for discovery; what is named here is imported when it is first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apidiscovery_client.held import (
+        AsyncTransport,
+        Document,
+        Held,
+        SnapshotCache,
+        Traffic,
+        Transport,
+    )
+    from apidiscovery_client.http.flow import HttpOptions
+    from apidiscovery_client.rpc.calls import CallRefused, GrpcServer
+    from apidiscovery_client.server import Access, Server, StaticAccess
+    from apidiscovery_client.transports.async_betterproto import AsyncBetterprotoTransport
+    from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
+    from apidiscovery_client.transports.async_http import AsyncHttpTransport
+    from apidiscovery_client.transports.betterproto import BetterprotoTransport
+    from apidiscovery_client.transports.grpc import GrpcTransport
+    from apidiscovery_client.transports.http import HttpTransport
+
+__all__ = [
+    "Access",
+    "AsyncBetterprotoTransport",
+    "AsyncGrpcTransport",
+    "AsyncHttpTransport",
+    "AsyncTransport",
+    "BetterprotoTransport",
+    "CallRefused",
+    "Document",
+    "GrpcServer",
+    "GrpcTransport",
+    "Held",
+    "HttpOptions",
+    "HttpTransport",
+    "Server",
+    "SnapshotCache",
+    "StaticAccess",
+    "Traffic",
+    "Transport",
+]
+
+_MODULES = {
+    "held": "AsyncTransport Document Held SnapshotCache Traffic Transport",
+    "http.flow": "HttpOptions",
+    "rpc.calls": "CallRefused GrpcServer",
+    "server": "Access Server StaticAccess",
+    "transports.async_betterproto": "AsyncBetterprotoTransport",
+    "transports.async_grpc": "AsyncGrpcTransport",
+    "transports.async_http": "AsyncHttpTransport",
+    "transports.betterproto": "BetterprotoTransport",
+    "transports.grpc": "GrpcTransport",
+    "transports.http": "HttpTransport",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is named in `__all__`."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"apidiscovery_client.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found

@@ -3,8 +3,9 @@
 import base64
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from apidiscovery_client.server import Server
@@ -19,7 +20,8 @@ _IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
 _PORTS = {"http": 80, "https": 443}
 
 
-class _Idle(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Idle:
     stream: Stream
     tls: "ssl.SSLContext | None"
     since: float

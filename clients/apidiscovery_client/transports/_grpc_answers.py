@@ -1,8 +1,9 @@
 """What DiscoveryService answers, whichever stubs read it, and how that changes what is held."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from apidiscovery_client.held import Held
 from apidiscovery_client.model import CURRENT, Current, Group, GroupVersion, Snapshot, Version
@@ -14,7 +15,8 @@ SERVICE = "apidiscovery.service.v1.DiscoveryService"
 Message: TypeAlias = Any  # of one family of stubs; the other one has classes of its own
 
 
-class Whole(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Whole:
     """Everything that is served.
 
     Attributes:
@@ -30,7 +32,8 @@ class Whole(NamedTuple):
     hashes: Mapping[str, str]
 
 
-class Changed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Changed:
     """A group that is new, or not as it was.
 
     Attributes:
@@ -45,7 +48,8 @@ class Changed(NamedTuple):
     group: Group
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Difference:
     """What leads from the groups that are known to those that are served.
 
     Attributes:
@@ -61,7 +65,8 @@ class Difference(NamedTuple):
     hashes: Mapping[str, str] | None = None
 
 
-class Same(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Same:
     """What is known is what is served."""
 
     at: datetime
@@ -71,7 +76,8 @@ class Same(NamedTuple):
 Answer: TypeAlias = Whole | Difference | Same
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """Where some of what is served comes from.
 
     Attributes:
@@ -86,7 +92,8 @@ class Source(NamedTuple):
     serves: frozenset[GroupVersion]
 
 
-class Sources(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sources:
     """All sources; none where they could not be had."""
 
     all: tuple[Source, ...] = ()
@@ -156,8 +163,8 @@ def same(held: Held | None, answer: Same) -> Held:
         raise MisfitError("it says that nothing has changed, to a caller that knows nothing")
     if held.etags.get("", answer.etag) != answer.etag:
         raise MisfitError("it says that nothing has changed, and names another ETag than before")
-    snapshot = held.snapshot._replace(checked_at=answer.at, freshness=CURRENT)
-    return held._replace(snapshot=snapshot)
+    snapshot = replace(held.snapshot, checked_at=answer.at, freshness=CURRENT)
+    return replace(held, snapshot=snapshot)
 
 
 def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, ...]:
@@ -271,7 +278,7 @@ def _explained_group(group: Group, told: Mapping[GroupVersion, Source]) -> Group
     versions = tuple(_explained_version(version, told) for version in group.versions)
     if all(new is old for new, old in zip(versions, group.versions, strict=True)):
         return group
-    return group._replace(versions=versions)
+    return replace(group, versions=versions)
 
 
 def _explained_version(version: Version, told: Mapping[GroupVersion, Source]) -> Version:
@@ -282,7 +289,7 @@ def _explained_version(version: Version, told: Mapping[GroupVersion, Source]) ->
     since = min(source.since or freshness.since, freshness.since)
     error = " ".join(source.error.split())
     reason = f"{source.name}: {error}" if error else freshness.reason
-    return version._replace(freshness=freshness._replace(since=since, reason=reason))
+    return replace(version, freshness=replace(freshness, since=since, reason=reason))
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -1,8 +1,9 @@
 """What the gRPC transports share, whichever stubs they use and whether they block or not."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
@@ -21,7 +22,8 @@ GET, LIST = "GetDiscovery", "ListSources"
 SOURCES_TIMEOUT_S = 5.0  # what they tell is welcome, and not waited for any longer
 
 
-class Undecodable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Undecodable:
     """Stands for a message that is none.
 
     Libraries do different things with errors of decoding: one logs them and goes on.

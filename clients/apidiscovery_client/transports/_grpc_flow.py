@@ -1,7 +1,8 @@
 """What to ask DiscoveryService for, and what to hold by its answers, without sending anything."""
 
 from collections.abc import Generator, Mapping
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from apidiscovery_client.held import Held
 from apidiscovery_client.transports import _grpc_answers as answers
@@ -15,7 +16,8 @@ from apidiscovery_client.transports._grpc_answers import (
 from apidiscovery_client.transports._grpc_proof import contradicts
 
 
-class Get(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Get:
     """Wants an `Answer` of GetDiscovery.
 
     Attributes:
@@ -27,7 +29,8 @@ class Get(NamedTuple):
     known: Mapping[str, str] | None = None
 
 
-class ListSources(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ListSources:
     """Wants the sources, none where they cannot be had."""
 
 

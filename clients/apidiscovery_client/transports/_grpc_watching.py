@@ -6,7 +6,7 @@ Source for going on elsewhere with known hashes: discovery.proto `WatchDiscovery
 import random
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import grpc
@@ -149,8 +149,8 @@ class Watching:
             return
         self._told = True
         since = datetime.fromtimestamp(time.time() - away_s, UTC)
-        snapshot = self._held.snapshot._replace(freshness=Stale(since, self._why))
-        yield self._held._replace(snapshot=snapshot)
+        snapshot = replace(self._held.snapshot, freshness=Stale(since, self._why))
+        yield replace(self._held, snapshot=snapshot)
 
     def _wait_s(self, failed: Failure) -> float:
         if self._held is None:

@@ -6,7 +6,7 @@ server on this machine: it brings `email` and `ssl` with it.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_client.http import wrong_port
 from apidiscovery_client.http.body import Collected
@@ -31,7 +31,8 @@ class SilentlyClosedError(ProtocolError):
     """The connection ended before the first byte of an answer, as idle ones do."""
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """What was answered.
 
     Attributes:

@@ -1,5 +1,6 @@
 """Asks an HTTP server while the caller waits: every request bounded, connections used again."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -105,7 +106,7 @@ class SyncSession:
         except TimeoutError:
             if refusal is None or scope.ended.is_set():
                 raise
-            return refusal._replace(tried_s=self._server.request_timeout_s or 0)
+            return replace(refusal, tried_s=self._server.request_timeout_s or 0)
 
     def _request(
         self,

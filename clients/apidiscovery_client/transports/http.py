@@ -1,8 +1,13 @@
-"""Asks a server for discovery over HTTP, with asyncio."""
+"""Asks a server for discovery over HTTP while the caller waits.
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
+It imports neither asyncio nor an HTTP library, for a command line that is to be as fast as kubectl.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from itertools import count
+from threading import Lock
 
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, InvalidConfiguration
 from apidiscovery_client.held import Held, Traffic
@@ -14,29 +19,39 @@ from apidiscovery_client.http.flow import (
     advanced,
     discovery,
 )
-from apidiscovery_client.http.reply import Reply
-from apidiscovery_client.http.session import Session, in_thread
+from apidiscovery_client.http.reply import MAX_CONCURRENT_REQUESTS, Reply
 from apidiscovery_client.server import Server
-
-_LONG_TO_READ = 1 << 18  # bytes; some milliseconds
+from apidiscovery_client.transports._side_by_side import side_by_side
+from apidiscovery_client.transports._streams import Scope
+from apidiscovery_client.transports._sync_session import SyncSession
 
 
 class HttpTransport:
-    """Implements `AsyncTransport` for any Kubernetes API server.
+    """Implements `Transport` for any Kubernetes API server; may be used by several threads.
 
     Args:
         server: The server.
         options: How to ask it.
+        progress: Called after each answer, from several threads, with how many have come of
+            how many that are asked for at the same time.
 
     Raises:
         ServerUnreachable: The proxy that the environment names cannot be used.
     """
 
-    def __init__(self, server: Server, options: HttpOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self,
+        server: Server,
+        options: HttpOptions = DEFAULT_OPTIONS,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None:
         self._server = server
         self._options = options
-        self._session = Session(server, max_body_bytes=options.max_body_bytes)
-        self._requests: set[asyncio.Task[Reply]] = set()
+        self._progress = progress
+        self._session = SyncSession(server, max_body_bytes=options.max_body_bytes)
+        self._lock = Lock()
+        self._scopes: set[Scope] = set()
         self._is_closed = False
 
     @property
@@ -54,60 +69,71 @@ class HttpTransport:
         """Return that HTTP servers do not push."""
         return False
 
-    async def fetch(self, held: Held | None) -> Held:
+    def fetch(self, held: Held | None) -> Held:
         """Return what the server serves now; raise as `http.flow.discovery` does.
-
-        It may be cancelled at any time, and then leaves nothing behind.
 
         Raises:
             ClientClosed: It was closed, maybe meanwhile.
         """
-        flow = discovery(self.server, held, self._options)
-        asks: Sequence[Ask] | Held = next(flow)
-        while not isinstance(asks, Held):
-            outcomes = await self._together(asks)
-            if sum(len(o.body) for o in outcomes if isinstance(o, Reply)) < _LONG_TO_READ:
-                asks = advanced(flow, outcomes)
-            else:
-                asks = await in_thread(partial(advanced, flow, outcomes))
-        return asks
+        with self._scope() as scope:
+            flow = discovery(self.server, held, self._options)
+            asks: Sequence[Ask] | Held = next(flow)
+            while not isinstance(asks, Held):
+                asks = advanced(flow, self._together(asks, scope))
+            return asks
 
-    def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+    def get(self, path: str, accept: str) -> Reply:
+        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
+        with self._scope() as scope:
+            return self._session.get(path, accept, "", scope)
+
+    @contextmanager
+    def _scope(self) -> Generator[Scope]:
+        """Give what ends requests under way when it is closed; raise `ClientClosed` after that."""
+        scope = Scope()
+        with self._lock:
+            if self._is_closed:
+                raise ClientClosed(self.server)
+            self._scopes.add(scope)
+        try:
+            yield scope
+        finally:
+            with self._lock:
+                self._scopes.discard(scope)
+                is_last = self._is_closed and not self._scopes
+            if is_last:
+                self._session.close()
+
+    def listen(self, held: Held | None) -> Generator[Held]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError("HTTP servers do not push what has changed; fetch it again")
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of all connections; requests under way fail. It may be called again."""
-        self._is_closed = True
-        await _cancelled(self._requests)
-        await self._session.close()
+        with self._lock:
+            self._is_closed = True
+            scopes = tuple(self._scopes)
+        for scope in scopes:
+            scope.end()
+        self._session.close()
 
-    async def _together(self, asks: Sequence[Ask]) -> list[Outcome]:
+    def _together(self, asks: Sequence[Ask], scope: Scope) -> list[Outcome]:
         """Return the outcomes of requests sent side by side, in their order."""
-        if self._is_closed:
-            raise ClientClosed(self.server)
-        tasks = [asyncio.create_task(self._session.get(*ask)) for ask in asks]
-        self._requests.update(tasks)
-        try:
-            await asyncio.wait(tasks)
-        finally:
-            await _cancelled(tasks)
-            self._requests.difference_update(tasks)
-        return [self._outcome(task) for task in tasks]
+        answers = count(1)
 
-    def _outcome(self, task: asyncio.Task[Reply]) -> Outcome:
-        if task.cancelled():
-            raise ClientClosed(self.server)
+        def answered(ask: Ask) -> Outcome:
+            outcome = self._outcome(ask, scope)
+            if self._progress:
+                self._progress(next(answers), len(asks))
+            return outcome
+
+        calls = [partial(answered, ask) for ask in asks]
+        return side_by_side(calls, MAX_CONCURRENT_REQUESTS, scope.end)
+
+    def _outcome(self, ask: Ask, scope: Scope) -> Outcome:
         try:
-            return task.result()
-        except InvalidConfiguration:
+            return self._session.get(ask.path, ask.accept, ask.etag, scope)
+        except (InvalidConfiguration, ClientClosed):
             raise
         except DiscoveryError as error:
             return error
-
-
-async def _cancelled(tasks: Sequence[asyncio.Task[Reply]] | set[asyncio.Task[Reply]]) -> None:
-    """Cancel what is still under way, and wait until it has ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import legacy_clusters
 import pytest
-from apidiscovery_client import ClientOptions, SyncDiscoveryClient
+from apidiscovery_client import ClientOptions, DiscoveryClient
 from apidiscovery_client.adapters.kubernetes import ApiDiscoverer, apidiscovery_discoverer
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
@@ -38,7 +38,7 @@ def api_client(url: str, **settings: Any) -> Any:  # noqa: ANN401 - not typed we
 
 def dynamic(url: str, discoverer: type[ApiDiscoverer] | None = None) -> Any:  # noqa: ANN401 - the same
     return cast("Any", DynamicClient)(
-        api_client(url), discoverer=discoverer or apidiscovery_discoverer(cache=False)
+        api_client(url), discoverer=discoverer or apidiscovery_discoverer()
     )
 
 
@@ -127,9 +127,7 @@ def test_the_first_look_up_takes_two_requests_and_the_next_none(server: FakeApiS
 
 
 def test_what_is_old_is_asked_for_conditionally(server: FakeApiServer) -> None:
-    resources = dynamic(
-        server.url, apidiscovery_discoverer(cache=False, options=ALWAYS_OLD)
-    ).resources
+    resources = dynamic(server.url, apidiscovery_discoverer(options=ALWAYS_OLD)).resources
     resources.get(kind="Deployment")
     server.forget_requests()
     resources.get(kind="Deployment")
@@ -139,7 +137,8 @@ def test_what_is_old_is_asked_for_conditionally(server: FakeApiServer) -> None:
 
 def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServer) -> None:
     for _ in range(2):
-        found = dynamic(server.url, apidiscovery_discoverer()).resources.get(kind="CronTab")
+        kept = apidiscovery_discoverer(cache=True)
+        found = dynamic(server.url, kept).resources.get(kind="CronTab")
         assert found.group == "stable.example.com"
     assert sorted(server.paths) == ["/api", "/apis"]
 
@@ -147,7 +146,8 @@ def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServ
 def test_who_is_somebody_else_has_another_cache(server: FakeApiServer) -> None:
     for token in ("one", "two"):
         own = api_client(server.url, api_key={"authorization": f"Bearer {token}"})
-        cast("Any", DynamicClient)(own, discoverer=ApiDiscoverer).resources.get(kind="Pod")
+        kept = apidiscovery_discoverer(cache=True)
+        cast("Any", DynamicClient)(own, discoverer=kept).resources.get(kind="Pod")
     assert [request.headers["authorization"] for request in server.requests] == [
         "Bearer one",
         "Bearer one",
@@ -157,9 +157,7 @@ def test_who_is_somebody_else_has_another_cache(server: FakeApiServer) -> None:
 
 
 def test_a_typo_costs_one_conditional_round_and_then_nothing(server: FakeApiServer) -> None:
-    resources = dynamic(
-        server.url, apidiscovery_discoverer(cache=False, options=ASKS_FOR_ALL)
-    ).resources
+    resources = dynamic(server.url, apidiscovery_discoverer(options=ASKS_FOR_ALL)).resources
     resources.get(kind="Deployment")
     server.forget_requests()
     for _ in range(3):
@@ -172,9 +170,7 @@ def test_a_typo_costs_one_conditional_round_and_then_nothing(server: FakeApiServ
 
 
 def test_a_kind_that_was_defined_a_second_ago_is_found(server: FakeApiServer) -> None:
-    resources = dynamic(
-        server.url, apidiscovery_discoverer(cache=False, options=ASKS_FOR_ALL)
-    ).resources
+    resources = dynamic(server.url, apidiscovery_discoverer(options=ASKS_FOR_ALL)).resources
     resources.get(kind="Deployment")
     server.add(group("new.example.com", v1=[resource("widgets", "Widget")]))
     assert resources.get(kind="Widget").path() == "/apis/new.example.com/v1/widgets"
@@ -274,9 +270,7 @@ def test_what_a_hook_raises_is_raised(server: FakeApiServer) -> None:
         raise RuntimeError("the plugin failed")
 
     own = api_client(server.url, api_key={"authorization": "old"})
-    resources = cast("Any", DynamicClient)(
-        own, discoverer=apidiscovery_discoverer(cache=False)
-    ).resources
+    resources = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer()).resources
     own.configuration.refresh_api_key_hook = fail
     with pytest.raises(RuntimeError, match="the plugin failed"):
         resources.get(kind="Deployment")
@@ -380,7 +374,7 @@ def test_threads_share_the_answer(server: FakeApiServer) -> None:
 
 
 def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         resources = dynamic(server.url, apidiscovery_discoverer(discovery)).resources
         assert resources.get(kind="CronTab").name == "crontabs"
         assert resources.discovery is discovery
@@ -393,7 +387,7 @@ def test_headers_and_trust_are_those_of_the_api_client(tmp_path: Path) -> None:
     with FakeApiServer(cert_file=pair.cert_file, key_file=pair.key_file) as server:
         own = api_client(server.url, ssl_ca_cert=str(authority.ca_file))
         own.set_default_header("Impersonate-User", "jane")
-        find = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer(cache=False))
+        find = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer())
         assert find.resources.get(kind="Deployment").name == "deployments"
         assert {request.headers["impersonate-user"] for request in server.requests} == {"jane"}
         with pytest.raises(MaxRetryError, match="certificate"):
@@ -409,7 +403,7 @@ def test_a_hook_that_renews_the_token_is_called(server: FakeApiServer) -> None:
         configuration.api_key["authorization"] = f"Bearer {len(renewed)}"
 
     own.configuration.refresh_api_key_hook = renew
-    found = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer(cache=False))
+    found = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer())
     found.resources.get(kind="Deployment")
     assert {request.headers["authorization"] for request in server.requests} == {
         "Bearer 1",

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import aiohttp
 import pytest
-from apidiscovery_client import ClientOptions, DiscoveryClient
+from apidiscovery_client import AsyncDiscoveryClient, ClientOptions
 from apidiscovery_client.adapters.kubernetes_asyncio import ApiDiscoverer, apidiscovery_discoverer
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
@@ -26,9 +26,9 @@ from object_cluster import ObjectCluster
 from server import serving
 
 METRICS = resource("nodes", "NodeMetrics", namespaced=False)
-ALWAYS_OLD = apidiscovery_discoverer(cache=False, options=ClientOptions(max_age_s=0.0))
-ASKS_FOR_ALL = apidiscovery_discoverer(cache=False, options=ClientOptions(miss_recheck_s=0.0))
-WITHOUT_CACHE = apidiscovery_discoverer(cache=False)
+ALWAYS_OLD = apidiscovery_discoverer(options=ClientOptions(max_age_s=0.0))
+ASKS_FOR_ALL = apidiscovery_discoverer(options=ClientOptions(miss_recheck_s=0.0))
+WITHOUT_CACHE = apidiscovery_discoverer()
 
 
 @asynccontextmanager
@@ -120,7 +120,7 @@ async def test_what_is_old_is_asked_for_conditionally(server: FakeApiServer) -> 
 
 async def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServer) -> None:
     for _ in range(2):
-        async with dynamic(server.url, ApiDiscoverer) as client:
+        async with dynamic(server.url, apidiscovery_discoverer(cache=True)) as client:
             await client.resources.get(kind="CronTab")
     assert sorted(server.paths) == ["/api", "/apis", "/version", "/version"]
 
@@ -237,7 +237,7 @@ async def test_headers_and_trust_are_those_of_the_api_client(tmp_path: Path) -> 
 
 async def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
     async with (
-        DiscoveryClient.connect(server.url) as discovery,
+        AsyncDiscoveryClient(server.url) as discovery,
         dynamic(server.url, apidiscovery_discoverer(discovery)) as client,
     ):
         await client.resources.discover()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from apidiscovery_client import DiscoveryClient, ServerUnreachable, SyncDiscoveryClient
+from apidiscovery_client import AsyncDiscoveryClient, DiscoveryClient, ServerUnreachable
 from apidiscovery_client.adapters import lightkube as adapter
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from custom_groups import custom_groups
@@ -47,7 +47,7 @@ def _empty_registry() -> Iterator[None]:
 def test_all_kinds_that_lightkube_does_not_know_get_a_class() -> None:
     with FakeApiServer() as server:
         server.add(*custom_groups())
-        with SyncDiscoveryClient.connect(server.url) as discovery:
+        with DiscoveryClient(server.url) as discovery:
             loaded = adapter.load_generic_resources(discovery)
             assert discovery.traffic.requests == 2
             assert adapter.load_generic_resources(discovery) == loaded
@@ -55,15 +55,15 @@ def test_all_kinds_that_lightkube_does_not_know_get_a_class() -> None:
                 one for found in custom_groups() for v in found.versions for one in v.resources
             ]
     found = {(*api_info(one).resource, api_info(one).plural): one for one in loaded}
-    assert found.keys() >= {(*one.gv, one.kind, one.name) for one in served}
+    assert found.keys() >= {(one.gv.group, one.gv.version, one.kind, one.name) for one in served}
     for one in served:
-        made = found[*one.gv, one.kind, one.name]
+        made = found[one.gv.group, one.gv.version, one.kind, one.name]
         assert issubclass(made, NamespacedResource) is one.is_namespaced
         assert GENERIC.get_generic_resource(str(one.gv), one.kind) is made
 
 
 def test_no_built_in_kind_is_generic_or_contradicts_lightkube() -> None:
-    with FakeApiServer() as server, SyncDiscoveryClient.connect(server.url) as discovery:
+    with FakeApiServer() as server, DiscoveryClient(server.url) as discovery:
         loaded = [api_info(one).resource for one in adapter.load_generic_resources(discovery)]
         assert not [one for one in loaded if not one.group.endswith(".k8s.io")]
         assert adapter.resource("deploy", discovery) is Deployment
@@ -91,7 +91,7 @@ def test_no_built_in_kind_is_generic_or_contradicts_lightkube() -> None:
 def test_a_name_leads_to_a_class_with_the_right_path(
     text: str, kind: str, path: str, server: FakeApiServer
 ) -> None:
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         made = adapter.resource(text, discovery)
     objects = {path: {**deployment("a"), "kind": kind}}
     with ObjectCluster(server, objects) as cluster, connected(cluster.url) as client:
@@ -100,7 +100,7 @@ def test_a_name_leads_to_a_class_with_the_right_path(
 
 
 def test_classes_of_lightkube_itself_are_used_where_there_are_some(server: FakeApiServer) -> None:
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         names = ("pods/log", "nodes", "deployments/scale")
         assert [adapter.resource(name, discovery) for name in names] == [
             cast("Any", Pod).Log,
@@ -117,7 +117,7 @@ def test_verbs_are_those_that_are_served() -> None:
             resource("orders", "Order", verbs=["create", "update"], namespaced=False),
         ],
     )
-    with FakeApiServer([served]) as server, SyncDiscoveryClient.connect(server.url) as discovery:
+    with FakeApiServer([served]) as server, DiscoveryClient(server.url) as discovery:
         snapshot = discovery.snapshot()
     reports, orders = adapter.load_generic_resources(snapshot)
     assert api_info(reports).verbs == ["get", "global_list", "list"]
@@ -128,12 +128,12 @@ def test_a_class_that_was_made_before_stays(server: FakeApiServer) -> None:
     made = GENERIC.create_namespaced_resource(
         "stable.example.com", "v1", "CronTab", "crontabs", verbs=["get"]
     )
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         assert adapter.resource("ct", discovery) is made
 
 
 def test_lightkube_may_make_the_same_class_later(server: FakeApiServer) -> None:
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         made = adapter.resource("ct", discovery)
     again = GENERIC.create_namespaced_resource("stable.example.com", "v1", "CronTab", "crontabs")
     assert again is made
@@ -144,7 +144,7 @@ def test_a_class_that_leads_elsewhere_is_an_error_and_no_other_kind_suffers(
 ) -> None:
     server.add(group("other.example.com", v1=[resource("widgets", "Widget")]))
     GENERIC.create_global_resource("stable.example.com", "v1", "CronTab", "crontabs")
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         problem = r"crontabs.v1.stable.example.com has the scope Namespaced, but .* global"
         with pytest.raises(LoadResourceError, match=problem):
             adapter.resource("ct", discovery)
@@ -158,7 +158,7 @@ def test_of_two_resources_of_one_kind_the_first_is_loaded() -> None:
         "example.com",
         v1=[resource("templates", "Template"), resource("processedtemplates", "Template")],
     )
-    with FakeApiServer([served]) as server, SyncDiscoveryClient.connect(server.url) as discovery:
+    with FakeApiServer([served]) as server, DiscoveryClient(server.url) as discovery:
         (made,) = adapter.load_generic_resources(discovery)
         assert api_info(made).plural == "templates"
         with pytest.raises(LoadResourceError, match="of the namespaced resource templates"):
@@ -166,7 +166,7 @@ def test_of_two_resources_of_one_kind_the_first_is_loaded() -> None:
 
 
 def test_what_is_not_served_is_lightkubes_own_error(server: FakeApiServer) -> None:
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         with pytest.raises(LoadResourceError, match="did you mean crontabs"):
             adapter.resource("crontbas", discovery)
         with pytest.raises(LoadResourceError, match="may be any of"):
@@ -180,7 +180,7 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
 ) -> None:
     server.add(group("dead.example.com", v1=[resource("widgets", "Widget")]))
     server.fail("dead.example.com")
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         (made,) = [
             one
             for one in adapter.load_generic_resources(discovery)
@@ -193,7 +193,7 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
 
 def test_a_server_that_is_down_is_told_as_it_is(server: FakeApiServer) -> None:
     server.down()
-    with SyncDiscoveryClient.connect(server.url) as discovery:
+    with DiscoveryClient(server.url) as discovery:
         with pytest.raises(ServerUnreachable):
             adapter.load_generic_resources(discovery)
         with pytest.raises(ServerUnreachable):
@@ -202,7 +202,7 @@ def test_a_server_that_is_down_is_told_as_it_is(server: FakeApiServer) -> None:
 
 def test_objects_are_listed_and_loaded_from_yaml(cluster: ObjectCluster) -> None:
     with (
-        SyncDiscoveryClient.connect(cluster.url) as discovery,
+        DiscoveryClient(cluster.url) as discovery,
         connected(cluster.url) as client,
     ):
         cron_tab = adapter.resource("ct", discovery)
@@ -221,7 +221,7 @@ def test_objects_are_listed_and_loaded_from_yaml(cluster: ObjectCluster) -> None
 
 
 async def test_with_asyncio_a_snapshot_is_given(server: FakeApiServer) -> None:
-    async with DiscoveryClient.connect(server.url) as discovery:
+    async with AsyncDiscoveryClient(server.url) as discovery:
         snapshot = await discovery.snapshot()
     assert adapter.resource("ct", snapshot) in adapter.load_generic_resources(snapshot)
 
@@ -229,7 +229,7 @@ async def test_with_asyncio_a_snapshot_is_given(server: FakeApiServer) -> None:
 def test_the_catalogue_of_the_real_service_can_be_loaded(tmp_path: Path) -> None:
     with (
         serving(tmp_path) as service,
-        SyncDiscoveryClient.connect(service.url) as discovery,
+        DiscoveryClient(service.url) as discovery,
     ):
         adapter.load_generic_resources(discovery)
         assert adapter.resource("deploy", discovery) is Deployment

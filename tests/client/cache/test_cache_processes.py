@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import cache_writer
@@ -42,8 +43,8 @@ def writer(folder: Path, name: str, times: int, *more: object) -> Generator[subp
 
 
 def without_time(held: Held) -> Held:
-    return held._replace(
-        snapshot=held.snapshot._replace(checked_at=crds_held().snapshot.checked_at)
+    return replace(
+        held, snapshot=replace(held.snapshot, checked_at=crds_held().snapshot.checked_at)
     )
 
 
@@ -71,7 +72,7 @@ def test_reader_sees_one_of_the_snapshots_that_several_processes_put(tmp_path: P
 
 
 def without_time_and_documents(held: Held) -> Held:
-    return without_time(held)._replace(documents={})
+    return replace(without_time(held), documents={})
 
 
 def test_process_killed_while_it_writes_leaves_a_whole_snapshot(tmp_path: Path) -> None:

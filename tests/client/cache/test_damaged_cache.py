@@ -5,6 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,8 +248,8 @@ def test_notes_cannot_make_a_stale_version_current() -> None:
 def test_resources_cannot_be_remembered_of_a_version_that_tells_them() -> None:
     """A planted memory of a version is not believed beside the resources that it has."""
     content = content_of(troubled_held())
-    memory = troubled_held().snapshot.groups[1].versions[1]._replace(gv=GroupVersion("", "v1"))
-    core = troubled_held().snapshot.groups[0]._replace(versions=(memory,))
+    memory = replace(troubled_held().snapshot.groups[1].versions[1], gv=GroupVersion("", "v1"))
+    core = replace(troubled_held().snapshot.groups[0], versions=(memory,))
     forged = with_document(content, "remembered", Document(JSON_V2, write_aggregated([core])))
     note = {
         "groupVersion": "v1", "freshness": "Stale", "since": "2026-11-20T17:59:53+00:00",

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -95,15 +96,15 @@ def test_document_is_kept_byte_for_byte(cache: DiskCache) -> None:
 def test_weak_etag_is_proven_too(cache: DiskCache) -> None:
     held = builtin_held()
     weak = {path: f"W/{etag}" for path, etag in held.etags.items()}
-    cache.put(KEY, held._replace(etags=weak))
-    assert cache.get(KEY) == held._replace(etags=weak)
+    cache.put(KEY, replace(held, etags=weak))
+    assert cache.get(KEY) == replace(held, etags=weak)
 
 
 @pytest.mark.parametrize("etag", ['"by-another-rule"', '""', "", "W/", '"' + "A" * 128 + '"'])
 @pytest.mark.parametrize("content_type", [JSON_V2, PROTOBUF_V2])
 def test_etag_by_another_rule_is_not_kept(cache: DiskCache, etag: str, content_type: str) -> None:
     held = builtin_held(content_type)
-    cache.put(KEY, held._replace(etags={"/api": held.etags["/api"], "/apis": etag}))
+    cache.put(KEY, replace(held, etags={"/api": held.etags["/api"], "/apis": etag}))
     found = cache.get(KEY)
     assert found is not None
     assert found.snapshot == held.snapshot
@@ -113,27 +114,27 @@ def test_etag_by_another_rule_is_not_kept(cache: DiskCache, etag: str, content_t
 
 def test_etag_without_its_document_is_proven_by_the_groups(cache: DiskCache) -> None:
     held = builtin_held()
-    cache.put(KEY, held._replace(documents={}))
+    cache.put(KEY, replace(held, documents={}))
     assert cache.get(KEY) == held
 
 
 def test_document_that_says_something_else_than_the_snapshot_is_not_kept(cache: DiskCache) -> None:
     held = builtin_held()
-    fewer = held.snapshot._replace(groups=held.snapshot.groups[:-1])
-    cache.put(KEY, held._replace(snapshot=fewer))
+    fewer = replace(held.snapshot, groups=held.snapshot.groups[:-1])
+    cache.put(KEY, replace(held, snapshot=fewer))
     found = cache.get(KEY)
     assert found == Held(snapshot=fewer)
 
 
 def test_unproven_etag_over_grpc_is_not_kept_and_no_hash_either(cache: DiskCache) -> None:
     held = grpc_held()
-    cache.put(KEY, held._replace(etags={"": "0" * 128}))
+    cache.put(KEY, replace(held, etags={"": "0" * 128}))
     assert cache.get(KEY) == Held(snapshot=held.snapshot)
 
 
 def test_hash_without_an_etag_is_not_kept(cache: DiskCache) -> None:
     held = grpc_held()
-    cache.put(KEY, held._replace(etags={}))
+    cache.put(KEY, replace(held, etags={}))
     assert cache.get(KEY) == Held(snapshot=held.snapshot)
 
 
@@ -155,13 +156,13 @@ def test_half_of_which_the_server_failed_keeps_its_document(cache: DiskCache) ->
     held = builtin_held()
     core, *others = held.snapshot.groups
     outage = Stale(SINCE, "503: it is starting", retained=True)
-    versions = tuple(version._replace(freshness=outage) for version in core.versions)
-    groups = (core._replace(versions=versions), *others)
-    failed = held.snapshot._replace(groups=groups, failures={"/api": "503: it is starting"})
-    wanted = held._replace(snapshot=failed)
+    versions = tuple(replace(version, freshness=outage) for version in core.versions)
+    groups = (replace(core, versions=versions), *others)
+    failed = replace(held.snapshot, groups=groups, failures={"/api": "503: it is starting"})
+    wanted = replace(held, snapshot=failed)
     cache.put(KEY, wanted)
     assert cache.get(KEY) == wanted
-    cache.put(KEY, wanted._replace(documents={}))
+    cache.put(KEY, replace(wanted, documents={}))
     assert cache.get(KEY) == wanted
 
 
@@ -193,8 +194,8 @@ def test_unchanged_snapshot_is_put_with_its_new_time(cache: DiskCache) -> None:
     cache.put(KEY, first)
     held = DiskCache(cache.folder).get(KEY)
     assert held is not None
-    later = held.snapshot._replace(checked_at=WHEN + timedelta(minutes=5), failures={"/api": "x"})
-    renewed = held._replace(snapshot=later)
+    later = replace(held.snapshot, checked_at=WHEN + timedelta(minutes=5), failures={"/api": "x"})
+    renewed = replace(held, snapshot=later)
     for kept in (cache, DiskCache(cache.folder)):
         kept.put(KEY, renewed)
         assert kept.get(KEY) == renewed
@@ -207,7 +208,7 @@ def test_same_groups_with_another_etag_are_not_taken_for_what_was_put_before(
 ) -> None:
     held = builtin_held()
     cache.put(KEY, held)
-    cache.put(KEY, held._replace(etags={"/api": held.etags["/api"], "/apis": '"new"'}))
+    cache.put(KEY, replace(held, etags={"/api": held.etags["/api"], "/apis": '"new"'}))
     found = cache.get(KEY)
     assert found is not None
     assert list(found.etags) == ["/api"]
@@ -226,7 +227,7 @@ def test_removed_entry_is_gone(cache: DiskCache) -> None:
 def test_snapshot_from_the_future_is_not_believed(cache: DiskCache) -> None:
     held = builtin_held()
     soon = datetime.now(UTC) + timedelta(hours=1)
-    cache.put(KEY, held._replace(snapshot=held.snapshot._replace(checked_at=soon)))
+    cache.put(KEY, replace(held, snapshot=replace(held.snapshot, checked_at=soon)))
     assert cache.get(KEY) is None
 
 

@@ -1,6 +1,7 @@
 """Snapshots as files that people read, and what else can be read as one."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -58,7 +59,7 @@ def test_any_snapshot_that_is_saved_comes_back(snapshot: Snapshot) -> None:
 
 def test_file_says_what_it_is_and_is_indented() -> None:
     snapshot = troubled_held().snapshot
-    lines = dump(snapshot._replace(freshness=Stale(SINCE, "größer"))).decode().splitlines()
+    lines = dump(replace(snapshot, freshness=Stale(SINCE, "größer"))).decode().splitlines()
     assert lines[:9] == [
         "{",
         '  "apiVersion": "apidiscovery/v1",',
@@ -197,10 +198,10 @@ def test_what_could_not_be_loaded_is_not_saved(monkeypatch: pytest.MonkeyPatch) 
     deep: object = "x"
     for _ in range(MAX_DEPTH):
         deep = [deep]
-    group = snapshot.groups[0]._replace(extra={"more": deep})
+    group = replace(snapshot.groups[0], extra={"more": deep})
     wanted = f"what {snapshot.server} serves cannot be saved: it has more than {MAX_DEPTH}"
     with pytest.raises(InvalidConfiguration, match=wanted):
-        dump(snapshot._replace(groups=(group,)))
+        dump(replace(snapshot, groups=(group,)))
     monkeypatch.setattr(file, "MAX_BYTES", len(dump(snapshot)) - 1)
     with pytest.raises(InvalidConfiguration, match=r"cannot be saved: it has [0-9]+ bytes, more"):
         dump(snapshot)

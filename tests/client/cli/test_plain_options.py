@@ -1,6 +1,7 @@
 """Command lines that are read without click say what click would say of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import click
 import pytest
@@ -63,7 +64,7 @@ def by_click(
 ) -> Values | None:
     """Return what click reads; None where it refuses the command line, or helps."""
     found: list[Values] = []
-    command = click_command(plain._replace(run=found.append))
+    command = click_command(replace(plain, run=found.append))
     with pytest.MonkeyPatch.context() as patch:
         for option in plain.options:
             if option.variable:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._kube_access import KubeAccess
-from apidiscovery_client.connecting import cache_key, read_server
+from apidiscovery_client.connecting import key_in_cache, read_server
 from apidiscovery_client.server import Server
 from apidiscovery_kubeconfig.errors import CredentialsUnavailable
 from apidiscovery_kubeconfig.exec_plugin import ExecPlugin
@@ -345,9 +345,9 @@ def test_the_key_in_the_cache_tells_users_and_routes_apart(tmp_path: Path) -> No
         server_of(tmp_path, {"token": "a"}, {"tls-server-name": "n.example"}),
         server_of(tmp_path, {"token": "a"}, {"proxy-url": "http://p"}),
     ]
-    keys = [cache_key(server) for server in servers]
+    keys = [key_in_cache(server) for server in servers]
     assert len(set(keys)) == len(keys)
-    assert cache_key(server_of(tmp_path, {"token": "a"})) == keys[0]
+    assert key_in_cache(server_of(tmp_path, {"token": "a"})) == keys[0]
 
 
 # --- what a program has to load for it

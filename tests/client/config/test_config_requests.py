@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import pytest
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_client.connecting import Flags, open_sync_transport, open_transport
+from apidiscovery_client.connecting import Flags, open_async, open_blocking
 from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
 from kubectl_config import Content, config, kubectl, plugin_keys, write, write_plugin
@@ -209,7 +209,7 @@ async def ours(flags: Flags, how: str) -> None:
     """Ask once; that the answer is no discovery does not matter."""
     with suppress(DiscoveryError):
         if how == "async":
-            opened = open_transport(**flags)
+            opened = open_async(**flags)
             try:
                 await opened.transport.fetch(None)
             finally:
@@ -219,7 +219,7 @@ async def ours(flags: Flags, how: str) -> None:
 
 
 def _ask_sync(flags: Flags) -> None:
-    transport = open_sync_transport(**flags).transport
+    transport = open_blocking(**flags).transport
     try:
         transport.fetch(None)
     finally:
@@ -338,4 +338,4 @@ async def test_a_pod_trusts_the_authority_of_its_service_account_only(
 def test_a_server_name_that_is_missing_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     path = write(tmp_path / "config", config({"server": ""}))
     with pytest.raises(InvalidConfiguration, match=r"config, clusters\[k\]\.cluster\.server: want"):
-        open_transport(kubeconfig=path)
+        open_async(kubeconfig=path)

@@ -10,8 +10,8 @@ from apidiscovery_client import connecting
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.connecting import (
-    open_sync_transport,
-    open_transport,
+    open_async,
+    open_blocking,
     read_grpc_server,
     read_server,
 )
@@ -26,32 +26,32 @@ Capture = pytest.CaptureFixture[str]
 GIVEN = "t"
 
 TARGETS: Mapping[str, tuple[str, str]] = {
-    "http://127.0.0.1:1": ("HttpTransport", "SyncHttpTransport"),
-    "https://127.0.0.1:1/prefix": ("HttpTransport", "SyncHttpTransport"),
-    "127.0.0.1:1": ("HttpTransport", "SyncHttpTransport"),
-    "grpc://127.0.0.1:1": ("GrpcTransport", "SyncGrpcTransport"),
-    "GRPCS://[::1]:1/": ("GrpcTransport", "SyncGrpcTransport"),
+    "http://127.0.0.1:1": ("AsyncHttpTransport", "HttpTransport"),
+    "https://127.0.0.1:1/prefix": ("AsyncHttpTransport", "HttpTransport"),
+    "127.0.0.1:1": ("AsyncHttpTransport", "HttpTransport"),
+    "grpc://127.0.0.1:1": ("AsyncGrpcTransport", "GrpcTransport"),
+    "GRPCS://[::1]:1/": ("AsyncGrpcTransport", "GrpcTransport"),
 }
 
 
 @pytest.mark.parametrize("target", TARGETS)
 async def test_the_scheme_chooses_the_transport(target: str) -> None:
     expected = TARGETS[target]
-    opened = open_transport(target)
+    opened = open_async(target)
     assert (type(opened.transport).__name__, opened.cache) == (expected[0], None)
     await opened.transport.close()
-    sync = await asyncio.to_thread(open_sync_transport, target)
+    sync = await asyncio.to_thread(open_blocking, target)
     assert type(sync.transport).__name__ == expected[1]
     sync.transport.close()
 
 
 @pytest.mark.parametrize("target", ["grpc://127.0.0.1:1", "grpcs://127.0.0.1:1"])
 async def test_betterproto_is_used_where_it_is_asked_for(target: str) -> None:
-    opened = open_transport(target, stubs="betterproto")
-    assert type(opened.transport).__name__ == "BetterprotoTransport"
+    opened = open_async(target, stubs="betterproto")
+    assert type(opened.transport).__name__ == "AsyncBetterprotoTransport"
     await opened.transport.close()
-    sync = await asyncio.to_thread(open_sync_transport, target, stubs="betterproto")
-    assert type(sync.transport).__name__ == "SyncBetterprotoTransport"
+    sync = await asyncio.to_thread(open_blocking, target, stubs="betterproto")
+    assert type(sync.transport).__name__ == "BetterprotoTransport"
     sync.transport.close()
 
 
@@ -67,37 +67,37 @@ async def test_betterproto_is_used_where_it_is_asked_for(target: str) -> None:
 )
 def test_what_names_no_server_is_told(target: str, expected: str) -> None:
     with pytest.raises(InvalidConfiguration) as error:
-        open_sync_transport(target or None)
+        open_blocking(target or None)
     assert str(error.value).startswith(expected)
 
 
 def test_a_token_is_not_sent_without_tls_but_to_this_machine() -> None:
     for target in ("http://10.0.0.1:1", "grpc://10.0.0.1:1", "10.0.0.1:1"):
         with pytest.raises(InvalidConfiguration, match=r"^token: is not sent without TLS"):
-            open_sync_transport(target, token=GIVEN)
+            open_blocking(target, token=GIVEN)
     server = read_server(server="http://localhost:1", token=GIVEN)
     assert dict(server.access.headers()) == {"Authorization": "Bearer t"}
 
 
 def test_grpc_does_not_do_without_checking_certificates() -> None:
     with pytest.raises(InvalidConfiguration, match="gRPC always checks certificates"):
-        open_sync_transport("grpcs://127.0.0.1:1", insecure_skip_tls_verify=True)
+        open_blocking("grpcs://127.0.0.1:1", insecure_skip_tls_verify=True)
 
 
 async def test_a_server_that_is_configured_already_is_taken_as_it_is() -> None:
     server = read_server(server="http://127.0.0.1:1")
-    opened = open_transport(server, token=None)
+    opened = open_async(server, token=None)
     assert opened.transport.server == "http://127.0.0.1:1"
     await opened.transport.close()
     with pytest.raises(InvalidConfiguration, match=r"configured already; .* beside token$"):
-        open_transport(server, token=GIVEN)
+        open_async(server, token=GIVEN)
 
 
 async def test_a_cache_comes_with_a_key_that_it_takes(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     keys: set[str] = set()
     for target in (*TARGETS, "grpcs://127.0.0.1:1"):
-        opened = open_transport(target, cache=cache)
+        opened = open_async(target, cache=cache)
         assert opened.cache is cache
         assert cache.get(opened.cache_key) is None
         keys.add(opened.cache_key)
@@ -115,7 +115,7 @@ def test_a_cache_of_anybody_will_do() -> None:
             """Forget it."""
 
     mine = Nothing()
-    opened = open_sync_transport("http://127.0.0.1:1", cache=mine)
+    opened = open_blocking("http://127.0.0.1:1", cache=mine)
     assert opened.cache is mine
     opened.transport.close()
 

@@ -1,6 +1,7 @@
 """Each rule of a comparison: what it finds, how bad that is, and when it keeps quiet."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from apidiscovery_client._errors import DiscoveryError
@@ -117,8 +118,8 @@ def between(before: Resource, after: Resource) -> Report:
             Severity.COMPATIBLE,
         ),
         (
-            WIDGETS._replace(storage_version_hash="one"),
-            WIDGETS._replace(storage_version_hash="two"),
+            replace(WIDGETS, storage_version_hash="one"),
+            replace(WIDGETS, storage_version_hash="two"),
             Rule.STORAGE_VERSION_CHANGED,
             "widgets.v1.g.example",
             Severity.INFO,
@@ -136,7 +137,7 @@ def test_difference_of_a_resource_is_found(
 
 
 def test_hash_that_one_side_lacks_is_no_difference() -> None:
-    assert between(WIDGETS._replace(storage_version_hash="one"), WIDGETS).is_same
+    assert between(replace(WIDGETS, storage_version_hash="one"), WIDGETS).is_same
 
 
 def test_order_of_verbs_is_no_difference() -> None:
@@ -156,7 +157,7 @@ def test_kind_of_a_subresource_breaks_unless_only_its_version_is_another(
     after: GroupVersionKind, rule: Rule
 ) -> None:
     was = Subresource("eviction", GroupVersionKind("policy", "v1beta1", "Eviction"), ("create",))
-    now = was._replace(response_kind=after)
+    now = replace(was, response_kind=after)
     report = between(
         resource("widgets", "Widget", subresources=[was]),
         resource("widgets", "Widget", subresources=[now]),
@@ -264,7 +265,7 @@ def test_singular_name_that_leads_nowhere_is_told_once() -> None:
 
 def with_freshness(version: Version, freshness: Stale | Unknown) -> Version:
     resources = version.resources if isinstance(freshness, Stale) else ()
-    return version._replace(freshness=freshness, resources=resources)
+    return replace(version, freshness=freshness, resources=resources)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_version_that_the_second_side_does_not_know_is_not_removed(
     freshness: Stale | Unknown, word: str
 ) -> None:
     known = group("g.example", v1=[resource("widgets", "Widget", short_names=["w"])])
-    troubled = known._replace(versions=(with_freshness(known.versions[0], freshness),))
+    troubled = replace(known, versions=(with_freshness(known.versions[0], freshness),))
     report = compare(snapshot(known), snapshot(troubled))
     assert told(report) == [("freshness-changed", "g.example/v1")]
     assert f"is {word} (no answer)" in report.findings[0].message
@@ -285,7 +286,7 @@ def test_version_that_the_second_side_does_not_know_is_not_removed(
 
 def test_version_that_was_stale_and_is_gone_is_a_doubt() -> None:
     known = group("g.example", v1=[WIDGETS])
-    stale = known._replace(versions=(with_freshness(known.versions[0], Stale(WHEN, "no answer")),))
+    stale = replace(known, versions=(with_freshness(known.versions[0], Stale(WHEN, "no answer")),))
     report = compare(snapshot(stale), snapshot())
     assert not report.breaking
     assert [doubt.subject for doubt in report.doubts] == ["g.example/v1"]
@@ -310,7 +311,7 @@ def test_part_that_neither_side_could_tell_is_no_difference() -> None:
 def test_groups_that_no_release_has_are_not_compared_with_a_release() -> None:
     cluster = release("1.30")
     crds = group("g.example", v1=[resource("deployments", "Thing", short_names=["po"])])
-    cluster = cluster._replace(groups=(crds, *cluster.groups), server="https://one.example.com")
+    cluster = replace(cluster, groups=(crds, *cluster.groups), server="https://one.example.com")
     report = compare(cluster, release("1.30"))
     assert report.is_same
     assert [doubt.subject for doubt in report.doubts] == ["g.example"]
@@ -318,7 +319,7 @@ def test_groups_that_no_release_has_are_not_compared_with_a_release() -> None:
 
 def test_server_that_did_not_answer_is_told() -> None:
     side = snapshot(group("g.example", v1=[WIDGETS]))
-    stale = side._replace(freshness=Stale(WHEN, "refused"))
+    stale = replace(side, freshness=Stale(WHEN, "refused"))
     report = compare(side, stale)
     assert told(report) == [("freshness-changed", "the whole")]
 
@@ -418,7 +419,7 @@ def test_every_name_still_leads_to_its_resource_when_nothing_breaks(
 
 @given(small_snapshots())
 def test_more_of_everything_breaks_nothing(side: Snapshot) -> None:
-    more = side._replace(groups=(*side.groups, group("z.example", v1=[resource("zs", "Z")])))
+    more = replace(side, groups=(*side.groups, group("z.example", v1=[resource("zs", "Z")])))
     assert not compare(side, more).breaking
     assert not compare(side, more).is_same
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,13 @@ def test_helm_gets_kinds_of_subresources_below_the_version_of_the_resource() -> 
 
 
 def test_helm_gets_nothing_of_a_version_that_is_stale() -> None:
-    stale = WIDGETS.versions[0]._replace(freshness=Stale(WHEN, "no answer"))
-    assert helm_api_versions(snapshot(WIDGETS._replace(versions=(stale,)))) == []
+    stale = replace(WIDGETS.versions[0], freshness=Stale(WHEN, "no answer"))
+    assert helm_api_versions(snapshot(replace(WIDGETS, versions=(stale,)))) == []
 
 
 def test_helm_gets_a_version_without_resources_but_no_kind_that_is_not_told() -> None:
     orphan = Subresource("status", GroupVersionKind("", "", "Part"), ("get",))
-    parts = resource("parts", "", subresources=[orphan])._replace(response_kind=None)
+    parts = replace(resource("parts", "", subresources=[orphan]), response_kind=None)
     found = helm_api_versions(snapshot(group("example.com", v1=[parts], v2=[])))
     assert found == ["example.com/v1", "example.com/v1/Part", "example.com/v2"]
 

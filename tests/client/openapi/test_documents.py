@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.openapi.asking import FetchedDocument
 from apidiscovery_client.openapi.cache import DocumentCache, Name, default_folder
-from apidiscovery_client.openapi.documents import FetchedDocument, OpenApiClient
+from apidiscovery_client.openapi.documents import OpenApiClient
 from apidiscovery_client.server import Server
 from command_line import Outcome, run
 from explained_cluster import digest, discovery, openapi_routes

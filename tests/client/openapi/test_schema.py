@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -278,4 +279,4 @@ def test_what_cannot_be_made_is_told(
 
 def test_kind_that_is_not_there_is_an_error() -> None:
     with pytest.raises(NotExplained, match=r"no schema of g\.example\.com/v1 Other"):
-        json_schema(thing(Thing={}), KIND._replace(name="Other"))
+        json_schema(thing(Thing={}), replace(KIND, name="Other"))

@@ -1,6 +1,7 @@
 """Old documents become what Kubernetes' own conversion makes of them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -26,5 +27,5 @@ def test_every_group_version_is_converted_as_by_kubernetes(cluster: str) -> None
         gv = GroupVersion(path.split("/")[2] if path.count("/") > 2 else "", path.split("/")[-1])
         assert gv.path == path
         read = read_resources(gv, "application/json", documents[path])
-        without_hashes = tuple(resource._replace(storage_version_hash="") for resource in read)
+        without_hashes = tuple(replace(resource, storage_version_hash="") for resource in read)
         assert without_hashes == expected(gv, entry)

@@ -1,6 +1,7 @@
 """Of a resource that skewed servers serve, the best version that all have is found, or not."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from ambiguous_cluster import NOW, ambiguous_groups, group, resource, snapshot
@@ -30,7 +31,7 @@ def server(*versions: str, lacks: Sequence[str] = (), **troubles: Freshness) -> 
 def _troubled(version: Version, troubles: Mapping[str, Freshness]) -> Version:
     freshness = troubles.get(version.name, version.freshness)
     resources = () if isinstance(freshness, Unknown) else version.resources
-    return version._replace(freshness=freshness, resources=resources)
+    return replace(version, freshness=freshness, resources=resources)
 
 
 def common(*snapshots: Snapshot) -> CommonVersion:
@@ -129,8 +130,8 @@ def test_a_server_without_the_group_does_not_serve_it() -> None:
 @pytest.mark.parametrize(
     ("doubtful", "reason"),
     [
-        (snapshot()._replace(failures={"/apis": "503"}), "503"),
-        (snapshot()._replace(freshness=STALE), "no route to host"),
+        (replace(snapshot(), failures={"/apis": "503"}), "503"),
+        (replace(snapshot(), freshness=STALE), "no route to host"),
         (server("v1", lacks=["v1"], v1=STALE), "no route to host"),
     ],
 )
@@ -145,12 +146,12 @@ def test_a_server_that_cannot_say_is_not_counted_as_not_serving(
 
 def test_a_missing_core_document_says_nothing_of_groups() -> None:
     with pytest.raises(NoCommonVersion) as raised:
-        common(server("v1"), snapshot()._replace(failures={"/api": "503"}))
+        common(server("v1"), replace(snapshot(), failures={"/api": "503"}))
     assert raised.value.possible == ()
 
 
 def test_when_a_server_did_not_answer_all_it_serves_is_stale() -> None:
-    found = common(server("v1"), server("v1")._replace(freshness=STALE))
+    found = common(server("v1"), replace(server("v1"), freshness=STALE))
     assert found.servers[1].versions[0].serving is Serving.STALE
     assert found.unsure == {"s1": "no route to host"}
 
@@ -176,7 +177,7 @@ def test_a_text_that_means_another_resource_elsewhere_is_ambiguous() -> None:
 
 
 def test_what_no_server_has_is_not_served_with_suggestions_and_doubts_of_all() -> None:
-    doubtful = server("v1")._replace(failures={"/apis": "503"})
+    doubtful = replace(server("v1"), failures={"/apis": "503"})
     with pytest.raises(NotServed) as raised:
         best_common_version("carz", {"a": server("v1"), "b": doubtful})
     assert raised.value.suggestions == ("cars",)

@@ -1,5 +1,7 @@
 """An explanation tells each rule that was tried, in order, and what came of it."""
 
+from dataclasses import replace
+
 import pytest
 from ambiguous_cluster import NOW, ambiguous_groups, builtin_groups, group, resource, snapshot
 from apidiscovery_client._errors import AmbiguousResource, NotServed
@@ -129,7 +131,7 @@ def test_a_category_of_several_is_told_with_all_of_them() -> None:
 
 def test_a_stale_resource_is_told_with_since_when_and_why() -> None:
     (version,) = group("a.io", v1=[resource("cars", "Car")]).versions
-    stale = version._replace(freshness=Stale(NOW, "no route to host"))
+    stale = replace(version, freshness=Stale(NOW, "no route to host"))
     lines = str(Resolver(snapshot(Group("a.io", (stale,)))).explain("cars")).splitlines()
     assert lines[-1] == (
         "It is the last that was known, stale since 2026-01-02T03:04:05+00:00: no route to host"

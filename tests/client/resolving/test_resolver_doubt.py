@@ -1,5 +1,7 @@
 """What is stale, unknown or missing is told; with strict, nothing doubtful is returned."""
 
+from dataclasses import replace
+
 import pytest
 from ambiguous_cluster import NOW, ambiguous_groups, builtin_groups, group, resource, snapshot
 from apidiscovery_client._errors import (
@@ -30,7 +32,7 @@ CORE = group("", v1=[resource("pods", "Pod", "po")])
 def troubled(of: Group, freshness: Freshness, *names: str) -> Group:
     """Return a group of which these versions, or all, are no longer current."""
     versions = [
-        one._replace(freshness=freshness) if not names or one.name in names else one
+        replace(one, freshness=freshness) if not names or one.name in names else one
         for one in of.versions
     ]
     return Group(of.name, tuple(versions))
@@ -125,7 +127,7 @@ def test_of_one_group_a_version_that_answers_comes_before_one_that_does_not() ->
 
 
 def test_when_the_server_did_not_answer_all_is_stale() -> None:
-    known = snapshot(CORE)._replace(freshness=STALE)
+    known = replace(snapshot(CORE), freshness=STALE)
     assert Resolver(known).resolve("pods").freshness == STALE
     with pytest.raises(StaleGroup):
         strict(known, "v1/Pod")
@@ -148,8 +150,8 @@ def test_when_the_server_did_not_answer_all_is_stale() -> None:
     ],
 )
 def test_a_miss_tells_where_the_resource_may_be_nevertheless(text: str, unsure: set[str]) -> None:
-    known = snapshot(CORE, unknown("b.io", "v1"), unknown("c.io", "v2"))._replace(
-        failures={"/apis": "503"}
+    known = replace(
+        snapshot(CORE, unknown("b.io", "v1"), unknown("c.io", "v2")), failures={"/apis": "503"}
     )
     with pytest.raises(NotServed) as raised:
         Resolver(known).resolve(text)
@@ -159,7 +161,7 @@ def test_a_miss_tells_where_the_resource_may_be_nevertheless(text: str, unsure: 
 
 
 def test_without_the_core_document_nothing_of_the_core_group_is_certain() -> None:
-    known = snapshot(group("a.io", v1=[CARS]))._replace(failures={"/api": "timeout"})
+    known = replace(snapshot(group("a.io", v1=[CARS])), failures={"/api": "timeout"})
     for text in ("pods", "v1/Pod", "pods.v1."):
         with pytest.raises(NotServed) as raised:
             Resolver(known).resolve(text)
@@ -245,7 +247,7 @@ def test_strict_for_a_kind_heeds_the_versions_that_are_asked_for_first(
         unknown("a.io", "v1"),
         Group("b.io", (*group("b.io", v1=[CARS]).versions, *unknown("b.io", "v2").versions)),
     )
-    resolver = Resolver(known._replace(failures={"/apis": "503"}) if where == "" else known)
+    resolver = Resolver(replace(known, failures={"/apis": "503"}) if where == "" else known)
     if is_certain:
         resolver.resolve_kind("Car", where, versions, strict=True)
         return
@@ -254,7 +256,7 @@ def test_strict_for_a_kind_heeds_the_versions_that_are_asked_for_first(
 
 
 def test_missing_groups_do_not_make_the_core_group_uncertain() -> None:
-    known = snapshot(CORE)._replace(failures={"/apis": "503"})
+    known = replace(snapshot(CORE), failures={"/apis": "503"})
     assert strict(known, "pods") == "pods.v1."
     assert strict(known, "v1/Pod") == "pods.v1."
     with pytest.raises(UncertainResource):

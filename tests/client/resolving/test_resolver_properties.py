@@ -74,7 +74,8 @@ def test_every_resource_is_found_by_its_full_name_unless_another_has_its_singula
 def test_every_resource_is_found_by_its_kind_group_and_version(known: Snapshot) -> None:
     resolver = Resolver(known)
     for one in known.resources:
-        assert resolver.resolve_kind(one.kind, *one.gv, strict=True).resource is one
+        found = resolver.resolve_kind(one.kind, one.gv.group, one.gv.version, strict=True)
+        assert found.resource is one
 
 
 def texts() -> st.SearchStrategy[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -175,7 +176,7 @@ od widgets.ex wd.ex nosingulars nosingular NoSingular widgets.v1.
 def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Return a server that prefers another version than the first, in unaggregated documents."""
     core, *others = ambiguous_groups()
-    late = [one._replace(stated_preference=one.versions[-1].name) for one in others[-12:]]
+    late = [replace(one, stated_preference=one.versions[-1].name) for one in others[-12:]]
     core_v1 = Group("", core.versions[1:], "v1")  # others are not asked for at /api
     groups = (core_v1, *late)
     with cluster(tmp_path_factory, groups, plain_routes(groups)) as found:
@@ -193,7 +194,7 @@ widgets wd widgets.acme.io oldies.acme.io gadgets.acme.io widgets.v1beta1.acme.i
 
 
 def _stale(one: Version) -> Version:
-    return one._replace(freshness=Stale(NOW, "stale GroupVersion discovery"))
+    return replace(one, freshness=Stale(NOW, "stale GroupVersion discovery"))
 
 
 @pytest.fixture(scope="module")

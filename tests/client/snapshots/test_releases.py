@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from ambiguous_cluster import builtin_groups
@@ -20,13 +21,14 @@ def by_name(resources: Iterable[Resource]) -> dict[GroupVersionResource, Resourc
 
 
 def simple(resource: Resource) -> Resource:
-    kind = resource.gvk._replace(group="", version="")
+    kind = replace(resource.gvk, group="", version="")
     below = tuple(
-        found._replace(response_kind=found.response_kind and (
-            found.response_kind._replace(group="", version="")))
+        replace(found, response_kind=found.response_kind and (
+            replace(found.response_kind, group="", version="")))
         for found in sorted(resource.subresources, key=lambda found: found.name)
     )  # fmt: skip
-    return resource._replace(
+    return replace(
+        resource,
         response_kind=kind,
         singular_name=kind.kind.lower(),
         storage_version_hash="",
@@ -126,7 +128,7 @@ def test_removed_versions_end_as_the_migration_guide_says(gv: str, last: int) ->
 def test_beta_versions_are_on_when_they_are_old_and_alpha_versions_never(
     version: str, gv: GroupVersion, resource: str, *, is_on: bool
 ) -> None:
-    name = GroupVersionResource(*gv, resource)
+    name = GroupVersionResource(gv.group, gv.version, resource)
     assert (name in by_name(release(version).resources)) == is_on
     assert name in by_name(release(version, all_versions=True).resources)
 

@@ -19,7 +19,7 @@ def asked(
     verb: str, gr: GroupResource, *, namespace: str = "", user: str = ""
 ) -> RequestAttributes:
     groups = ("system:masters",) if user == "system:apiserver" else ()
-    return RequestAttributes(verb, *gr, namespace, user=user, groups=groups)
+    return RequestAttributes(verb, gr.group, gr.resource, namespace, user=user, groups=groups)
 
 
 @pytest.mark.parametrize(

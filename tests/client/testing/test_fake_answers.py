@@ -11,6 +11,7 @@ import ambiguous_cluster
 import pytest
 import yaml
 from apidiscovery_client import reading, writing
+from apidiscovery_client.model import GroupVersionKind
 from apidiscovery_client.testing import FakeApiServer, builtin_groups, group, resource
 from asking_fake import JSON, PARAMETERS, PROTOBUF, V2, V2BETA1, YAML, ask
 
@@ -246,8 +247,8 @@ def test_what_is_built_is_what_is_read() -> None:
         assert ask(server, "/apis/example.com").json["preferredVersion"]["version"] == "v1"
         assert ask(server, "/apis/example.com/v1alpha1").json["resources"] == []
     widgets, cluster = listed.versions[0].resources
-    assert widgets.gvk == ("example.com", "v1", "Widget")
-    assert widgets.subresources[1].response_kind == ("autoscaling", "v1", "Scale")
+    assert widgets.gvk == GroupVersionKind("example.com", "v1", "Widget")
+    assert widgets.subresources[1].response_kind == GroupVersionKind("autoscaling", "v1", "Scale")
     assert (cluster.scope, cluster.singular_name) == ("Cluster", "clusterwidget")
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -277,10 +278,10 @@ def test_requests_that_do_not_come_are_not_waited_for_forever(server: FakeApiSer
 
 def test_a_snapshot_is_served_with_what_is_wrong_with_it(server: FakeApiServer) -> None:
     gone = widgets("gone.example")
-    unknown = gone.versions[0]._replace(
-        resources=(), freshness=Unknown(NOW, "gone"), stated_freshness="Stale"
+    unknown = replace(
+        gone.versions[0], resources=(), freshness=Unknown(NOW, "gone"), stated_freshness="Stale"
     )
-    groups = (widgets(), gone._replace(versions=(unknown,)))
+    groups = (widgets(), replace(gone, versions=(unknown,)))
     server.replace(Snapshot(groups=groups, server="x", checked_at=NOW))
     assert listed(server, "gone.example") == {"v1": ("Stale", 0)}
     assert ask(server, "/apis/gone.example/v1").status == 503

@@ -11,8 +11,9 @@ from apidiscovery.v2 import discovery_pb2 as v2
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1
 from apidiscovery_client._errors import ServerUnreachable, UnexpectedDocument
 from apidiscovery_client.held import Held
-from apidiscovery_client.model import CURRENT, Stale, Unknown
+from apidiscovery_client.model import CURRENT, GroupVersionKind, Stale, Unknown
 from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client.rpc.errors import FieldProblem
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -267,7 +268,7 @@ async def test_an_unavailable_server_is_asked_again(family: str) -> None:
 async def test_an_answer_that_is_too_large_is_told(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("rpc.calls", "transports.betterproto"):
+    for module in ("rpc.calls", "transports.async_betterproto"):
         monkeypatch.setattr(f"apidiscovery_client.{module}.MAX_ANSWER_BYTES", 1000)
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(group("x" * 2000)))
@@ -319,7 +320,7 @@ async def test_fields_that_are_absent_are_not_those_that_are_empty(family: str) 
         script.gets.append(whole(item))
         [read] = (await client.fetch()).snapshot.groups
     told = [resource.response_kind for resource in read.versions[0].resources]
-    assert told == [None, ("", "", "")]
+    assert told == [None, GroupVersionKind("", "", "")]
 
 
 def stale_source(error: str, since: datetime | None) -> pb.ListSourcesResponse:
@@ -420,8 +421,8 @@ async def test_a_refusal_is_told_with_all_its_details(family: str) -> None:
     refused = caught.value
     assert (refused.code, refused.message) == (grpc.StatusCode.FAILED_PRECONDITION, "no: \u00e9")
     assert refused.problems == (
-        ("scope", "is not known"),
-        ("accept_versions", "v3 is offered"),
+        FieldProblem("scope", "is not known"),
+        FieldProblem("accept_versions", "v3 is offered"),
     )
     assert refused.retry_after_s == 7
 

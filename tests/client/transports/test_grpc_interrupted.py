@@ -52,7 +52,7 @@ print("ended")
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("sync_grpc", "SyncGrpcTransport"), ("sync_betterproto", "SyncBetterprotoTransport")],
+    [("grpc", "GrpcTransport"), ("betterproto", "BetterprotoTransport")],
 )
 async def test_interrupt_reaches_who_listens_and_ends_the_call(module: str, name: str) -> None:
     code = LISTENING.format(module=module, name=name)

@@ -166,7 +166,7 @@ async def test_what_waiting_does_not_heal_is_raised(family: str, code: grpc.Stat
 async def test_a_message_that_is_too_large_is_raised(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("rpc.calls", "transports.betterproto"):
+    for module in ("rpc.calls", "transports.async_betterproto"):
         monkeypatch.setattr(f"apidiscovery_client.{module}.MAX_ANSWER_BYTES", 1000)
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.append([ALL, changes(changed(group("x" * 2000), 0))])

@@ -1,5 +1,6 @@
 """What was kept by hashes and is not what they stand for does not outlive one answer over gRPC."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,14 @@ def etag_of_all(groups: tuple[Group, ...]) -> str:
 def planted(held: Held) -> Held:
     """Return what lacks all resources of one group, under the hashes that the server gave."""
     groups = tuple(
-        found._replace(versions=tuple(v._replace(resources=()) for v in found.versions))
+        replace(found, versions=tuple(replace(v, resources=()) for v in found.versions))
         if found.name == "apps"
         else found
         for found in held.snapshot.groups
     )
     assert groups != held.snapshot.groups
-    snapshot = held.snapshot._replace(groups=groups)
-    return held._replace(snapshot=snapshot, etags={"": etag_of_all(groups)})
+    snapshot = replace(held.snapshot, groups=groups)
+    return replace(held, snapshot=snapshot, etags={"": etag_of_all(groups)})
 
 
 async def test_other_content_is_not_kept_by_a_fetch(family: str, server: Server) -> None:
@@ -71,7 +72,7 @@ async def test_a_delta_to_what_is_genuine_is_not_asked_again(family: str) -> Non
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(PODS))
         first = await client.fetch()
-        first = first._replace(etags={"": etag_of_all(first.snapshot.groups)})
+        first = replace(first, etags={"": etag_of_all(first.snapshot.groups)})
         script.gets.append(whole(PODS, APPS))
         etag = etag_of_all((await client.fetch()).snapshot.groups)
         told = pb.Delta(changed=[changed(APPS, 0)])
@@ -103,10 +104,10 @@ async def test_a_note_that_something_is_stale_does_not_outlive_an_answer(
         genuine = await client.fetch()
         stale = Stale(genuine.snapshot.checked_at, "so it is said")
         groups = tuple(
-            found._replace(versions=tuple(v._replace(freshness=stale) for v in found.versions))
+            replace(found, versions=tuple(replace(v, freshness=stale) for v in found.versions))
             for found in genuine.snapshot.groups
         )
-        noted = genuine._replace(snapshot=genuine.snapshot._replace(groups=groups))
+        noted = replace(genuine, snapshot=replace(genuine.snapshot, groups=groups))
         assert (await client.fetch(noted)).snapshot.groups == genuine.snapshot.groups
         async with client.listening(noted) as listener:
             assert (await listener.next()).snapshot.groups == genuine.snapshot.groups

@@ -22,14 +22,14 @@ from apidiscovery_client.transports import (
     _betterproto_messages,
     _grpc_watching,
     _protobuf_messages,
-    betterproto,
+    async_betterproto,
 )
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import decoded
+from apidiscovery_client.transports.async_betterproto import AsyncBetterprotoTransport
+from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
 from apidiscovery_client.transports.betterproto import BetterprotoTransport
 from apidiscovery_client.transports.grpc import GrpcTransport
-from apidiscovery_client.transports.sync_betterproto import SyncBetterprotoTransport
-from apidiscovery_client.transports.sync_grpc import SyncGrpcTransport
 from apidiscovery_service.model import Freshness
 from apidiscovery_service.source_status import SourceState, SourceStatus
 from certificates import Authority
@@ -373,7 +373,7 @@ def test_betterproto_over_tls_wants_a_context() -> None:
     credentials = grpc.ssl_channel_credentials()
     server = replace(local("127.0.0.1:1"), credentials=credentials)
     with pytest.raises(InvalidConfiguration, match="context"):
-        BetterprotoTransport(server)
+        AsyncBetterprotoTransport(server)
 
 
 @pytest.mark.parametrize("family", ["grpcio", "sync-grpcio", "sync-betterproto"])
@@ -394,12 +394,12 @@ async def test_fetches_side_by_side_share_a_transport(family: str, server: Serve
 
 def test_they_are_transports() -> None:
     transports: list[Transport] = [
-        SyncGrpcTransport(local("127.0.0.1:1")),
-        SyncBetterprotoTransport(local("127.0.0.1:1")),
-    ]
-    asynchronous: list[AsyncTransport] = [
         GrpcTransport(local("127.0.0.1:1")),
         BetterprotoTransport(local("127.0.0.1:1")),
+    ]
+    asynchronous: list[AsyncTransport] = [
+        AsyncGrpcTransport(local("127.0.0.1:1")),
+        AsyncBetterprotoTransport(local("127.0.0.1:1")),
     ]
     assert {(one.server, one.can_listen) for one in transports} == {("127.0.0.1:1", True)}
     assert {(one.server, one.can_listen) for one in asynchronous} == {("127.0.0.1:1", True)}
@@ -416,8 +416,8 @@ async def test_betterproto_decodes_a_large_answer_apart_from_the_event_loop(
         places.append(threading.current_thread() is threading.main_thread())
         return decoded(data, read)
 
-    monkeypatch.setattr(betterproto, "decoded", noted)
+    monkeypatch.setattr(async_betterproto, "decoded", noted)
     async with opened("betterproto", server.grpc) as client:
         held = await client.fetch()
-        await client.fetch(held._replace(etags={}))
+        await client.fetch(replace(held, etags={}))
     assert places == [False, True]

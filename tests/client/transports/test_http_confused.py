@@ -35,7 +35,7 @@ def elsewhere(inner: Respond, paths: Mapping[str, str]) -> Respond:
 def test_answer_of_another_path_is_an_error(
     kind: str, name: str, paths: Mapping[str, str], options: HttpOptions
 ) -> None:
-    strict = options._replace(needs_core=True)
+    strict = replace(options, needs_core=True)
     with (
         SkewedServer(elsewhere(respond(RELEASES[name]), paths)) as server,
         fetching(kind, server.url, strict) as transport,

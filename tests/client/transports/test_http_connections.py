@@ -17,8 +17,8 @@ import pytest
 from apidiscovery_client._errors import ClientClosed, ServerUnreachable
 from apidiscovery_client._version import VERSION
 from apidiscovery_client.server import Headers, Server, StaticAccess
+from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
-from apidiscovery_client.transports.sync_http import SyncHttpTransport
 from certificates import Authority, KeyPair
 from fake_api_server import Answer, aggregated
 from fetching import KINDS, client_sockets, client_threads, fetching
@@ -263,7 +263,7 @@ async def test_asyncio_fetch_ended_in_the_middle_leaves_nothing(scheme: str, end
     with silent_listener() as (where, heard):
         url = scheme + where
         timeout_s = 0.3 if end == "timeout" else None
-        transport = HttpTransport(Server(url=url, request_timeout_s=timeout_s))
+        transport = AsyncHttpTransport(Server(url=url, request_timeout_s=timeout_s))
         fetch = asyncio.create_task(transport.fetch(None))
         await asyncio.to_thread(heard.acquire)
         if end == "cancel":
@@ -288,7 +288,7 @@ def test_blocking_fetch_ended_in_the_middle_leaves_nothing(scheme: str, end: str
     with silent_listener() as (where, heard):
         url = scheme + where
         timeout_s = 0.3 if end == "timeout" else None
-        transport = SyncHttpTransport(Server(url=url, request_timeout_s=timeout_s))
+        transport = HttpTransport(Server(url=url, request_timeout_s=timeout_s))
         problems: list[Exception] = []
 
         def fetch() -> None:
@@ -319,7 +319,7 @@ def test_blocking_transport_can_be_closed_while_it_waits_to_ask_again() -> None:
         return busy
 
     with SkewedServer(answer) as server:
-        transport = SyncHttpTransport(Server(url=server.url))
+        transport = HttpTransport(Server(url=server.url))
         thread = threading.Thread(target=lambda: _ignored(transport))
         thread.start()
         wait_for_two(asked)
@@ -329,7 +329,7 @@ def test_blocking_transport_can_be_closed_while_it_waits_to_ask_again() -> None:
         assert client_sockets(server.url) == 0
 
 
-def _ignored(transport: SyncHttpTransport) -> None:
+def _ignored(transport: HttpTransport) -> None:
     with contextlib.suppress(ClientClosed, ServerUnreachable):
         transport.fetch(None)
 
@@ -337,7 +337,7 @@ def _ignored(transport: SyncHttpTransport) -> None:
 @both
 def test_servers_do_not_push(kind: str) -> None:
     async def listen() -> None:
-        made = SyncHttpTransport if kind == "blocking" else HttpTransport
+        made = HttpTransport if kind == "blocking" else AsyncHttpTransport
         transport = made(Server(url="http://127.0.0.1:1"))
         assert not transport.can_listen
         with pytest.raises(NotImplementedError):
@@ -359,8 +359,8 @@ def test_blocking_transport_imports_nothing_that_is_slow() -> None:
             "import sys\n"
             "from apidiscovery_client.http.flow import HttpOptions\n"
             "from apidiscovery_client.server import Server\n"
-            "from apidiscovery_client.transports.sync_http import SyncHttpTransport\n"
-            f"made = SyncHttpTransport(Server(url={server.url!r}), HttpOptions(protobuf=False))\n"
+            "from apidiscovery_client.transports.http import HttpTransport\n"
+            f"made = HttpTransport(Server(url={server.url!r}), HttpOptions(protobuf=False))\n"
             "made.fetch(made.fetch(None))\n"
             "made.close()\n"
             f"print(sorted({set(slow)!r} & sys.modules.keys()))\n"

@@ -462,7 +462,7 @@ def test_refusal_of_the_plain_question_comes_before_the_first_answer(kind: str) 
 @pytest.mark.parametrize("etag", ["a\r\nb", "é", '"x"'])
 def test_etag_that_cannot_be_sent_is_not(kind: str, etag: str) -> None:
     held = fetched(kind, NEW)
-    odd = held._replace(etags={"/api": etag, "/apis": etag})
+    odd = replace(held, etags={"/api": etag, "/apis": etag})
     assert fetched(kind, NEW, odd).snapshot.groups is held.snapshot.groups
 
 

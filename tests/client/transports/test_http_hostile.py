@@ -15,7 +15,7 @@ from typing import Self
 
 import pytest
 from apidiscovery_client._errors import ClientClosed, InvalidConfiguration, ServerUnreachable
-from apidiscovery_client.connecting import open_sync_transport, read_server
+from apidiscovery_client.connecting import open_blocking, read_server
 from apidiscovery_client.http.request import Credentials
 from apidiscovery_client.server import Headers, Server, StaticAccess
 from apidiscovery_kubeconfig.overrides import Overrides
@@ -316,10 +316,10 @@ def test_process_does_not_wait_for_a_plugin_after_the_client_is_closed(tmp_path:
     code = f"""
 import asyncio
 from apidiscovery_client._errors import ServerUnreachable
-from apidiscovery_client.connecting import open_transport
+from apidiscovery_client.connecting import open_async
 
 async def main():
-    transport = open_transport(kubeconfig={str(kubeconfig)!r}, request_timeout_s=1).transport
+    transport = open_async(kubeconfig={str(kubeconfig)!r}, request_timeout_s=1).transport
     try:
         await transport.fetch(None)
     except ServerUnreachable:
@@ -339,7 +339,7 @@ asyncio.run(main())
 
 def test_closing_ends_a_plugin_that_a_blocking_request_waits_for(tmp_path: Path) -> None:
     kubeconfig, told = hanging_plugin(tmp_path)
-    transport = open_sync_transport(kubeconfig=str(kubeconfig)).transport
+    transport = open_blocking(kubeconfig=str(kubeconfig)).transport
     pids: list[int] = []
 
     def end() -> None:

@@ -1,6 +1,7 @@
 """Servers of every age say the same to both transports, whatever is between, or clearly nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -40,7 +41,7 @@ def told(snapshot: Snapshot) -> Facts:
     assert snapshot.troubled == ()
     return {
         version.gv: tuple(
-            resource._replace(storage_version_hash="") for resource in version.resources
+            replace(resource, storage_version_hash="") for resource in version.resources
         )
         for version in snapshot.versions
     }
@@ -151,7 +152,7 @@ def test_what_cannot_be_known_is_an_error_and_never_empty(
 def test_only_groups_take_two_requests_even_of_an_old_server(
     kind: str, options: HttpOptions
 ) -> None:
-    wished = options._replace(resources=False)
+    wished = replace(options, resources=False)
     snapshot, server = fetched(kind, respond(RELEASES["1.15"]), wished)
     assert sorted(server.paths) == ["/api", "/apis"]
     gvs = {version.gv for version in snapshot.versions}

@@ -1,0 +1,161 @@
+"""Carries out the operations of the core with asyncio: an attempt is a task, shared by callers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from apidiscovery_client._errors import ClientClosed
+from apidiscovery_client.core import operations
+from apidiscovery_client.core.clock import Clock
+from apidiscovery_client.core.memory import Memory
+from apidiscovery_client.held import AsyncTransport, Held
+
+_T = TypeVar("_T")
+
+
+class AsyncDriver:
+    """Runs operations and attempts for one client, in one event loop.
+
+    Every method but `close` raises `ClientClosed` once it is closed.
+
+    Attributes:
+        can_be_interrupted: Whether waiting for what a server says by itself ends when time is up.
+
+    Args:
+        transport: Asks the server.
+        shelf: Where snapshots are kept.
+        memory: What is known.
+        clock: The time.
+    """
+
+    can_be_interrupted = True
+
+    def __init__(
+        self, transport: AsyncTransport, shelf: operations.Shelf, memory: Memory, clock: Clock
+    ) -> None:
+        self._transport = transport
+        self._shelf = shelf
+        self._memory = memory
+        self._clock = clock
+        self._attempt: asyncio.Task[None] | None = None
+        self._pauses: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def ensure_open(self) -> None:
+        """Raise `ClientClosed` once it is closed."""
+        if self._is_closed:
+            raise ClientClosed(self._transport.server)
+
+    async def close(self) -> None:
+        """End what is under way and close the transport; it may be called again."""
+        try:
+            await self.stop()
+        finally:
+            await self._transport.close()
+
+    async def stop(self) -> None:
+        """End what is under way, and leave the transport open."""
+        self._is_closed = True
+        self._memory.close()
+        tasks = [*self._pauses, *([self._attempt] if self._attempt else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def run(self, operation: operations.Operation[_T]) -> _T:
+        """Return what the operation returns, after the attempts that it asks for."""
+        self.ensure_open()
+        try:
+            number = next(operation)
+            while True:
+                await self._ended(number)
+                number = operation.send(None)
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+
+    async def look(self, *, max_age_s: float) -> None:
+        """Ask, unless what is known is younger than that."""
+        self.ensure_open()
+        number = self._memory.attempt_for_age(max_age_s)
+        if number is not None:
+            await self._ended(number)
+
+    async def _ended(self, number: int) -> None:
+        """Return when the attempt of that number has ended; begin it if nobody has."""
+        while self._memory.ended < number:
+            if self._attempt is None or self._attempt.done():
+                steps = operations.attempt(self._memory)
+                self._attempt = asyncio.get_running_loop().create_task(self.perform(steps))
+            await self._unless_closed(asyncio.shield(self._attempt))
+            self.ensure_open()
+
+    async def perform(self, steps: operations.Steps) -> None:
+        """Carry out an attempt."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    held = await self._do(step)
+                except Exception as error:  # noqa: BLE001 - it is the steps that judge it
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(held)
+        except StopIteration:
+            pass
+        finally:
+            steps.close()
+
+    async def _do(self, step: operations.IO) -> Held | None:
+        match step:
+            case operations.Load():
+                return await asyncio.to_thread(self._shelf.load)
+            case operations.Fetch(held):
+                return await self._transport.fetch(held)
+            case operations.Save(held):
+                if self._shelf.cache is not None:
+                    await asyncio.to_thread(self._shelf.save, held)
+                return None
+
+    async def all_of(
+        self, calls: Sequence[Callable[[], Coroutine[None, None, None]]], timeout_s: float
+    ) -> None:
+        """Make calls side by side; return when all have ended, or when time is up.
+
+        None goes on after that, after an error, or when this is cancelled.
+        """
+        tasks = [asyncio.get_running_loop().create_task(call()) for call in calls]
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def received(self, stream: AsyncGenerator[Held]) -> AsyncGenerator[Held]:
+        """Yield what a stream yields."""
+        while (told := await self._unless_closed(anext(stream, None))) is not None:
+            yield told
+
+    async def pause(self, seconds: float) -> None:
+        """Return after that many seconds."""
+        self.ensure_open()
+        task = asyncio.get_running_loop().create_task(self._clock.sleep(seconds))
+        self._pauses.add(task)
+        try:
+            await self._unless_closed(task)
+        finally:
+            self._pauses.discard(task)
+
+    async def _unless_closed(self, awaitable: Awaitable[_T]) -> _T:
+        """Return what comes of it; that it was cancelled because of `close` is an error."""
+        try:
+            return await awaitable
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if self._is_closed and not (me and me.cancelling()):
+                raise ClientClosed(self._transport.server) from None
+            raise

@@ -1,0 +1,126 @@
+"""Carries out the operations of the core in the thread that calls; threads take turns."""
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+from apidiscovery_client._errors import ClientClosed
+from apidiscovery_client.core import operations
+from apidiscovery_client.core.clock import Clock
+from apidiscovery_client.core.memory import Memory
+from apidiscovery_client.held import Held, Transport
+
+_T = TypeVar("_T")
+
+
+class Driver:
+    """Runs operations and attempts for one client, whatever thread calls.
+
+    Every method but `close` raises `ClientClosed` once it is closed.
+
+    Attributes:
+        can_be_interrupted: Whether waiting for what a server says by itself ends when time is up.
+
+    Args:
+        transport: Asks the server.
+        shelf: Where snapshots are kept.
+        memory: What is known.
+        clock: The time.
+    """
+
+    can_be_interrupted = False
+
+    def __init__(
+        self, transport: Transport, shelf: operations.Shelf, memory: Memory, clock: Clock
+    ) -> None:
+        self._transport = transport
+        self._shelf = shelf
+        self._memory = memory
+        self._clock = clock
+        self._turn = threading.Lock()  # held by the thread that carries out an attempt
+        self._closed = threading.Event()
+
+    def ensure_open(self) -> None:
+        """Raise `ClientClosed` once it is closed."""
+        if self._closed.is_set():
+            raise ClientClosed(self._transport.server)
+
+    def close(self) -> None:
+        """Wake whoever waits, and close the transport; it may be called again."""
+        if not self._closed.is_set():
+            self.stop()
+            self._transport.close()
+
+    def stop(self) -> None:
+        """Wake whoever waits, and leave the transport open."""
+        self._memory.close()
+        self._closed.set()
+
+    def run(self, operation: operations.Operation[_T]) -> _T:
+        """Return what the operation returns, after the attempts that it asks for."""
+        self.ensure_open()
+        try:
+            number = next(operation)
+            while True:
+                self._ended(number)
+                number = operation.send(None)
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+
+    def look(self, *, max_age_s: float) -> None:
+        """Ask, unless what is known is younger than that."""
+        self.ensure_open()
+        number = self._memory.attempt_for_age(max_age_s)
+        if number is not None:
+            self._ended(number)
+
+    def _ended(self, number: int) -> None:
+        """Return when the attempt of that number has ended; carry it out if nobody does."""
+        with self._turn:
+            while self._memory.ended < number:
+                self.ensure_open()
+                self.perform(operations.attempt(self._memory))
+        self.ensure_open()
+
+    def perform(self, steps: operations.Steps) -> None:
+        """Carry out an attempt."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    held = self._do(step)
+                except Exception as error:  # noqa: BLE001 - it is the steps that judge it
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(held)
+        except StopIteration:
+            pass
+        finally:
+            steps.close()
+
+    def _do(self, step: operations.IO) -> Held | None:
+        match step:
+            case operations.Load():
+                return self._shelf.load()
+            case operations.Fetch(held):
+                return self._transport.fetch(held)
+            case operations.Save(held):
+                self._shelf.save(held)
+                return None
+
+    def all_of(self, calls: Sequence[Callable[[], None]], _timeout_s: float) -> None:
+        """Make calls one after another; each looks at the clock by itself."""
+        for call in calls:
+            call()
+
+    def received(self, stream: Generator[Held]) -> Generator[Held]:
+        """Yield what a stream yields."""
+        for told in stream:
+            self.ensure_open()
+            yield told
+
+    def pause(self, seconds: float) -> None:
+        """Return after that many seconds."""
+        self._clock.wait(self._closed, seconds)
+        self.ensure_open()

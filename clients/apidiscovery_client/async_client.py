@@ -1,0 +1,461 @@
+"""The client for asyncio; `client`, which blocks, is made of this by `make generate`."""
+
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, overload
+
+from apidiscovery_client._async_driver import AsyncDriver
+from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
+from apidiscovery_client.core import operations
+from apidiscovery_client.core.clock import SYSTEM_CLOCK, Clock
+from apidiscovery_client.core.memory import Memory
+from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client.held import AsyncTransport, Held, SnapshotCache, Traffic
+from apidiscovery_client.model import (
+    GroupVersion,
+    GroupVersionKind,
+    Resource,
+    Snapshot,
+    Version,
+)
+from apidiscovery_client.server import Server
+
+if TYPE_CHECKING:  # imported when they are needed
+    from apidiscovery_client.changes import Change
+    from apidiscovery_client.connecting import Settings
+    from apidiscovery_client.core.waiting import Goal
+    from apidiscovery_client.openapi.async_published import AsyncOpenApi
+    from apidiscovery_client.resolving import Explanation, Resolution, Resolver
+
+_T = TypeVar("_T")
+
+
+class AsyncDiscoveryClient:
+    """Knows what one server serves.
+
+    Threads may share a `DiscoveryClient`, the tasks of one event loop an `AsyncDiscoveryClient`.
+    After `close` every method raises `ClientClosed`.
+
+    Args:
+        target: `https://host:6443`, `http://127.0.0.1:8080`, `grpc://host:50051`,
+            `grpcs://host:50051`; or a transport, which is closed with the client; or None to find
+            the server as kubectl does.
+        cache: Whether to keep snapshots on disk for other processes, or where to keep them. It is
+            read once, and written after changes.
+        cache_key: The place in the cache, as `cache.key` names it, by default that of the server
+            and of who we are to it. With a transport it must tell apart those who are somebody
+            else to the server; by default it is that of the server for anybody.
+        options: Cache lifetimes and retries.
+        clock: For tests.
+        settings: What else may be named, as by kubectl's flags: `context`, `token`,
+            `certificate_authority`, `request_timeout_s` and all others of `connecting.Settings`.
+
+    Raises:
+        InvalidConfiguration: What is configured cannot be used.
+    """
+
+    def __init__(
+        self,
+        target: str | Server | AsyncTransport | None = None,
+        *,
+        cache: bool | SnapshotCache = False,
+        cache_key: str = "",
+        options: ClientOptions = DEFAULT_OPTIONS,
+        clock: Clock = SYSTEM_CLOCK,
+        **settings: "Unpack[Settings]",
+    ) -> None:
+        from apidiscovery_client.connecting import open_async  # noqa: PLC0415 - heavy
+
+        opened = open_async(target, cache=cache, cache_key=cache_key, **settings)
+        self._transport = opened.transport
+        self._memory = Memory(self.server, options, clock, has_cache=opened.cache is not None)
+        shelf = operations.Shelf.of(opened.cache, opened.cache_key, self.server)
+        self._driver = AsyncDriver(self._transport, shelf, self._memory, clock)
+        self._options = options
+        self._clock = clock
+
+    @classmethod
+    def from_kubeconfig(
+        cls,
+        path: str | Path | None = None,
+        *,
+        cache: bool | SnapshotCache = False,
+        options: ClientOptions = DEFAULT_OPTIONS,
+        **settings: "Unpack[Settings]",
+    ) -> Self:
+        """Return a client of the server that kubectl would ask.
+
+        Args:
+            path: The file; by default those of KUBECONFIG, or ~/.kube/config, or in a pod what its
+                service account gives.
+            cache: As for the class.
+            options: The same.
+            settings: The same, such as `context`.
+
+        Raises:
+            InvalidConfiguration: What is configured cannot be used, or nothing is.
+        """
+        named: Settings = {**settings, "kubeconfig": str(path)} if path else settings
+        return cls(cache=cache, options=options, **named)
+
+    @classmethod
+    def in_cluster(
+        cls,
+        *,
+        cache: bool | SnapshotCache = False,
+        options: ClientOptions = DEFAULT_OPTIONS,
+    ) -> Self:
+        """Return a client of the cluster that this process is a pod of, as its service account.
+
+        Raises:
+            InvalidConfiguration: It is not in a pod, or without a service account.
+        """
+        from apidiscovery_client.connecting import server_of_cluster  # noqa: PLC0415 - heavy
+
+        return cls(server_of_cluster(), cache=cache, options=options)
+
+    @property
+    def server(self) -> str:
+        """Return what errors and snapshots call the server."""
+        return self._transport.server
+
+    @property
+    def traffic(self) -> Traffic:
+        """Return what was sent and received so far."""
+        return self._transport.traffic
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
+
+    async def __aenter__(self) -> Self:
+        self._driver.ensure_open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End what is under way and let go of all connections; it may be called again.
+
+        Whoever waits in another method gets `ClientClosed`, watches end.
+        """
+        await self._driver.close()
+
+    # ----------------------------------------------------------------------------------------------
+    # Questions.
+
+    async def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
+        """Return what the server serves: from memory, else from the cache, else as it says.
+
+        It asks when what is held is older than `max_age_s`, and shares the answer with all who
+        ask at that time; being cancelled does not take it from them. When the server does not
+        answer, what is held is returned with `freshness` `Stale`; it is not asked again for a
+        while then.
+
+        Args:
+            max_age_s: In seconds; None for that of the options, 0 to ask in any case.
+
+        Raises:
+            DiscoveryError: There is no answer and nothing is held, or the server refuses us (401,
+                403).
+        """
+        return await self._driver.run(operations.snapshot(self._memory, max_age_s))
+
+    async def refresh(self) -> Snapshot:
+        """Return what the server says when it is asked now.
+
+        Raises:
+            DiscoveryError: It did not answer.
+        """
+        return await self._driver.run(operations.refreshed(self._memory))
+
+    async def resources(
+        self,
+        *,
+        group: str | None = None,
+        namespaced: bool | None = None,
+        verbs: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        sort_by: str = "",
+    ) -> list[Resource]:
+        """Return the resources that `kubectl api-resources` lists, each in its preferred version.
+
+        What a server cannot speak for now is not among them; `snapshot` tells of that.
+
+        Args:
+            group: Only those of this group, empty for the core group; None for all groups.
+            namespaced: Only those in namespaces, or only the others; None for both.
+            verbs: What they must support, all of them.
+            categories: What they must be in, all of them.
+            sort_by: `name` or `kind`; empty for group and name.
+
+        Raises:
+            ValueError: `sort_by` is something else.
+            DiscoveryError: As `snapshot`.
+        """
+        from apidiscovery_client.kubectl.listing import Selection, select  # noqa: PLC0415 - few list
+
+        selection = Selection(group, namespaced, tuple(verbs), tuple(categories))
+        return select(await self.snapshot(), selection, sort_by)
+
+    async def resolve(
+        self,
+        text: str,
+        *,
+        strict: bool = False,
+        verb: str | None = None,
+        namespaced: bool | None = None,
+    ) -> "Resolution":
+        """Return what a name means, such as `deploy`, `deployments.apps` or `pods/log`.
+
+        The arguments are those of `resolving.Resolver.resolve`. A name that is not found is asked
+        for once, and then not again for `negative_ttl_s`.
+
+        Raises:
+            NotServed: There is no such resource.
+            AmbiguousResource: It may be any of several.
+            StaleGroup: Only when it is strict: it was there, but the server cannot say of now.
+            UncertainResource: Only when it is strict: there may be a better match.
+            DiscoveryError: As `snapshot`.
+        """
+        operation = operations.resolved(
+            self._memory, text, strict=strict, verb=verb, namespaced=namespaced
+        )
+        return await self._driver.run(operation)
+
+    async def resolve_kind(
+        self,
+        kind: str,
+        group: str | None = None,
+        version: str | Sequence[str] | None = None,
+        *,
+        strict: bool = False,
+    ) -> "Resolution":
+        """Return the resource of a kind, as `resolving.Resolver.resolve_kind` does.
+
+        Raises:
+            DiscoveryError: As `resolve`.
+        """
+        operation = operations.kind_resolved(self._memory, kind, group, version, strict=strict)
+        return await self._driver.run(operation)
+
+    async def category(self, name: str) -> tuple[Resource, ...]:
+        """Return the resources of a category such as `all`, in the server's order.
+
+        Raises:
+            NotServed: There are none.
+            DiscoveryError: As `snapshot`.
+        """
+        return await self._driver.run(operations.category(self._memory, name))
+
+    async def look_up(self, wanted: Hashable, ask: "Callable[[Resolver], _T]") -> _T:
+        """Return what `ask` returns, of what is known and, where it finds nothing, of what is new.
+
+        For questions that no other method answers; it is spared requests as `resolve` is.
+
+        Args:
+            wanted: Tells this question from all others.
+            ask: Answers it, or raises `NotServed`; it is called once or twice.
+
+        Raises:
+            NotServed: As `ask` raised it.
+            DiscoveryError: As `snapshot`.
+        """
+        return await self._driver.run(operations.looked_up(self._memory, wanted, ask))
+
+    async def explain_resolution(self, text: str) -> "Explanation":
+        """Return why `resolve` answers what it answers, also where that is an error.
+
+        Raises:
+            DiscoveryError: As `snapshot`.
+        """
+        return await self._driver.run(operations.explained(self._memory, text))
+
+    @cached_property
+    def openapi(self) -> "AsyncOpenApi":
+        """What the server says of its OpenAPI v3 documents, over HTTP.
+
+        `await client.openapi.schema(gvk)` is the JSON Schema of a kind, `document(gv)` the whole
+        document of a group-version.
+        """
+        from apidiscovery_client.openapi.async_published import (  # noqa: PLC0415 - few need it
+            AsyncOpenApi,
+        )
+
+        return AsyncOpenApi(self._transport)
+
+    # ----------------------------------------------------------------------------------------------
+    # Following the server.
+
+    def watch(self, *, interval_s: float = 5.0, initial: bool = False) -> AsyncGenerator["Change"]:
+        """Yield what changes, one by one, until the client is closed.
+
+        First come the differences from what was held in memory or in the cache, if anything was.
+        Over gRPC changes are pushed; over HTTP the server is asked, conditionally. While changes
+        are read the other methods answer without requests, except `refresh`, `max_age_s=0` and,
+        over HTTP, whoever wants less than the usual age. A server that stops answering is a
+        `ServerFreshnessChanged`; the watch goes on. Leave it with `contextlib.aclosing`; only
+        `close` wakes a thread that waits for the next change.
+
+        Args:
+            interval_s: Between two questions over HTTP, and two attempts to be told over gRPC, in
+                seconds, more or less 10 %.
+            initial: Tell what is there as `GroupAdded` first, instead of the differences.
+
+        Raises:
+            DiscoveryError: There was no answer, and nothing is held.
+        """
+        self._driver.ensure_open()
+        return self._watched(interval_s, initial=initial)
+
+    async def _watched(self, interval_s: float, *, initial: bool) -> AsyncGenerator["Change"]:
+        from apidiscovery_client.core.following import (  # noqa: PLC0415 - few watch
+            Follower,
+            even_pauses,
+            silence_s,
+        )
+
+        held = await self._driver.run(operations.remembered(self._memory))
+        follower = Follower(self._memory, None if initial else held, tells_all=initial)
+        is_pushed = self._transport.can_listen
+        limit_s = silence_s(interval_s, is_pushed=is_pushed)
+        looks = self._looks(even_pauses(interval_s), interval_s / 2, listens=is_pushed)
+        with self._memory.watched(limit_s, is_pushed=is_pushed):
+            async with aclosing(looks):
+                try:
+                    async for _ in looks:
+                        for change in follower.news():
+                            yield change
+                except ClientClosed:
+                    return
+
+    @overload
+    async def wait_for(
+        self,
+        wanted: "str | GroupVersionKind",
+        *,
+        timeout_s: float = 30.0,
+        replicas: "Sequence[AsyncDiscoveryClient | AsyncTransport | str]" = (),
+    ) -> "Resolution": ...
+
+    @overload
+    async def wait_for(
+        self,
+        wanted: GroupVersion,
+        *,
+        timeout_s: float = 30.0,
+        replicas: "Sequence[AsyncDiscoveryClient | AsyncTransport | str]" = (),
+    ) -> Version: ...
+
+    async def wait_for(
+        self,
+        wanted: str | GroupVersion | GroupVersionKind,
+        *,
+        timeout_s: float = 30.0,
+        replicas: "Sequence[AsyncDiscoveryClient | AsyncTransport | str]" = (),
+    ) -> "Resolution | Version":
+        """Return what is waited for, when the server and each of the replicas serve it as current.
+
+        Each is asked, conditionally, every 0.1 s and then ever more rarely up to 2 s; with asyncio
+        all side by side, and over gRPC they are listened to. A server that does not answer at all
+        may keep a `DiscoveryClient` waiting for its request timeout.
+
+        Args:
+            wanted: A name as in `resolve`, a kind, or a whole group-version.
+            timeout_s: How long to wait for all of them together, in seconds.
+            replicas: Other servers: clients, transports, or URLs as for the class. Only what is
+                made of URLs is closed at the end.
+
+        Returns:
+            What this client's server serves: the resolution of a name or kind; the version.
+
+        Raises:
+            NotYetServed: Somewhere it is not there in time.
+        """
+        from apidiscovery_client.core.waiting import Goal  # noqa: PLC0415 - few wait
+
+        self._driver.ensure_open()
+        goal, deadline = Goal(wanted), self._clock.monotonic() + timeout_s
+        async with AsyncExitStack() as stack:
+            clients = [self, *[self._client_of(replica, stack) for replica in replicas]]
+            missing = dict.fromkeys(range(len(clients)), "no answer in time")
+            calls = [
+                partial(client._served, goal, deadline, missing, place)  # noqa: SLF001 - of this class
+                for place, client in enumerate(clients)
+            ]
+            await self._driver.all_of(calls, timeout_s)
+        if missing:
+            reasons = {clients[place].server: why for place, why in missing.items()}
+            raise NotYetServed(str(wanted), timeout_s=timeout_s, missing=reasons)
+        return goal.found_in(self._memory)
+
+    async def _served(
+        self, goal: "Goal", deadline: float, missing: dict[int, str], place: int
+    ) -> None:
+        """Return when it is served, or too late; keep what is `missing` at that place."""
+        from apidiscovery_client.core.waiting import growing_pauses  # noqa: PLC0415 - few wait
+
+        self._driver.ensure_open()
+        listens = self._transport.can_listen and self._driver.can_be_interrupted
+        pauses = growing_pauses(self._clock, deadline)
+        async with aclosing(self._looks(pauses, 0.0, listens=listens)) as looks:
+            async for _ in looks:
+                missing[place] = goal.missing_in(self._memory)
+                if not missing[place]:
+                    del missing[place]
+                    return
+                if self._clock.monotonic() >= deadline:
+                    return
+
+    def _client_of(
+        self, replica: "AsyncDiscoveryClient | AsyncTransport | str", stack: AsyncExitStack
+    ) -> "AsyncDiscoveryClient":
+        if isinstance(replica, AsyncDiscoveryClient):
+            return replica
+        client = AsyncDiscoveryClient(replica, options=self._options, clock=self._clock)
+        is_ours = isinstance(replica, str)
+        stack.push_async_callback(client.close if is_ours else client._driver.stop)
+        return client
+
+    # ----------------------------------------------------------------------------------------------
+    # Learning of what changes.
+
+    async def _looks(
+        self, pauses: Iterator[float], max_age_s: float, *, listens: bool
+    ) -> AsyncGenerator[None]:
+        """Yield each time that there is something to learn from the memory, or no answer."""
+        memory = self._memory
+        while True:
+            if memory.held is None or not listens:
+                await self._driver.look(max_age_s=max_age_s)
+                yield
+            if memory.held is not None and listens:
+                async with aclosing(self._listened(memory.held)) as listened:
+                    async for _ in listened:
+                        yield
+            await self._driver.pause(next(pauses))
+
+    async def _listened(self, held: Held) -> AsyncGenerator[None]:
+        """Yield after each thing that the server says by itself, and at last when it is lost."""
+        stream = self._transport.listen(held)
+        try:
+            async with aclosing(stream), aclosing(self._driver.received(stream)) as received:
+                async for told in received:
+                    if self._memory.heard(told, held):
+                        await self._driver.perform(operations.saved(self._memory))
+                    else:
+                        await self._driver.look(max_age_s=0.0)
+                    held = told
+                    yield
+        except DiscoveryError as error:
+            self._driver.ensure_open()
+            self._memory.failed(error)
+            yield

@@ -1,0 +1,94 @@
+"""The blocking form of `async_published`, made by `make generate`. DO NOT EDIT."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client.held import Transport
+from apidiscovery_client.model import GroupVersion, GroupVersionKind
+from apidiscovery_client.openapi.asking import (
+    FetchedDocument,
+    FetchesPaths,
+    Flow,
+    Location,
+    asked_document,
+    asked_index,
+)
+from apidiscovery_client.openapi.errors import NotExplained
+from apidiscovery_client.openapi.json_documents import Object
+from apidiscovery_client.openapi.json_schema import Kind, json_schema
+from apidiscovery_client.openapi.resource_names import key_of
+
+_T = TypeVar("_T")
+
+
+class OpenApi:
+    """The OpenAPI v3 documents of a server; each is fetched again only when its hash has changed.
+
+    Every method raises `ServerUnreachable`, `RequestRefused` and `UnexpectedDocument`, and
+    `InvalidConfiguration` for a server that is asked over gRPC.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._known: dict[str, FetchedDocument] = {}
+
+    def index(self) -> Mapping[GroupVersion, Location]:
+        """Return where the document of each group-version is, in order of their keys."""
+        keys = self._run(asked_index())
+        return {gv: location for key, location in keys.items() if (gv := _group_version(key))}
+
+    def document(self, gv: GroupVersion) -> Object:
+        """Return the document of a group-version, as JSON is read.
+
+        Raises:
+            NotExplained: The server has none.
+            UnsoundDocument: It cannot be read.
+        """
+        location = (self._run(asked_index())).get(key_of(gv))
+        if location is None:
+            raise NotExplained(f'the server has no OpenAPI document of "{gv}"')
+        known = self._known.get(location.key)
+        if known is None or not location.hash or known.location.hash != location.hash:
+            known = self._run(asked_document(self._transport.server, location))
+            self._known[location.key] = known
+        return known.parsed()
+
+    def schema(self, gvk: GroupVersionKind, *, strict: bool = False) -> Object:
+        """Return the JSON Schema (draft 7) of a kind, with what it refers to in `definitions`.
+
+        Args:
+            gvk: The kind.
+            strict: Refuse properties that are not listed, but where the API keeps them.
+
+        Raises:
+            NotExplained: The server has no such document, or the document no such kind.
+            UnsoundDocument: The document cannot be read.
+        """
+        document = self.document(GroupVersion(gvk.group, gvk.version))
+        return json_schema(document, Kind(gvk.group, gvk.version, gvk.kind), strict=strict)
+
+    def _run(self, flow: Flow[_T]) -> _T:
+        if not isinstance(self._transport, FetchesPaths):
+            raise InvalidConfiguration(
+                f"{self._transport.server}: OpenAPI documents are asked for over HTTP;"
+                " make a client of the server's https:// URL"
+            )
+        try:
+            ask = next(flow)
+            while True:
+                ask = flow.send(self._transport.get(ask.path, ask.accept))
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+
+
+def _group_version(key: str) -> GroupVersion | None:
+    """Return what the document of a key is about; None where it is about no group-version."""
+    match key.split("/"):
+        case ["api", version]:
+            return GroupVersion("", version)
+        case ["apis", group, version]:
+            return GroupVersion(group, version)
+        case _:
+            return None
