@@ -16,9 +16,7 @@ from apidiscovery_client.cli._output import print_lines, tell
 from apidiscovery_client.http.reply import MAX_BODY_BYTES
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import INDEX_PATH
-from apidiscovery_client.openapi.errors import UnsoundDocument
-from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
-from apidiscovery_client.openapi.yaml_documents import as_json
+from apidiscovery_client.openapi.validation import MAX_PROBLEMS, file_problems, problems
 from apidiscovery_client.server import Server
 
 _NOT_CHECKED = 2
@@ -72,10 +70,7 @@ def _read(files: tuple[str, ...]) -> Iterator[_Document]:
 
 def _tell_problems(name: str, data: bytes, may_be_yaml: bool) -> bool:  # noqa: FBT001 - a field
     """Print what is wrong with a document; return whether nothing is."""
-    try:
-        found = [str(problem) for problem in problems(as_json(data) if may_be_yaml else data)]
-    except UnsoundDocument as error:
-        found = [f"$: {error}"]
+    found = [str(problem) for problem in (file_problems if may_be_yaml else problems)(data)]
     print_lines(*(f"{name}: {problem}" for problem in found))
     if len(found) >= MAX_PROBLEMS:
         print_lines(f"{name}: there may be more, {MAX_PROBLEMS} are told")
