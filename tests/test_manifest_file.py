@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from apidiscovery_kubeconfig.yaml_text import Budget
+from apidiscovery_formats.yaml_text import Budget
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer
 from apidiscovery_service.sources.api_service import ApiService

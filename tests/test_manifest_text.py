@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
+from apidiscovery_formats.yaml_text import Budget, Unparsable
 from apidiscovery_service.sources import manifest_text
 from apidiscovery_service.sources.manifest_text import documents, parse
 from hypothesis import given

@@ -99,7 +99,7 @@ def _read(file: Path, *, may_be_missing: bool) -> bytes | None:
 
 
 def _parsed(content: bytes, file: Path) -> object:
-    from apidiscovery_kubeconfig import yaml_text  # noqa: PLC0415 - only where there is a file
+    from apidiscovery_formats import yaml_text  # noqa: PLC0415 - only where there is a file
 
     try:
         value = yaml_text.load(content.decode("utf-8-sig"))

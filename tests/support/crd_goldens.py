@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from apidiscovery_kubeconfig import yaml_text
+from apidiscovery_formats import yaml_text
 from apidiscovery_service.openapi.crd.document import Definition
 
 _FOLDER = Path(__file__).parent.parent / "golden" / "crds"

@@ -17,9 +17,7 @@ from apidiscovery_client.cli._output import print_lines, tell
 from apidiscovery_client.http.reply import MAX_BODY_BYTES
 from apidiscovery_client.openapi.asking import INDEX_PATH
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.errors import UnsoundDocument
-from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
-from apidiscovery_client.openapi.yaml_documents import as_json
+from apidiscovery_client.openapi.validation import MAX_PROBLEMS, file_problems, problems
 from apidiscovery_client.server import Server
 
 _NOT_CHECKED = 2
@@ -74,12 +72,8 @@ def _read(files: tuple[str, ...]) -> Iterator[_Document]:
 
 def _tell_problems(document: _Document) -> bool:
     """Print what is wrong with a document; return whether nothing is."""
-    name = document.name
-    try:
-        data = as_json(document.data) if document.may_be_yaml else document.data
-        found = [str(problem) for problem in problems(data)]
-    except UnsoundDocument as error:
-        found = [f"$: {error}"]
+    name, check = document.name, file_problems if document.may_be_yaml else problems
+    found = [str(problem) for problem in check(document.data)]
     print_lines(*(f"{name}: {problem}" for problem in found))
     if len(found) >= MAX_PROBLEMS:
         print_lines(f"{name}: there may be more, {MAX_PROBLEMS} are told")

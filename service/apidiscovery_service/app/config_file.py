@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import click
 import yaml
-from apidiscovery_kubeconfig import yaml_text
+from apidiscovery_formats import yaml_text
 
 # What Kubernetes-style files carry; accepted so that such a file can be kept with others.
 _API_VERSION = "apidiscovery/v1"

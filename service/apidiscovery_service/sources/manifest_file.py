@@ -11,8 +11,8 @@ from pathlib import Path as FilePath
 from typing import Literal, TypeAlias, TypeGuard
 
 import yaml
-from apidiscovery_kubeconfig import yaml_text
-from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
+from apidiscovery_formats import yaml_text
+from apidiscovery_formats.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.model import Offer

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 import orjson
-from apidiscovery_kubeconfig import yaml_text
-from apidiscovery_kubeconfig.yaml_text import Budget, Unparsable
+from apidiscovery_formats import yaml_text
+from apidiscovery_formats.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.go_json import JSONValue
 

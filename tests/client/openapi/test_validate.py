@@ -199,10 +199,16 @@ def test_command_tells_of_files(ask: Ask, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: &a [1]\nb: *a\n", "YAML aliases"),
-        ("a: [\n", "not YAML"),
-        ("a: 2026-01-01\n", "a value that JSON has not"),
-        ("a: " + "[" * 900 + "]" * 900, "nested too deeply"),
+        ("a: *a\n", "standard input: $: line 1: no YAML: found undefined alias 'a'"),
+        ("\na: [\n", "standard input: $: line 3: no YAML: "),
+        ("a: 1\na: 2\n", "standard input: $: line 2: the key 'a' is there twice"),
+        ("a: .inf\n", "standard input: $: line 1: no YAML: .inf is nothing that JSON has"),
+        ("a: " + "[" * 900 + "]" * 900, "nested deeper than 128 levels"),
+        ("a: " + "[" * 125 + "]" * 125, "standard input: $: it is nested too deeply"),
+        (
+            "a0: &a0 [0,0]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n},*a{n}]\n" for n in range(30)),
+            "more than 5000000 values",
+        ),
     ],
 )
 def test_unusable_yaml_is_told(
@@ -213,6 +219,19 @@ def test_unusable_yaml_is_told(
         done = ask(server, "openapi", "validate", "-")
     assert done.exit_code == 1
     assert said in done.stdout
+
+
+def test_yaml_is_what_it_is_to_kubectl(ask: Ask, tmp_path: Path) -> None:
+    """Names that are numbers, dates, aliases: ten thousand times 100 KB are not written out."""
+    file = tmp_path / "document.yaml"
+    file.write_text(
+        "openapi: 3.0.0\ninfo: {title: t, version: 2026-01-01}\n"
+        "paths: {/a: {get: {responses: {200: {description: d}}}}}\n"
+        f"x-a: &a {'x' * 100_000}\nx-b: [{'*a, ' * 10_000}]\n"
+    )
+    with FakeApiServer({}) as server:
+        done = ask(server, "openapi", "validate", str(file))
+    assert (done.exit_code, done.stdout) == (0, f"{file} is sound\n")
 
 
 def test_command_tells_of_all_that_a_server_serves(ask: Ask) -> None:

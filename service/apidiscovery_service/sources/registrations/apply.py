@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from apidiscovery_kubeconfig.yaml_text import Budget
+from apidiscovery_formats.yaml_text import Budget
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.go_json import JSONValue

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apidiscovery_kubeconfig.yaml_text import MAX_DEPTH, Unparsable, load
+from apidiscovery_formats.yaml_text import MAX_DEPTH, Unparsable, load
 from hypothesis import given
 from hypothesis import strategies as st
 
-MANIFESTS = Path(__file__).parent / "golden" / "crds" / "manifests"
+MANIFESTS = Path(__file__).parent.parent / "golden" / "crds" / "manifests"
 
 # Without digits: PyYAML writes some numbers of YAML 1.2 without quotes.
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Nd"]))
