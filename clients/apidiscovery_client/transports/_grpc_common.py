@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
@@ -18,6 +18,7 @@ from apidiscovery_client.transports._grpc_answers import SERVICE, Message
 R = TypeVar("R")
 
 GET, LIST = "GetDiscovery", "ListSources"
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 SOURCES_TIMEOUT_S = 5.0  # what they tell is welcome, and not waited for any longer
 

@@ -20,9 +20,16 @@ from apidiscovery_client.rpc.calls import (
 )
 from apidiscovery_client.rpc.errors import Failure, plain_failure, rich_failure
 from apidiscovery_client.transports import _betterproto_messages
+from apidiscovery_client.transports._async_discovery import AsyncDiscovery
+from apidiscovery_client.transports._async_waiting import AsyncRead
 from apidiscovery_client.transports._grpc_answers import Message
-from apidiscovery_client.transports._grpc_async import AsyncDiscovery, Metadata, Read
-from apidiscovery_client.transports._grpc_common import GET, LIST, CallFailedError, decoded
+from apidiscovery_client.transports._grpc_common import (
+    GET,
+    LIST,
+    CallFailedError,
+    Metadata,
+    decoded,
+)
 from apidiscovery_client.transports._grpc_watching import Patience
 
 try:
@@ -136,7 +143,7 @@ class _GrpclibCalls:
         channel.close()
 
     @contextlib.asynccontextmanager
-    async def watch(self, request: Message, metadata: Metadata) -> AsyncGenerator[Read]:
+    async def watch(self, request: Message, metadata: Metadata) -> AsyncGenerator[AsyncRead]:
         channel = self._opened()
         stub = _betterproto_messages.async_stub(channel)
         # betterproto calls it an iterator; it is a generator.

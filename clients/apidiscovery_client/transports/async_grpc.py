@@ -17,9 +17,10 @@ from apidiscovery_client.rpc.calls import (
 )
 from apidiscovery_client.rpc.errors import failure, plain_failure
 from apidiscovery_client.transports import _protobuf_messages
+from apidiscovery_client.transports._async_discovery import AsyncDiscovery
+from apidiscovery_client.transports._async_waiting import AsyncRead
 from apidiscovery_client.transports._grpc_answers import Message
-from apidiscovery_client.transports._grpc_async import AsyncDiscovery, Metadata, Read
-from apidiscovery_client.transports._grpc_common import CallFailedError, CountingChannel
+from apidiscovery_client.transports._grpc_common import CallFailedError, CountingChannel, Metadata
 from apidiscovery_client.transports._grpc_watching import Patience
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class _AioCalls:
             return await call(request, timeout=timeout_s, metadata=metadata)
 
     @contextlib.asynccontextmanager
-    async def watch(self, request: Message, metadata: Metadata) -> AsyncGenerator[Read]:
+    async def watch(self, request: Message, metadata: Metadata) -> AsyncGenerator[AsyncRead]:
         channel = self._opened()
         try:
             with _failing():

@@ -2,11 +2,12 @@
 
 from apidiscovery_client.rpc.calls import GrpcServer
 from apidiscovery_client.transports import _betterproto_messages
-from apidiscovery_client.transports._grpc_sync import SyncDiscovery
+from apidiscovery_client.transports._discovery import Discovery
 from apidiscovery_client.transports._grpc_watching import Patience
+from apidiscovery_client.transports._grpcio_calls import GrpcioCalls
 
 
-class BetterprotoTransport(SyncDiscovery):
+class BetterprotoTransport(Discovery):
     """A `held.Transport`; threads may share it.
 
     Args:
@@ -23,4 +24,9 @@ class BetterprotoTransport(SyncDiscovery):
         self, server: GrpcServer, *, heartbeat_s: float = 30.0, unreachable_s: float = 30.0
     ) -> None:
         patience = Patience(heartbeat_s, unreachable_s)
-        super().__init__(server, _betterproto_messages, _betterproto_messages.SyncStub, patience)
+        super().__init__(
+            server,
+            _betterproto_messages,
+            lambda traffic: GrpcioCalls(server, traffic, _betterproto_messages.SyncStub, patience),
+            patience,
+        )

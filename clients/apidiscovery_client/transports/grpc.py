@@ -7,12 +7,13 @@ from apidiscovery.service.v1 import discovery_pb2_grpc
 
 from apidiscovery_client.rpc.calls import GrpcServer
 from apidiscovery_client.transports import _protobuf_messages
+from apidiscovery_client.transports._discovery import Discovery
 from apidiscovery_client.transports._grpc_common import CountingChannel
-from apidiscovery_client.transports._grpc_sync import Stub, SyncDiscovery
 from apidiscovery_client.transports._grpc_watching import Patience
+from apidiscovery_client.transports._grpcio_calls import GrpcioCalls, Stub
 
 
-class GrpcTransport(SyncDiscovery):
+class GrpcTransport(Discovery):
     """A `held.Transport`; threads may share it.
 
     Args:
@@ -29,7 +30,12 @@ class GrpcTransport(SyncDiscovery):
         self, server: GrpcServer, *, heartbeat_s: float = 30.0, unreachable_s: float = 30.0
     ) -> None:
         patience = Patience(heartbeat_s, unreachable_s)
-        super().__init__(server, _protobuf_messages, _stub, patience)
+        super().__init__(
+            server,
+            _protobuf_messages,
+            lambda traffic: GrpcioCalls(server, traffic, _stub, patience),
+            patience,
+        )
 
 
 def _stub(channel: CountingChannel) -> Stub:

@@ -7,9 +7,10 @@ import grpc
 from apidiscovery.service.v1 import discovery_pb2_grpc
 from apidiscovery_client.rpc.calls import GrpcServer
 from apidiscovery_client.transports import _protobuf_messages
+from apidiscovery_client.transports._discovery import Discovery
 from apidiscovery_client.transports._grpc_common import CountingChannel
-from apidiscovery_client.transports._grpc_sync import Stub, SyncDiscovery
 from apidiscovery_client.transports._grpc_watching import Patience
+from apidiscovery_client.transports._grpcio_calls import GrpcioCalls, Stub
 from programs import free_port
 
 
@@ -29,7 +30,13 @@ def test_closing_waits_for_a_stub_that_is_being_made() -> None:
 
     made: list[Stub] = []
     server = GrpcServer(address=f"127.0.0.1:{free_port()}")
-    transport = SyncDiscovery(server, _protobuf_messages, stub, Patience(1.0, 1.0))
+    patience = Patience(1.0, 1.0)
+    transport = Discovery(
+        server,
+        _protobuf_messages,
+        lambda traffic: GrpcioCalls(server, traffic, stub, patience),
+        patience,
+    )
     assert list(transport.listen(None)) == []
     closing[0].join(10)
     assert not closing[0].is_alive()

@@ -1,16 +1,16 @@
-"""Drives DiscoveryService for asyncio, with whatever makes the calls."""
+"""Drives DiscoveryService with whatever makes the calls; `_discovery` is made of this."""
 
-import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import datetime
-from typing import Protocol, Self, TypeAlias, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
 from apidiscovery_client.held import Held, Traffic
 from apidiscovery_client.rpc.calls import Attempts, GrpcServer
 from apidiscovery_client.rpc.errors import Failure
+from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
     Message,
@@ -24,9 +24,9 @@ from apidiscovery_client.transports._grpc_common import (
     LIST,
     SOURCES_TIMEOUT_S,
     CallFailedError,
+    Metadata,
     Renewal,
     closed,
-    may_block,
     named,
     read_message,
 )
@@ -36,15 +36,12 @@ from apidiscovery_client.transports._grpc_watching import (
     Patience,
     Watching,
     ended,
-    silent,
 )
 
 R = TypeVar("R")
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
-Read: TypeAlias = Callable[[], Awaitable[Message | None]]
 
 
-class Calls(Protocol):
+class AsyncCalls(Protocol):
     """Makes the calls; both methods raise `CallFailedError`, also once it is closed."""
 
     async def once(
@@ -53,7 +50,7 @@ class Calls(Protocol):
         """Return the answer of a method that has one."""
         ...
 
-    def watch(self, request: Message, metadata: Metadata) -> AbstractAsyncContextManager[Read]:
+    def watch(self, request: Message, metadata: Metadata) -> AbstractAsyncContextManager[AsyncRead]:
         """Begin a watch; what it gives returns the next message, and None at the end.
 
         It has a connection of its own: the one before may be dead without a sign.
@@ -66,7 +63,7 @@ class Calls(Protocol):
 
 
 class AsyncDiscovery:
-    """Implements `held.AsyncTransport`.
+    """Implements `Transport`, or for asyncio `AsyncTransport`, of `held`.
 
     Args:
         server: Who is asked.
@@ -81,7 +78,7 @@ class AsyncDiscovery:
         self,
         server: GrpcServer,
         messages: Messages,
-        calls: Callable[[Traffic], Calls],
+        calls: Callable[[Traffic], AsyncCalls],
         patience: Patience,
     ) -> None:
         self.traffic = Traffic()
@@ -89,7 +86,7 @@ class AsyncDiscovery:
         self._messages = messages
         self._patience = patience
         self._calls = calls(self.traffic)
-        self._closed = asyncio.Event()
+        self._waiting = AsyncWaiting()
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,7 +101,7 @@ class AsyncDiscovery:
 
     async def close(self) -> None:
         """End all calls and let go of all connections; whoever listens comes to an end."""
-        self._closed.set()
+        self._waiting.end()
         await self._calls.close()
 
     async def fetch(self, held: Held | None) -> Held:
@@ -130,23 +127,23 @@ class AsyncDiscovery:
         """
         watching = Watching(held, self._server, self._patience)
         renewal = Renewal(self._server)
-        while not self._closed.is_set():
+        while not self._waiting.is_over:
             wait_s = 0.0
             try:
-                async with contextlib.aclosing(self._watch(watching, renewal)) as told:
+                async with aclosing(self._watch(watching, renewal)) as told:
                     async for now in told:
                         yield now
             except MisfitError as problem:
                 wait_s = watching.misfit(problem)
             except CallFailedError as error:
-                if self._closed.is_set():
+                if self._waiting.is_over:
                     return
-                if await self._is_renewed(renewal, error.failed):
+                if renewal.may_help(error.failed) and await self._waiting.renewed(renewal):
                     continue
                 wait_s = self._lost(watching, error.failed)
             for stale in watching.overdue():
                 yield stale
-            if await self._is_closed_within(wait_s):
+            if await self._waiting.is_over_within(wait_s):
                 return
             for stale in watching.overdue():
                 yield stale
@@ -165,24 +162,16 @@ class AsyncDiscovery:
             MisfitError: It made no sense.
         """
         request = self._messages.watch_request(watching.begin(), self._patience.heartbeat_s)
-        metadata = await self._metadata()
+        metadata = await self._waiting.metadata(self._server)
         self.traffic.requests += 1
         async with self._calls.watch(request, metadata) as read:
             while True:
-                message = await self._next(read)
+                message = await self._waiting.message(read, self._patience)
+                if message is None:
+                    raise CallFailedError(ended())
                 answer = self._read(WATCH, self._messages.event, message)
                 renewal.taken()
                 yield await self._driven(watching.taking(answer))
-
-    async def _next(self, read: Read) -> Message:
-        try:
-            async with asyncio.timeout(self._patience.silence_s):
-                message = await read()
-        except TimeoutError:
-            raise CallFailedError(silent(self._patience)) from None
-        if message is None:
-            raise CallFailedError(ended())
-        return message
 
     async def _driven(self, flow: Flow) -> Held:
         try:
@@ -214,38 +203,24 @@ class AsyncDiscovery:
     ) -> Message:
         attempts, renewal = Attempts(method, self._server, timeout_s), Renewal(self._server)
         while True:
-            metadata = await self._metadata()
+            metadata = await self._waiting.metadata(self._server)
             self.traffic.requests += 1
             try:
                 return await self._calls.once(method, request, attempts.left_s, metadata)
             except CallFailedError as error:
                 failed = error.failed
-            if await self._is_renewed(renewal, failed):
+            if renewal.may_help(failed) and await self._waiting.renewed(renewal):
                 continue
-            if await self._is_closed_within(self._wait_s(method, attempts, failed)):
+            if await self._waiting.is_over_within(self._wait_s(method, attempts, failed)):
                 raise closed(self.server)
 
     def _wait_s(self, method: str, attempts: Attempts, failed: Failure) -> float:
-        if self._closed.is_set():
+        if self._waiting.is_over:
             raise closed(self.server)
         try:
             return attempts.wait_s(failed)
         except DiscoveryError as error:
             raise named(error, method, self.server) from None
-
-    async def _metadata(self) -> Metadata:
-        if may_block(self._server):
-            return await asyncio.to_thread(self._server.metadata)
-        return self._server.metadata()
-
-    async def _is_renewed(self, renewal: Renewal, failed: Failure) -> bool:
-        return renewal.may_help(failed) and await asyncio.to_thread(renewal.try_again)
-
-    async def _is_closed_within(self, wait_s: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._closed.wait()
-        return self._closed.is_set()
 
     def _read(self, name: str, read: Callable[[Message, datetime], R], message: Message) -> R:
         return read_message(self.server, name, read, message)

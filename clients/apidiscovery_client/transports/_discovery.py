@@ -1,0 +1,223 @@
+"""The blocking form of `_async_discovery`, made by `make generate`. DO NOT EDIT."""
+
+import contextlib
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, closing
+from datetime import datetime
+from typing import Protocol, Self, TypeVar
+
+from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
+from apidiscovery_client.held import Held, Traffic
+from apidiscovery_client.rpc.calls import Attempts, GrpcServer
+from apidiscovery_client.rpc.errors import Failure
+from apidiscovery_client.transports._grpc_answers import (
+    Answer,
+    Message,
+    Messages,
+    MisfitError,
+    Same,
+    Sources,
+)
+from apidiscovery_client.transports._grpc_common import (
+    GET,
+    LIST,
+    SOURCES_TIMEOUT_S,
+    CallFailedError,
+    Metadata,
+    Renewal,
+    closed,
+    named,
+    read_message,
+)
+from apidiscovery_client.transports._grpc_flow import Ask, Flow, Get, Reply, fetching
+from apidiscovery_client.transports._grpc_watching import (
+    WATCH,
+    Patience,
+    Watching,
+    ended,
+)
+from apidiscovery_client.transports._waiting import Read, Waiting
+
+R = TypeVar("R")
+
+
+class Calls(Protocol):
+    """Makes the calls; both methods raise `CallFailedError`, also once it is closed."""
+
+    def once(
+        self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
+    ) -> Message:
+        """Return the answer of a method that has one."""
+        ...
+
+    def watch(self, request: Message, metadata: Metadata) -> AbstractContextManager[Read]:
+        """Begin a watch; what it gives returns the next message, and None at the end.
+
+        It has a connection of its own: the one before may be dead without a sign.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all calls and let go of all connections; it may be called again."""
+        ...
+
+
+class Discovery:
+    """Implements `Transport`, or for asyncio `AsyncTransport`, of `held`.
+
+    Args:
+        server: Who is asked.
+        messages: Of the stubs.
+        calls: Makes the calls, and counts what it receives.
+        patience: How long a watch waits for what.
+    """
+
+    can_listen = True
+
+    def __init__(
+        self,
+        server: GrpcServer,
+        messages: Messages,
+        calls: Callable[[Traffic], Calls],
+        patience: Patience,
+    ) -> None:
+        self.traffic = Traffic()
+        self._server = server
+        self._messages = messages
+        self._patience = patience
+        self._calls = calls(self.traffic)
+        self._waiting = Waiting()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def server(self) -> str:
+        """Return the address."""
+        return self._server.address
+
+    def close(self) -> None:
+        """End all calls and let go of all connections; whoever listens comes to an end."""
+        self._waiting.end()
+        self._calls.close()
+
+    def fetch(self, held: Held | None) -> Held:
+        """Return what is served now, asking for no more than what has changed since `held`.
+
+        Raises:
+            ServerUnreachable: No answer came.
+            CallRefused: The answer was an error.
+            UnexpectedDocument: The answer makes no sense.
+        """
+        try:
+            return self._driven(fetching(held, self.server))
+        except MisfitError as error:
+            raise UnexpectedDocument(str(error), url=self.server, method=GET) from None
+
+    def listen(self, held: Held | None) -> Generator[Held]:
+        """Yield what is served now, and again after each message; stale after long silence.
+
+        Raises:
+            ServerUnreachable: No answer came, and nothing is held.
+            CallRefused: For a reason that waiting does not heal.
+            UnexpectedDocument: A message makes no sense, and neither does a new beginning.
+        """
+        watching = Watching(held, self._server, self._patience)
+        renewal = Renewal(self._server)
+        while not self._waiting.is_over:
+            wait_s = 0.0
+            try:
+                with closing(self._watch(watching, renewal)) as told:
+                    yield from told
+            except MisfitError as problem:
+                wait_s = watching.misfit(problem)
+            except CallFailedError as error:
+                if self._waiting.is_over:
+                    return
+                if renewal.may_help(error.failed) and self._waiting.renewed(renewal):
+                    continue
+                wait_s = self._lost(watching, error.failed)
+            for stale in watching.overdue():
+                yield stale
+            if self._waiting.is_over_within(wait_s):
+                return
+            for stale in watching.overdue():
+                yield stale
+
+    def _lost(self, watching: Watching, failed: Failure) -> float:
+        try:
+            return watching.lost(failed)
+        except DiscoveryError as error:
+            raise named(error, WATCH, self.server) from None
+
+    def _watch(self, watching: Watching, renewal: Renewal) -> Generator[Held]:
+        """Yield what one watch tells; it does not end but by an error.
+
+        Raises:
+            CallFailedError: How it ended.
+            MisfitError: It made no sense.
+        """
+        request = self._messages.watch_request(watching.begin(), self._patience.heartbeat_s)
+        metadata = self._waiting.metadata(self._server)
+        self.traffic.requests += 1
+        with self._calls.watch(request, metadata) as read:
+            while True:
+                message = self._waiting.message(read, self._patience)
+                if message is None:
+                    raise CallFailedError(ended())
+                answer = self._read(WATCH, self._messages.event, message)
+                renewal.taken()
+                yield self._driven(watching.taking(answer))
+
+    def _driven(self, flow: Flow) -> Held:
+        try:
+            ask = next(flow)
+            while True:
+                ask = flow.send(self._reply(ask))
+        except StopIteration as end:
+            held: Held = end.value
+            return held
+
+    def _reply(self, ask: Ask) -> Reply:
+        return self._get(ask) if isinstance(ask, Get) else self._sources()
+
+    def _get(self, ask: Get) -> Answer:
+        request = self._messages.get_request(ask.etag, ask.known)
+        answer = self._read(GET, self._messages.answer, self._called(GET, request))
+        self.traffic.not_modified += isinstance(answer, Same)
+        return answer
+
+    def _sources(self) -> Sources:
+        request = self._messages.sources_request()
+        with contextlib.suppress(DiscoveryError):
+            message = self._called(LIST, request, SOURCES_TIMEOUT_S)
+            return self._read(LIST, lambda told, _: self._messages.sources(told), message)
+        return Sources()
+
+    def _called(self, method: str, request: Message, timeout_s: float | None = None) -> Message:
+        attempts, renewal = Attempts(method, self._server, timeout_s), Renewal(self._server)
+        while True:
+            metadata = self._waiting.metadata(self._server)
+            self.traffic.requests += 1
+            try:
+                return self._calls.once(method, request, attempts.left_s, metadata)
+            except CallFailedError as error:
+                failed = error.failed
+            if renewal.may_help(failed) and self._waiting.renewed(renewal):
+                continue
+            if self._waiting.is_over_within(self._wait_s(method, attempts, failed)):
+                raise closed(self.server)
+
+    def _wait_s(self, method: str, attempts: Attempts, failed: Failure) -> float:
+        if self._waiting.is_over:
+            raise closed(self.server)
+        try:
+            return attempts.wait_s(failed)
+        except DiscoveryError as error:
+            raise named(error, method, self.server) from None
+
+    def _read(self, name: str, read: Callable[[Message, datetime], R], message: Message) -> R:
+        return read_message(self.server, name, read, message)

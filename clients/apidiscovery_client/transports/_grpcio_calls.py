@@ -1,0 +1,120 @@
+"""Makes calls over a channel of grpcio that blocks, with messages of any stubs."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator, Iterator
+from typing import Protocol
+
+import grpc
+
+from apidiscovery_client.held import Traffic
+from apidiscovery_client.rpc.calls import GrpcServer, open_channel
+from apidiscovery_client.rpc.errors import failure, plain_failure
+from apidiscovery_client.transports._grpc_answers import Message
+from apidiscovery_client.transports._grpc_common import (
+    CallFailedError,
+    CountingChannel,
+    Metadata,
+)
+from apidiscovery_client.transports._grpc_watchdog import Watchdog, closing_silent
+from apidiscovery_client.transports._grpc_watching import Patience, silent
+from apidiscovery_client.transports._waiting import Read
+
+
+class Stub(Protocol):
+    """The methods of DiscoveryService."""
+
+    GetDiscovery: Callable[..., Message]
+    WatchDiscovery: Callable[..., Message]
+    ListSources: Callable[..., Message]
+
+
+class GrpcioCalls:
+    """Implements `_discovery.Calls`; threads may share it.
+
+    Args:
+        server: Who is asked.
+        traffic: Counts what is received.
+        stub: Makes the stub from a channel.
+        patience: How long a watch may be silent.
+
+    Raises:
+        InvalidConfiguration: The server has a `context` for grpclib, and no credentials of grpcio.
+    """
+
+    def __init__(
+        self,
+        server: GrpcServer,
+        traffic: Traffic,
+        stub: Callable[[CountingChannel], Stub],
+        patience: Patience,
+    ) -> None:
+        self._server = server
+        self._traffic = traffic
+        self._stub_of = stub
+        self._patience = patience
+        channel = open_channel(server)
+        self._channels = {channel}
+        self._stub = stub(CountingChannel(channel, traffic))
+        self._making = threading.Lock()
+        self._is_closed = False
+
+    def once(
+        self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
+    ) -> Message:
+        """Return the answer of a method that has one."""
+        call: Callable[..., Message] = getattr(self._stub, method)
+        with _failing():
+            return call(request, timeout=timeout_s, metadata=metadata)
+
+    @contextlib.contextmanager
+    def watch(self, request: Message, metadata: Metadata) -> Generator[Read]:
+        """Begin a watch, over a connection of its own: the one before may be dead, unnoticed."""
+        with self._opened() as stub:
+            with _failing():
+                call = stub.WatchDiscovery(request, metadata=metadata)
+            with closing_silent(call, self._patience.silence_s) as watchdog:
+                yield lambda: self._read(call, watchdog)
+
+    def close(self) -> None:
+        """End all calls and let go of all connections; it may be called again."""
+        self._is_closed = True
+        with self._making:
+            channels = tuple(self._channels)
+        for channel in channels:
+            channel.close()
+
+    @contextlib.contextmanager
+    def _opened(self) -> Generator[Stub]:
+        # Whole before `close` sees it: a stub that is made of a closed channel crashes the process.
+        with self._making:
+            channel = open_channel(self._server)
+            stub = self._stub_of(CountingChannel(channel, self._traffic))
+            self._channels.add(channel)
+        try:
+            if self._is_closed:
+                channel.close()
+            yield stub
+        finally:
+            self._channels.discard(channel)
+            channel.close()
+
+    def _read(self, call: Iterator[Message], watchdog: Watchdog) -> Message | None:
+        try:
+            with _failing(), watchdog.awake():
+                return next(call, None)
+        except CallFailedError:
+            if not watchdog.has_barked:
+                raise
+            raise CallFailedError(silent(self._patience)) from None
+
+
+@contextlib.contextmanager
+def _failing() -> Generator[None]:
+    """Raise `CallFailedError` for what grpcio raises."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise CallFailedError(failure(error)) from None
+    except ValueError as error:  # "Cannot invoke RPC on closed channel!"
+        raise CallFailedError(plain_failure(grpc.StatusCode.CANCELLED, str(error))) from None

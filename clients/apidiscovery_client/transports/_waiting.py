@@ -1,0 +1,44 @@
+"""What a transport over gRPC waits for in the thread that calls."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client.transports._grpc_answers import Message
+from apidiscovery_client.transports._grpc_common import Metadata, Renewal
+from apidiscovery_client.transports._grpc_watching import Patience
+
+Read: TypeAlias = Callable[[], Message | None]
+
+
+class Waiting:
+    """Waits until it is over, and for what may block."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the transport was closed."""
+        return self._over.is_set()
+
+    def end(self) -> None:
+        """Wake whoever waits."""
+        self._over.set()
+
+    def is_over_within(self, wait_s: float) -> bool:
+        """Return after that many seconds, or as soon as it is over; whether it is."""
+        return self._over.wait(wait_s)
+
+    def metadata(self, server: GrpcServer) -> Metadata:
+        """Return what goes with a call."""
+        return server.metadata()
+
+    def renewed(self, renewal: Renewal) -> bool:
+        """Return whether there are other credentials."""
+        return renewal.try_again()
+
+    def message(self, read: Read, _patience: Patience) -> Message | None:
+        """Return the next message, None at the end; `read` itself ends after long silence."""
+        return read()
