@@ -51,7 +51,7 @@ async def http_empty(response: bytes, *tls: Path) -> None:
 
     With a certificate and its key Granian ends TLS by itself.
     """
-    from apidiscovery_service.http_gateway import Gateway, HttpServer  # noqa: PLC0415
+    from apidiscovery_service.serving.http import Gateway, HttpServer  # noqa: PLC0415
 
     head, _, body = response.partition(b"\n")
     described = cast("dict[str, Any]", json.loads(head))
@@ -126,13 +126,13 @@ async def grpc_load(address: str, request: bytes) -> None:
 async def changes(count: int, resources: int) -> None:
     """Serve many groups of a source each, as `apidiscovery serve` would wire it."""
     import documents  # noqa: PLC0415
+    from apidiscovery_service.core.registry import Registry  # noqa: PLC0415
     from apidiscovery_service.encoding import CurrentEncoding  # noqa: PLC0415
-    from apidiscovery_service.feature_gates import FeatureGates  # noqa: PLC0415
-    from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer  # noqa: PLC0415
-    from apidiscovery_service.health import Checks  # noqa: PLC0415
-    from apidiscovery_service.http_gateway import Gateway, HttpServer, Site  # noqa: PLC0415
     from apidiscovery_service.metrics import Metrics  # noqa: PLC0415
-    from apidiscovery_service.registry import Registry  # noqa: PLC0415
+    from apidiscovery_service.serving.feature_gates import FeatureGates  # noqa: PLC0415
+    from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer  # noqa: PLC0415
+    from apidiscovery_service.serving.health import Checks  # noqa: PLC0415
+    from apidiscovery_service.serving.http import Gateway, HttpServer, Site  # noqa: PLC0415
 
     registry, metrics = Registry(), Metrics()
     encoding = CurrentEncoding(registry)

@@ -3,8 +3,8 @@
 import hashlib
 
 import orjson
-from apidiscovery_service.group_document import group_value
-from apidiscovery_service.model import (
+from apidiscovery_service.core.group_document import group_value
+from apidiscovery_service.core.model import (
     Contribution,
     Group,
     GroupVersionKind,

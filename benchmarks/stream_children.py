@@ -10,7 +10,7 @@ from typing import cast
 
 import grpc
 import grpc.aio
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.store.wakeup import Wakeup
 from children import UNLIMITED, lines, say
 from streams import GrpcStreams, LineStream, StreamError
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import cast
 
 import orjson
-from apidiscovery_service.model import Group
+from apidiscovery_service.core.model import Group
 from children import lines, say
 from documents import group, manifest
 from plain_http import V2_JSON

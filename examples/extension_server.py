@@ -35,8 +35,8 @@ from apidiscovery_client.storage_versions import (
     Timing,
     WriteGateMiddleware,
 )
-from apidiscovery_service.asgi import ApiGroup, ApiResource, ApiVersion, discovery_app
-from apidiscovery_service.http_gateway import HttpServer
+from apidiscovery_service.extension_server import ApiGroup, ApiResource, ApiVersion, discovery_app
+from apidiscovery_service.serving.http import HttpServer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException

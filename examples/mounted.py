@@ -11,8 +11,8 @@ Run it, then ask:
 
 import asyncio
 
-from apidiscovery_service.asgi import ApiGroup, ApiResource, ApiVersion, discovery_app
-from apidiscovery_service.http_gateway import HttpServer
+from apidiscovery_service.extension_server import ApiGroup, ApiResource, ApiVersion, discovery_app
+from apidiscovery_service.serving.http import HttpServer
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from apidiscovery_service.storage_version import (
+from apidiscovery_service.storage_versions.agreement import (
     ALL_ENCODING_VERSIONS_EQUAL,
     Condition,
     Entry,

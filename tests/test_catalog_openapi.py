@@ -10,7 +10,8 @@ import pytest
 from apidiscovery_client import reading
 from apidiscovery_client.snapshots.releases import known_releases
 from apidiscovery_client.testing import builtin_groups
-from apidiscovery_service import go_json, releases
+from apidiscovery_service import releases
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.sources.catalog import catalog_recipe, kubernetes_catalog
 from raw_http import AGG

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 import zstandard
-from apidiscovery_service.compression import Coding, choose, compress
+from apidiscovery_service.encoding.compression import Coding, choose, compress
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from apidiscovery_service.http_gateway.conditional import none_match
+from apidiscovery_service.serving.http.conditional import none_match
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,13 @@
 from typing import Any
 
 import pytest
-from apidiscovery_service.model import Freshness, GroupVersionKind, Offer, Resource, Subresource
+from apidiscovery_service.core.model import (
+    Freshness,
+    GroupVersionKind,
+    Offer,
+    Resource,
+    Subresource,
+)
 from apidiscovery_service.sources.crd_discovery import group_offers
 from apidiscovery_service.sources.crd_names import statuses
 from crd_manifests import CRONTABS, SCHEMA, crd, edited, simple

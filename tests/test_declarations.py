@@ -4,11 +4,11 @@ import time
 from typing import Any
 
 import pytest
+from apidiscovery_service.core.model import Freshness
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.errors import InvalidContribution
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.model import Freshness
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.declarations import Declarations, Declared

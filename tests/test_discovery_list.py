@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
-from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Freshness,
     Group,
     GroupVersionKind,
@@ -15,6 +14,7 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text, read_list
 from decoded import json_object
 from groups import document_of, widget_group

@@ -13,15 +13,15 @@ import pytest
 import zstandard
 from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service import releases, workers
+from apidiscovery_service.core.model import Contribution, Offer, Precedence
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.model import Contribution, Offer, Precedence
 from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.generated import MARK
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.packed import Packed
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.document_recipes import DocumentRecipes

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation
-from apidiscovery_service import compression, wire
+from apidiscovery_service.core.model import (
+    Contribution,
+    Group,
+    GroupVersionKind,
+    Precedence,
+    Resource,
+    Subresource,
+    Version,
+)
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Document, Snapshot
 from apidiscovery_service.encoding import (
     Aggregated,
     APIGroup,
@@ -20,19 +30,10 @@ from apidiscovery_service.encoding import (
     EncodedSnapshot,
     Target,
     aggregated,
+    compression,
     plain,
 )
-from apidiscovery_service.model import (
-    Contribution,
-    Group,
-    GroupVersionKind,
-    Precedence,
-    Resource,
-    Subresource,
-    Version,
-)
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Document, Snapshot
+from apidiscovery_service.kube import wire
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.manifest_file import read_manifest
 from decoded import groups_of_message, groups_of_value, json_object, unwrapped, yaml_object

@@ -2,7 +2,7 @@
 
 import pytest
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.feature_gates import (
+from apidiscovery_service.serving.feature_gates import (
     AGGREGATED_DISCOVERY,
     REMOVE_BETA_TYPE,
     RESPONSE_COMPRESSION,

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from apidiscovery_service.go_json import JSONValue, dumps, dumps_pretty, indent
+from apidiscovery_service.kube.go_json import JSONValue, dumps, dumps_pretty, indent
 from decoded import go_text
 from hypothesis import given
 from hypothesis import strategies as st

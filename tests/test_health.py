@@ -1,7 +1,7 @@
 """Health reports: kube-apiserver's texts."""
 
 import pytest
-from apidiscovery_service.health import ENDPOINTS, Checks, Endpoint
+from apidiscovery_service.serving.health import ENDPOINTS, Checks, Endpoint
 
 
 def passing() -> None:

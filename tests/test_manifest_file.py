@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 import yaml
 from apidiscovery_formats.yaml_text import Budget
+from apidiscovery_service.core.model import Offer
 from apidiscovery_service.errors import InvalidDocument
-from apidiscovery_service.model import Offer
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from apidiscovery_service.core.model import Precedence
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import Precedence
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.manifests import InvalidManifests, Manifests
 from crd_manifests import API_SERVICE, edited, simple

@@ -11,19 +11,18 @@ from typing import Any
 
 import pytest
 import zstandard
-from apidiscovery_service import compression
-from apidiscovery_service.compression import Coding
-from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.encoding import CurrentEncoding, compression
+from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, Site
-from apidiscovery_service.http_gateway.kept import Kept, Ready
-from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers, negotiated
-from apidiscovery_service.http_gateway.static_content import ModificationTimes
 from apidiscovery_service.metrics import Metrics, RequestLabels
 from apidiscovery_service.openapi.body import Body, Form, Index
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, Site
+from apidiscovery_service.serving.http.kept import Kept, Ready
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers, negotiated
+from apidiscovery_service.serving.http.static_content import ModificationTimes
 
 DOCUMENT = json.dumps({"openapi": "3.0.0", "info": {}, "paths": {}, "x": "y" * 2000}).encode()
 PROTOBUF = b"\n\x053.0.0" + b"p" * 2000

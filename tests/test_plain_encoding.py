@@ -10,8 +10,7 @@ from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import status_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation
 from apidiscovery_service import releases
-from apidiscovery_service.encoding import plain
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Contribution,
     Group,
     GroupVersionKind,
@@ -21,8 +20,9 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.encoding import plain
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.discovery_list import Node, read_list
 from apidiscovery_service.sources.manifest_file import read_manifest

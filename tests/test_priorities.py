@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import pytest
-from apidiscovery_service.model import Contribution, Offer, Precedence, Version
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS, ordered_offers
 from groups import contributions

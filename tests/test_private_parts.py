@@ -13,7 +13,7 @@ from httpcore2._async import connection, http11
 
 
 def test_granian_listens_on_a_socket_holder_of_its_own() -> None:
-    """`http_gateway/server.py` puts another one there, of a socket that listens already."""
+    """`serving/http/server.py` puts another one there, of a socket that listens already."""
     source = inspect.getsource(Server._init_shared_socket)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     assert [name in source for name in ("self._ssp", "self._shd", "self._sfd")] == [True] * 3
     assert callable(SocketHolder)

@@ -6,9 +6,8 @@ from itertools import permutations
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
-from apidiscovery_service.encoding import aggregated, plain
-from apidiscovery_service.errors import InvalidContribution
-from apidiscovery_service.model import (
+from apidiscovery_service.core.chunks import PublishedGroup
+from apidiscovery_service.core.model import (
     CORE_GROUP,
     LAST_RANK,
     Contribution,
@@ -18,9 +17,10 @@ from apidiscovery_service.model import (
     Precedence,
     Version,
 )
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.runs import PublishedGroup
-from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.encoding import aggregated, plain
+from apidiscovery_service.errors import InvalidContribution
 from decoded import go_text, groups_of_value, json_object
 from groups import SOURCES, contribution, contributions, offer, resource, without_hashes
 from hypothesis import given, settings

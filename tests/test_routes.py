@@ -2,8 +2,8 @@
 
 import pytest
 from apidiscovery_service.encoding import APIGroup, APIGroupList, APIResourceList
-from apidiscovery_service.http_gateway.messages import Request
-from apidiscovery_service.http_gateway.routes import (
+from apidiscovery_service.serving.http.messages import Request
+from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
     HealthRoute,
     IndexRoute,

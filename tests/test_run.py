@@ -4,7 +4,7 @@ import pytest
 from apidiscovery_service.app import run
 from apidiscovery_service.app.settings import Address, Settings
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.storage import StoreRefused
+from apidiscovery_service.store import StoreRefused
 
 SETTINGS = Settings(Address("127.0.0.1", 0), None, "none")
 

@@ -5,11 +5,11 @@ import random
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
-from apidiscovery_service import go_json
+from apidiscovery_service.core.model import Contribution, Group
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Document
 from apidiscovery_service.encoding import aggregated, deflate
-from apidiscovery_service.model import Contribution, Group
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Document
+from apidiscovery_service.kube import go_json
 from groups import GROUPS, contribution, document_of
 from hypothesis import given
 from hypothesis import strategies as st

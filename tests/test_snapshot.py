@@ -6,10 +6,10 @@ import weakref
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
+from apidiscovery_service.core.chunks import PublishedGroup, cut
+from apidiscovery_service.core.model import LAST_RANK, Freshness, Group, Resource, Version
+from apidiscovery_service.core.snapshot import Document, Snapshot
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.model import LAST_RANK, Freshness, Group, Resource, Version
-from apidiscovery_service.runs import PublishedGroup, cut
-from apidiscovery_service.snapshot import Document, Snapshot
 from decoded import go_text, groups_of_value, json_object
 from groups import GROUPS, resource, widget_group, without_hashes
 from hypothesis import given, settings

@@ -2,7 +2,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from apidiscovery_service.http_gateway.static_content import (
+from apidiscovery_service.serving.http.static_content import (
     Content,
     ModificationTimes,
     RangeNotSatisfiable,

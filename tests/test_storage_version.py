@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from apidiscovery_service.storage_version import storage_version_hash
+from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 
 GOLDEN = Path(__file__).parent / "golden"
 PUBLISHED = GOLDEN / "storage_version_hashes.json"

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
-from apidiscovery_service.unread import Unread, UnreadLimits, end_name
+from apidiscovery_service.serving.unread import Unread, UnreadLimits, end_name
 
 LIMITS = UnreadLimits(caller_bytes=100, total_bytes=150, stalled_s=30.0)
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from apidiscovery_service import version_priority
-from apidiscovery_service.version_priority import kube_aware_key
+from apidiscovery_service.core import version_priority
+from apidiscovery_service.core.version_priority import kube_aware_key
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_versions import GO_MAX_INT, contract_less

@@ -22,8 +22,8 @@ from apidiscovery_service.access import Caller, Grant, Role
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peer
 from apidiscovery_service.access.tokens import Tokens
-from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
-from apidiscovery_service.grpc_api.discovery import SERVICE
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
+from apidiscovery_service.serving.grpc.discovery import SERVICE
 from certificates import Authority
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_health.v1 import health_pb2

@@ -18,7 +18,7 @@ import structlog
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.front import Certificates, Front, FrontMetrics, follow
+from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics, follow
 from certificates import Authority, KeyPair
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

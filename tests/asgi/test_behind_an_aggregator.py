@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from apidiscovery_service.asgi import ApiGroup, ApiVersion, DiscoveryApp, discovery_app
+from apidiscovery_service.extension_server import ApiGroup, ApiVersion, DiscoveryApp, discovery_app
 from command_line import Outcome
 from conforming import GROUPS, SHELVES
 from programs import kubectl

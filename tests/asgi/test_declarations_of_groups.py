@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from apidiscovery_service.asgi import (
+from apidiscovery_service.extension_server import (
     ApiGroup,
     ApiResource,
     ApiSubresource,

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from apidiscovery_service.asgi import (
+from apidiscovery_service.extension_server import (
     ApiGroup,
     ApiResource,
     ApiVersion,

@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from apidiscovery_service.asgi import ApiGroup, ApiResource, ApiVersion, discovery_app
+from apidiscovery_service.extension_server import ApiGroup, ApiResource, ApiVersion, discovery_app
 from conforming import SCHEMA
 from fastapi import FastAPI, HTTPException
 from httpx2 import ASGITransport, AsyncClient

@@ -11,14 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, Site
-from apidiscovery_service.http_gateway.asgi import Receive, Send
-from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
-from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Contribution,
     GroupVersionKind,
     Offer,
@@ -27,9 +20,16 @@ from apidiscovery_service.model import (
     Scope,
     Version,
 )
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.packed import WHOLE_BYTES
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, Site
+from apidiscovery_service.serving.http.asgi import Receive, Send
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_recipes import FakeRecipes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from apidiscovery.meta.v1 import discovery_pb2 as meta_discovery_pb2
 from apidiscovery.v2 import discovery_pb2
-from apidiscovery_service.model import Group
+from apidiscovery_service.core.model import Group
 from crd_manifests import CRONTABS, edited
 from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
 from raw_http import AGG, BETA, PBAGG, RawResponse, get

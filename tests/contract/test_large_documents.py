@@ -8,12 +8,7 @@ from typing import Any, cast
 
 import httpx2
 import pytest
-from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
-from apidiscovery_service.http_gateway.sending import PIECE_BYTES
-from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Contribution,
     GroupVersionKind,
     Offer,
@@ -22,7 +17,12 @@ from apidiscovery_service.model import (
     Scope,
     Version,
 )
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, HttpServer, Site
+from apidiscovery_service.serving.http.sending import PIECE_BYTES
 from raw_http import AGG, BETA
 
 GROUPS = 2500

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import grpc
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from etcd import EtcdServer, etcd_members
 from metrics_text import total
 from programs import beginning, free_port

@@ -2,7 +2,7 @@
 
 import pytest
 from apidiscovery_formats.go_json import JSONValue, dumps, dumps_indented
-from apidiscovery_service import go_json
+from apidiscovery_service.kube import go_json
 from hypothesis import given
 from hypothesis import strategies as st
 

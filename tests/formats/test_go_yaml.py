@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from apidiscovery_formats.go_yaml import dump, dump_item
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from hypothesis import given
 from hypothesis import strategies as st
 

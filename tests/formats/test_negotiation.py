@@ -17,7 +17,7 @@ from apidiscovery_formats.negotiation import (
     parse_accept,
     route_accepts,
 )
-from apidiscovery_service.feature_gates import FeatureGates
+from apidiscovery_service.serving.feature_gates import FeatureGates
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
-from apidiscovery_service.model import Contribution
+from apidiscovery_service.core.model import Contribution
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from grpc_contributions import (
     APPS,

@@ -16,15 +16,15 @@ from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Entry,
     Guards,
     Lease,
     StoreRefused,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.observed import ObservedStore
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.observed import ObservedStore
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed

@@ -8,10 +8,10 @@ import grpc
 import grpc.aio
 import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
-from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.core.storage_version_hashes import storage_version_hash
+from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from apidiscovery_service.storage import StoreRefused, StoreUnavailable
-from apidiscovery_service.storage_version import storage_version_hash
+from apidiscovery_service.store import StoreRefused, StoreUnavailable
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,

@@ -12,7 +12,7 @@ import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.access import Grant, Role
-from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
 from secured import TOKENS, Secured, bearer, secured
 from storage_version_server import Served, Stub, resource, serving
 

@@ -8,8 +8,8 @@ import grpc
 import grpc.aio
 import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
-from apidiscovery_service.grpc_api import storage_version_messages, storage_versions
-from apidiscovery_service.kube_objects.watch_events import EventType
+from apidiscovery_service.kube.objects.watch_events import EventType
+from apidiscovery_service.serving.grpc import storage_version_messages, storage_versions
 from apidiscovery_service.storage_versions.collection import Collection, Event
 from storage_version_server import (
     DEADLINE_S,

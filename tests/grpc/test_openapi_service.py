@@ -20,17 +20,17 @@ from apidiscovery.service.v1 import openapi_pb2, openapi_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.access import LOCAL, Role
 from apidiscovery_service.access.authenticator import Access, Admission
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.grpc_api import AdmissionInterceptor, DiscoveryService, GrpcServer
-from apidiscovery_service.grpc_api import openapi as openapi_service
-from apidiscovery_service.grpc_api.openapi import CHUNK_BYTES, OpenAPIService
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import openapi as openapi_service
+from apidiscovery_service.serving.grpc.openapi import CHUNK_BYTES, OpenAPIService
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
     status_pb2,

@@ -7,17 +7,17 @@ from typing import Any
 
 import httpx2
 import pytest
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
-from apidiscovery_service.grpc_api.unread import UnreadInterceptor
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
-from apidiscovery_service.http_gateway.sending import PLACE_BYTES, Delivery, body_message
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, HttpServer, Site
+from apidiscovery_service.serving.http.sending import PLACE_BYTES, Delivery, body_message
+from apidiscovery_service.serving.unread import Unread, UnreadLimits
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from apidiscovery_service.unread import Unread, UnreadLimits
 from raw_http import AGG
 from raw_http2 import END_STREAM, RawHttp2, call, get
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
-from apidiscovery_service.http_gateway.objects.bodies import (
+from apidiscovery_service.kube.objects.errors import ObjectError
+from apidiscovery_service.serving.http.objects.bodies import (
     MAX_BODY_BYTES,
     Disconnected,
     read_body,
     serializer_of,
 )
-from apidiscovery_service.http_gateway.objects.warnings import warning_headers
-from apidiscovery_service.kube_objects.errors import ObjectError
+from apidiscovery_service.serving.http.objects.warnings import warning_headers
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 import structlog
 import yaml
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, Site
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, Site
 from apidiscovery_service.sources.storage_version_api import storage_version_api
-from apidiscovery_service.storage import Entry, StoreFull
+from apidiscovery_service.store import Entry, StoreFull
 from metrics_text import requests
 from object_server import (
     JSON,

@@ -1,8 +1,8 @@
 """Which objects a path names, what may be done there, and how it is counted."""
 
 import pytest
-from apidiscovery_service.http_gateway.objects.routes import ObjectRoute, object_route
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
+from apidiscovery_service.serving.http.objects.routes import ObjectRoute, object_route
 from object_server import LEASES, NAMESPACED_LEASES, PATH, WATCH_PATH
 
 READ = ("GET",)

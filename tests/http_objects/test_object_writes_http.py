@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 from apidiscovery_formats import negotiation
-from apidiscovery_service.kube_objects.encoding import encode
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION
+from apidiscovery_service.kube.objects.encoding import encode
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION
 from object_server import (
     JSON,
     PATH,

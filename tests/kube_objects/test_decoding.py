@@ -4,9 +4,9 @@ import json
 
 import pytest
 from apidiscovery_formats.negotiation import JSON
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.decoding import Undecodable, decode, from_value, refusal
-from apidiscovery_service.kube_objects.kinds import DELETE_OPTIONS, LEASE, STORAGE_VERSION
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.decoding import Undecodable, decode, from_value, refusal
+from apidiscovery_service.kube.objects.kinds import DELETE_OPTIONS, LEASE, STORAGE_VERSION
 from decoded_bodies import TYPED, UNRECOGNIZED, read, refused
 
 API_VERSION = "internal.apiserver.k8s.io/v1alpha1"

@@ -2,9 +2,9 @@
 
 import pytest
 from apidiscovery_formats.negotiation import PROTOBUF, YAML
-from apidiscovery_service.kube_objects.decoding import decode
-from apidiscovery_service.kube_objects.kinds import LEASE
-from apidiscovery_service.wire import delimited, envelope
+from apidiscovery_service.kube.objects.decoding import decode
+from apidiscovery_service.kube.objects.kinds import LEASE
+from apidiscovery_service.kube.wire import delimited, envelope
 from decoded_bodies import TYPED, UNRECOGNIZED, read, refused, wire
 
 CORRUPT = "proto: cannot parse {}: the wire format is corrupt, or a string is not UTF-8"

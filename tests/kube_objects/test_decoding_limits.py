@@ -5,14 +5,14 @@ from http import HTTPStatus
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.decoding import Undecodable, decode, from_value
-from apidiscovery_service.kube_objects.encoding import encode
-from apidiscovery_service.kube_objects.errors import ObjectError
-from apidiscovery_service.kube_objects.json_text import MAX_DEPTH
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.kube_objects.limits import MAX_JSON_BYTES, MAX_VALUES, MAX_YAML_BYTES
-from apidiscovery_service.wire import delimited
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.decoding import Undecodable, decode, from_value
+from apidiscovery_service.kube.objects.encoding import encode
+from apidiscovery_service.kube.objects.errors import ObjectError
+from apidiscovery_service.kube.objects.json_text import MAX_DEPTH
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
+from apidiscovery_service.kube.objects.limits import MAX_JSON_BYTES, MAX_VALUES, MAX_YAML_BYTES
+from apidiscovery_service.kube.wire import delimited
 from decoded_bodies import refused, wire
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,11 +7,11 @@ import pytest
 from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
-from apidiscovery_service import go_json
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.decoding import decode
-from apidiscovery_service.kube_objects.encoding import ListMeta, encode, encode_list, encode_value
-from apidiscovery_service.kube_objects.kinds import (
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.decoding import decode
+from apidiscovery_service.kube.objects.encoding import ListMeta, encode, encode_list, encode_value
+from apidiscovery_service.kube.objects.kinds import (
     DELETE_OPTIONS,
     LEASE,
     PARTIAL_OBJECT_METADATA,
@@ -19,7 +19,7 @@ from apidiscovery_service.kube_objects.kinds import (
     STORAGE_VERSION,
     Kind,
 )
-from apidiscovery_service.kube_objects.partial_metadata import partial
+from apidiscovery_service.kube.objects.partial_metadata import partial
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_samples import RELEASES, SUFFIXES, made, raw_of, sample

@@ -3,9 +3,9 @@
 from http import HTTPStatus
 
 import pytest
-from apidiscovery_service.kube_objects import errors, field_errors
-from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION
+from apidiscovery_service.kube.objects import errors, field_errors
+from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION
 
 GROUP = "internal.apiserver.k8s.io"
 RESOURCE = f"storageversions.{GROUP}"

@@ -1,7 +1,7 @@
 """What names, labels and versions look like."""
 
 import pytest
-from apidiscovery_service.kube_objects import formats
+from apidiscovery_service.kube.objects import formats
 from hypothesis import given
 from hypothesis import strategies as st
 

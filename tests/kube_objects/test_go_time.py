@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from apidiscovery_service.kube_objects.go_time import (
+from apidiscovery_service.kube.objects.go_time import (
     RFC3339,
     RFC3339_MICRO,
     ZERO,

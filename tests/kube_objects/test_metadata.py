@@ -1,7 +1,7 @@
 """Metadata changed without the object being touched."""
 
-from apidiscovery_service.kube_objects.kinds import LEASE
-from apidiscovery_service.kube_objects.metadata import metadata_of, with_metadata
+from apidiscovery_service.kube.objects.kinds import LEASE
+from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
 from kube_samples import made
 
 

@@ -5,11 +5,11 @@ import json
 from typing import cast
 
 import pytest
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects import patches
-from apidiscovery_service.kube_objects.errors import ObjectError
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.kube_objects.patches import MERGE_PATCH
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects import patches
+from apidiscovery_service.kube.objects.errors import ObjectError
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.patches import MERGE_PATCH
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,15 +1,15 @@
 """The tables of k8s.io/apimachinery pkg/labels/selector_test.go and pkg/fields/selector_test.go."""
 
 import pytest
-from apidiscovery_service.kube_objects import field_selectors, label_selectors, selectors
-from apidiscovery_service.kube_objects.errors import ObjectError
-from apidiscovery_service.kube_objects.field_selectors import (
+from apidiscovery_service.kube.objects import field_selectors, label_selectors, selectors
+from apidiscovery_service.kube.objects.errors import ObjectError
+from apidiscovery_service.kube.objects.field_selectors import (
     NAME,
     NAMESPACE,
     FieldRequirement,
     FieldSelector,
 )
-from apidiscovery_service.kube_objects.label_selectors import (
+from apidiscovery_service.kube.objects.label_selectors import (
     LabelSelector,
     Operator,
     Requirement,

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 from apidiscovery_formats.negotiation import JSON
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.encoding import ListMeta, encode_value
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION, Object
-from apidiscovery_service.kube_objects.reading import mappings
-from apidiscovery_service.kube_objects.tables import IncludeObject, table
-from apidiscovery_service.kube_objects.watch_events import bookmark
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.encoding import ListMeta, encode_value
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.reading import mappings
+from apidiscovery_service.kube.objects.tables import IncludeObject, table
+from apidiscovery_service.kube.objects.watch_events import bookmark
 from kube_samples import made
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

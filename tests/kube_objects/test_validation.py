@@ -7,9 +7,9 @@ unset pointer is shown as `null`, since Kubernetes 1.32.
 """
 
 import pytest
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects import validation
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION, Object
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects import validation
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "

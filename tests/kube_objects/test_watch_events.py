@@ -3,10 +3,10 @@
 import pytest
 from apidiscovery.meta.v1 import watch_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML
-from apidiscovery_service.kube_objects.decoding import decode
-from apidiscovery_service.kube_objects.encoding import encode
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.kube_objects.watch_events import EventType, bookmark, frame
+from apidiscovery_service.kube.objects.decoding import decode
+from apidiscovery_service.kube.objects.encoding import encode
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
+from apidiscovery_service.kube.objects.watch_events import EventType, bookmark, frame
 from kube_samples import made
 
 

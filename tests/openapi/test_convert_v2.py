@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from apidiscovery_service import go_json
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2.convert import convert
 from hypothesis import given, settings

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import zstandard
 from apidiscovery_service import workers
-from apidiscovery_service.compression import Coding
+from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import bodies
 from apidiscovery_service.openapi.body import Body, Form
 from apidiscovery_service.openapi.body_cache import BodyCache

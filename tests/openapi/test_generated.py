@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     CORE_GROUP,
     GroupVersionKind,
     Offer,

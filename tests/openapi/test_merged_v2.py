@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from apidiscovery_service import go_json, releases
+from apidiscovery_service import releases
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.v2.merged import Merged, merged

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from apidiscovery.openapi.v3 import openapi_pb2
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.protobuf.v3 import encode_v3
 from google.protobuf.descriptor import FieldDescriptor

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 from apidiscovery_service import releases
-from apidiscovery_service.model import Version
+from apidiscovery_service.core.model import Version
 from apidiscovery_service.openapi.generated import generated_document
 from openapi_checks import errors, read_sound, without_empty_defaults
 

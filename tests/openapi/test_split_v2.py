@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from apidiscovery_service import go_json
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2 import split as split_module
 from apidiscovery_service.openapi.v2.convert import convert

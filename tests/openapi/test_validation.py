@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 from apidiscovery_formats.openapi.places import json_path
-from apidiscovery_service import go_json
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 from apidiscovery_service.openapi.validation.documents import (
     DEFAULT_LIMITS,

@@ -26,7 +26,7 @@ from operator import itemgetter
 from pathlib import Path
 from granian import Granian
 from granian.constants import Interfaces
-from apidiscovery_service.asgi import ApiGroup, ApiResource, ApiVersion, discovery_app
+from apidiscovery_service.extension_server import ApiGroup, ApiResource, ApiVersion, discovery_app
 
 SCHEMA = {"type": "object", "properties": {"depth": {"type": "integer", "description": "In mm."}}}
 GROOVES = ApiResource("grooves", "Groove", short_names=("gv",), schema=SCHEMA)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from apidiscovery_service.core.model import Resource
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.model import Resource
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -28,7 +28,7 @@ from apidiscovery_service.sources.registrations.requests import (
     Outcome,
     Reference,
 )
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.memory import MemoryStore
 from registration_setup import (
     ANYBODY,
     api_service,

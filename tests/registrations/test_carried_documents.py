@@ -13,14 +13,14 @@ import pytest
 import zstandard
 from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_betterproto.apidiscovery.service import v1
-from apidiscovery_service import go_json
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import PlacedGroup, from_json
 from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
 from apidiscovery_service.sources.registrations.requests import Outcome, Reference
-from apidiscovery_service.storage import MAX_VALUE_BYTES, Entry
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import MAX_VALUE_BYTES, Entry
+from apidiscovery_service.store.memory import MemoryStore
 from google.protobuf.json_format import ParseDict
 from grpc_server import DEADLINE_S
 from grpclib.client import Channel

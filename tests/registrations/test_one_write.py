@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -28,8 +28,8 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
 )
 from apidiscovery_service.sources.registrations.table import Table
-from apidiscovery_service.storage import Entry, Guards, Lease, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import Entry, Guards, Lease, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 from registration_setup import ANYBODY, apply, conditions, content, crd, stored, with_metadata
 from registry_server import Replica, following
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 from apidiscovery_service.access import LOCAL, Caller
+from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.model import Freshness
 from apidiscovery_service.sources.registrations import owners
 from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
@@ -29,8 +29,8 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
     Requester,
 )
-from apidiscovery_service.storage import Entry, Fenced, Guard, Guards, Lease, StoreRefused
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import Entry, Fenced, Guard, Guards, Lease, StoreRefused
+from apidiscovery_service.store.memory import MemoryStore
 from registry_server import Replica, expiring, following
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))

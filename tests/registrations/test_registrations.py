@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
     from_json,
@@ -28,9 +28,9 @@ from apidiscovery_service.sources.registrations.requests import (
     Requester,
     Written,
 )
-from apidiscovery_service.storage import Batch, Listing, StoreRefused, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.observed import ObservedStore
+from apidiscovery_service.store import Batch, Listing, StoreRefused, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.observed import ObservedStore
 from hypothesis import given
 from hypothesis import strategies as st
 from registration_setup import (
@@ -418,8 +418,8 @@ class LockedStore(MemoryStore):
 async def test_a_store_that_refuses_for_a_while_is_followed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.05)
-    monkeypatch.setattr("apidiscovery_service.storage.memory.NEWS_EVERY_S", 0.05)
+    monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.05)
+    monkeypatch.setattr("apidiscovery_service.store.memory.NEWS_EVERY_S", 0.05)
     locked = LockedStore()
     store = ObservedStore(locked)
     async with following(Replica(store)) as (replica,):
@@ -445,7 +445,7 @@ async def test_a_store_that_refuses_for_a_while_is_followed_again(
 async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.02)
+    monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)
     store, backup = RestorableStore(), Replica()
     for registrations, names in (
         (Replica(store.behind), ("east", "west")),
@@ -468,7 +468,7 @@ async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
 async def test_a_write_to_a_restored_store_is_acknowledged_once_it_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.3)
+    monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.3)
     store = RestorableStore()
     async with following(Replica(store)) as (replica,):
         for name in ("north", "east", "west"):

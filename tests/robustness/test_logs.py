@@ -3,7 +3,9 @@
 from tests.robustness.run import tracebacks
 
 _GRPC = '  File "src/python/grpcio/grpc/_cython/_cygrpc/aio/server.pyx.pxi", line 812, in f\n'
-_OURS = '  File "/app/apidiscovery_service/grpc_api/unread.py", line 83, in leave\n    self.x()\n'
+_OURS = (
+    '  File "/app/apidiscovery_service/serving/grpc/unread.py", line 83, in leave\n    self.x()\n'
+)
 _HEAD = "Traceback (most recent call last):\n"
 
 

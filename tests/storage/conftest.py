@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.etcd import EtcdStore
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.etcd import EtcdStore
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from etcd import EtcdServer
 
 # Opens a store on what all of one test share, as another process would.

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Batch,
     Entry,
     Fenced,
@@ -22,11 +22,11 @@ from apidiscovery_service.storage import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.claims import Claims
-from apidiscovery_service.storage.etcd import EtcdStore
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.holders import own_holder
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.claims import Claims
+from apidiscovery_service.store.etcd import EtcdStore
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.holders import own_holder
+from apidiscovery_service.store.memory import MemoryStore
 from etcd import EtcdServer
 from structlog.testing import capture_logs
 
@@ -424,7 +424,7 @@ async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None
 
 # A process of this machine.
 
-GONE = "from apidiscovery_service.storage.holders import own_holder; print(own_holder())"
+GONE = "from apidiscovery_service.store.holders import own_holder; print(own_holder())"
 
 
 async def put_claim(store: Store, holder: str) -> None:

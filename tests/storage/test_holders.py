@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from apidiscovery_service.storage import holders
-from apidiscovery_service.storage.holders import is_gone, own_holder
+from apidiscovery_service.store import holders
+from apidiscovery_service.store.holders import is_gone, own_holder
 
-PRINT = "from apidiscovery_service.storage.holders import own_holder; print(own_holder())"
+PRINT = "from apidiscovery_service.store.holders import own_holder; print(own_holder())"
 
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 

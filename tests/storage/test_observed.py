@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Batch,
     Conflict,
     Entry,
@@ -16,8 +16,8 @@ from apidiscovery_service.storage import (
     StoreFull,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.observed import LATE_S, ObservedStore
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.observed import LATE_S, ObservedStore
 from structlog.testing import capture_logs
 
 
@@ -116,7 +116,7 @@ async def test_the_age_of_the_news_grows_while_nothing_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("apidiscovery_service.storage.observed.time.monotonic", lambda: now)
+    monkeypatch.setattr("apidiscovery_service.store.observed.time.monotonic", lambda: now)
     failing, metrics = FailingStore(), Metrics()
     store = ObservedStore(failing, metrics.store)
     await store.put("a/1", b"")

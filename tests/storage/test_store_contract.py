@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     ABSENT,
     MAX_VALUE_BYTES,
     Batch,
@@ -20,7 +20,7 @@ from apidiscovery_service.storage import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.memory import MemoryStore
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -299,7 +299,7 @@ async def test_a_watch_says_that_nothing_changed_while_other_keys_do(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("memory", "sqlite", "etcd"):
-        monkeypatch.setattr(f"apidiscovery_service.storage.{module}.NEWS_EVERY_S", 0.3)
+        monkeypatch.setattr(f"apidiscovery_service.store.{module}.NEWS_EVERY_S", 0.3)
 
     async def write() -> None:
         for number in itertools.count():

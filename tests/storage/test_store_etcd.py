@@ -25,7 +25,7 @@ from apidiscovery_etcd.rpc_pb2 import (
 )
 from apidiscovery_etcd.rpc_pb2_grpc import AuthStub, KVStub
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Batch,
     Change,
     Compacted,
@@ -33,10 +33,10 @@ from apidiscovery_service.storage import (
     StoreRefused,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.etcd import EtcdStore
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.following import follow
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.store.etcd import EtcdStore
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.following import follow
+from apidiscovery_service.store.wakeup import Wakeup
 from certificates import Authority, KeyPair
 from etcd import EtcdServer, etcd_members
 from tcp_proxy import TcpProxy
@@ -126,7 +126,7 @@ async def test_a_watch_after_a_compacted_revision_must_list_again(
 async def test_a_listing_survives_a_compaction_between_its_pages(
     etcd: EtcdServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.etcd._PAGE", 2)
+    monkeypatch.setattr("apidiscovery_service.store.etcd._PAGE", 2)
     store = connect(etcd.endpoint)
     for number in range(6):
         await store.put(str(number), b"")
@@ -296,8 +296,8 @@ async def test_a_follower_moves_with_its_calls_when_a_member_hangs(
     tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever member of three that is, the leader too."""
-    monkeypatch.setattr("apidiscovery_service.storage.etcd.NEWS_EVERY_S", 0.4)
-    monkeypatch.setattr("apidiscovery_service.storage.etcd._SILENCE_S", 1.0)
+    monkeypatch.setattr("apidiscovery_service.store.etcd.NEWS_EVERY_S", 0.4)
+    monkeypatch.setattr("apidiscovery_service.store.etcd._SILENCE_S", 1.0)
     with etcd_members(tmp_path) as members:
         store = connect(*(member.endpoint for member in members), prefix="same")
         async with following(store) as view:

@@ -14,21 +14,21 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Change,
     Compacted,
     Store,
     StoreRefused,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.sqlite import SqliteStore
-from apidiscovery_service.storage.sqlite_opening import APPLICATION_ID, SCHEMA_VERSION
+from apidiscovery_service.store.sqlite import SqliteStore
+from apidiscovery_service.store.sqlite_opening import APPLICATION_ID, SCHEMA_VERSION
 
 # Writes for ever, and says what was acknowledged.
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store.sqlite import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
@@ -46,7 +46,7 @@ OPENER = """
 import asyncio, os, sys
 from pathlib import Path
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store.sqlite import SqliteStore
 
 if os.geteuid() == 0:
     os.setuid(65534)
@@ -285,7 +285,7 @@ async def test_a_write_that_the_disk_does_not_take_is_not_acknowledged_and_harms
 async def test_a_lock_of_somebody_else_for_too_long_makes_the_store_unavailable(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("apidiscovery_service.store.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
     store = await SqliteStore.open(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.storage import Fenced, StoreDamaged, StoreFull, StoreRefused
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store import Fenced, StoreDamaged, StoreFull, StoreRefused
+from apidiscovery_service.store.sqlite import SqliteStore
 from small_disk import SmallDisk, small_disk
 
 # The tables of format 1, as the releases before checksums made them.
@@ -210,7 +210,7 @@ async def test_a_file_without_checksums_gets_them_whoever_opens_it(path: Path) -
 async def test_a_file_that_an_older_server_has_open_is_not_taken_from_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("apidiscovery_service.store.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
     make_format_1(path)
     with contextlib.closing(sqlite3.connect(path)) as older:
         older.execute("SELECT count(*) FROM entries").fetchone()

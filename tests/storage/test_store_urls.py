@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.storage import Compacted, StoreRefused
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.keys import prefix_end
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.urls import StoreUrl, default_store_url, open_store
+from apidiscovery_service.store import Compacted, StoreRefused
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.keys import prefix_end
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.urls import StoreUrl, default_store_url, open_store
 from etcd import EtcdServer
 from hypothesis import example, given
 from hypothesis import strategies as st

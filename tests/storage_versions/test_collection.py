@@ -7,10 +7,18 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.kube_objects.metadata import metadata_of, with_metadata
-from apidiscovery_service.kube_objects.watch_events import INITIAL_EVENTS_END, EventType
-from apidiscovery_service.storage import (
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
+from apidiscovery_service.kube.objects.watch_events import INITIAL_EVENTS_END, EventType
+from apidiscovery_service.storage_versions.collection import (
+    Collection,
+    Event,
+    Expired,
+    Stored,
+    TooLarge,
+    Unreadable,
+)
+from apidiscovery_service.store import (
     ABSENT,
     Batch,
     Compacted,
@@ -22,16 +30,8 @@ from apidiscovery_service.storage import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
-from apidiscovery_service.storage_versions.collection import (
-    Collection,
-    Event,
-    Expired,
-    Stored,
-    TooLarge,
-    Unreadable,
-)
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from restorable_store import RestorableStore
 
 PREFIX = "storageversions/"

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from apidiscovery_service.go_json import dumps
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.kube_objects.watch_events import EventType
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.kube.go_json import dumps
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions.collection import Collection, Event, Expired
+from apidiscovery_service.store.memory import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,10 +1,11 @@
 """Whether discovery and API servers speak of the same storage version."""
 
 import pytest
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.model import Group, GroupVersionKind, Resource, Scope, Version
-from apidiscovery_service.snapshot import Snapshot
-from apidiscovery_service.storage_version import Entry, Status, storage_version_hash
+from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Scope, Version
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.storage_version_hashes import storage_version_hash
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.storage_versions.agreement import Entry, Status
 from apidiscovery_service.storage_versions.comparison import (
     HashComparison,
     HashVerdict,

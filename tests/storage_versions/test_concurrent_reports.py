@@ -7,10 +7,10 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
 from apidiscovery_service.storage_versions.members import NotMember
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from storage_version_replicas import Replica, ticking, until, writes, written
 
 Replicas = Callable[[], Awaitable[Replica]]

@@ -4,8 +4,8 @@ import math
 from datetime import timedelta
 
 import pytest
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.kinds import Object
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.storage_versions import leases
 from apidiscovery_service.storage_versions.expiry import Sightings
 from hypothesis import given

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.storage import Fenced, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.storage_versions.stored import Stored
+from apidiscovery_service.store import Fenced, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import (
     DisturbedStore,
     Replica,

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import ExitStack
 
 import pytest
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.kube_objects.watch_events import EventType
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions.history import (
     Event,
     Expired,

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage_versions.members import Heartbeat, NotMember, Superseded
+from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import DisturbedStore, Replica, object_key, writes
 
 

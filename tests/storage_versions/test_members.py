@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import pytest
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.storage import ABSENT, Fenced, Guard, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.members import (
     Heartbeat,
     Members,
     NotMember,
     identity,
 )
+from apidiscovery_service.store import ABSENT, Fenced, Guard, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import (
     NOON,
     DisturbedStore,

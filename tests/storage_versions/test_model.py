@@ -15,11 +15,11 @@ from itertools import cycle, pairwise
 from typing import Literal, TypeAlias, assert_never
 
 import pytest
-from apidiscovery_service.storage import Entry, Guards, Lease, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage_version import Status
+from apidiscovery_service.storage_versions.agreement import Status
 from apidiscovery_service.storage_versions.members import NotMember, identity
 from apidiscovery_service.storage_versions.status_fields import status_of
+from apidiscovery_service.store import Entry, Guards, Lease, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from storage_version_replicas import (

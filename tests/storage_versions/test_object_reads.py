@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.kube_objects import selectors
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.kube.objects import selectors
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
 from apidiscovery_service.storage_versions.objects import Objects
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from rest_objects import NAME, PREFIX, named, refusal, said
 
 

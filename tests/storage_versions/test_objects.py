@@ -7,17 +7,17 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects import patches, selectors
-from apidiscovery_service.kube_objects.errors import Details
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.storage import Entry, Guards, Lease, Store
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects import patches, selectors
+from apidiscovery_service.kube.objects.errors import Details
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
 from apidiscovery_service.storage_versions.objects import Objects, Preconditions
+from apidiscovery_service.store import Entry, Guards, Lease, Store
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from rest_objects import NAME, PREFIX, Clock, changed, named, refusal, said
 
 RESOURCE = f'storageversions.internal.apiserver.k8s.io "{NAME}"'

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.storage_version import Entry, Status
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.storage_versions.agreement import Entry, Status
 from apidiscovery_service.storage_versions.progress import Progress, Target, is_done, progress
 from apidiscovery_service.storage_versions.status_fields import with_status
 from hypothesis import given

@@ -6,10 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.storage import StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage_version import Entry
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.storage_versions.agreement import Entry
 from apidiscovery_service.storage_versions.members import NotMember
 from apidiscovery_service.storage_versions.reported_resources import entries
 from apidiscovery_service.storage_versions.reports import (
@@ -18,6 +16,8 @@ from apidiscovery_service.storage_versions.reports import (
     ReportedResource,
 )
 from apidiscovery_service.storage_versions.status_fields import status_of
+from apidiscovery_service.store import StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import (
     DisturbedStore,
     Replica,

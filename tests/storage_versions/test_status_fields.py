@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from apidiscovery_service import go_json
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.storage_version import Condition, Entry, Status
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.storage_versions.agreement import Condition, Entry, Status
 from apidiscovery_service.storage_versions.status_fields import (
     generation_of,
     server_ids,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 import yaml
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 
 MAX_DEPTH = 200
 

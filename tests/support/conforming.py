@@ -1,19 +1,6 @@
 """Small API servers that do everything right, to be made to do one thing wrong."""
 
-from apidiscovery_service.asgi import (
-    ApiGroup,
-    ApiResource,
-    ApiSubresource,
-    ApiVersion,
-    DiscoveryApp,
-    discovery_app,
-)
-from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, Site
-from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
-from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Contribution,
     GroupVersionKind,
     Offer,
@@ -22,8 +9,21 @@ from apidiscovery_service.model import (
     Scope,
     Version,
 )
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.extension_server import (
+    ApiGroup,
+    ApiResource,
+    ApiSubresource,
+    ApiVersion,
+    DiscoveryApp,
+    discovery_app,
+)
+from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, Site
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 

@@ -9,7 +9,7 @@ import yaml
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
-from apidiscovery_service.model import Group, GroupVersionKind, Resource, Subresource, Version
+from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version
 
 JSONObject = dict[str, Any]
 

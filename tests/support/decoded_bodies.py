@@ -2,9 +2,9 @@
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Serializer
-from apidiscovery_service.kube_objects.decoding import Decoded, Undecodable, decode
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Kind
-from apidiscovery_service.wire import envelope
+from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable, decode
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Kind
+from apidiscovery_service.kube.wire import envelope
 
 # How messages begin: of what has a wrong value, and of what is no object of the kind.
 TYPED = 'StorageVersion in version "v1alpha1" cannot be handled as a StorageVersion: '

@@ -7,14 +7,14 @@ import asyncio
 import os
 import sys
 
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage import Guard, StoreUnavailable
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.urls import StoreUrl, open_store
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.garbage import Garbage
 from apidiscovery_service.storage_versions.members import Members
 from apidiscovery_service.storage_versions.state import LEASES, OBJECTS
+from apidiscovery_service.store import Guard, StoreUnavailable
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.urls import StoreUrl, open_store
 
 _LOOK_EVERY_S = 0.5
 _PAUSE_S = 0.2

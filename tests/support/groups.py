@@ -3,7 +3,8 @@
 import re
 from dataclasses import replace
 
-from apidiscovery_service.model import (
+from apidiscovery_service.core.chunks import PublishedGroup
+from apidiscovery_service.core.model import (
     LAST_RANK,
     Contribution,
     Freshness,
@@ -16,8 +17,7 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.runs import PublishedGroup
-from apidiscovery_service.snapshot import Document
+from apidiscovery_service.core.snapshot import Document
 from hypothesis import strategies as st
 
 CRD_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

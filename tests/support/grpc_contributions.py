@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     LAST_RANK,
     Contribution,
     GroupVersionKind,
@@ -13,7 +13,7 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.core.registry import Registry
 from hypothesis import strategies as st
 
 CRONTABS = Resource(

@@ -10,13 +10,13 @@ import grpc
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
+from apidiscovery_service.core.model import Contribution
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source_status import SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import Contribution
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.source_status import SourceStatus
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from grpclib.client import Channel
 from prometheus_client.parser import text_string_to_metric_families
 

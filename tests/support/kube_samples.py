@@ -4,9 +4,9 @@ from pathlib import Path
 
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.decoding import from_value
-from apidiscovery_service.kube_objects.kinds import Kind, Object
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.decoding import from_value
+from apidiscovery_service.kube.objects.kinds import Kind, Object
 
 RELEASES = ("HEAD", "v1.33.0", "v1.35.0")
 SUFFIXES = {JSON: "json", YAML: "yaml", PROTOBUF: "pb"}

@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
-from apidiscovery_service.http_gateway.objects.answers import ObjectAnswers
-from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION, Object
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, HttpServer, Site
+from apidiscovery_service.serving.http.objects.answers import ObjectAnswers
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.sources.storage_version_api import (
     storage_version_api,
     storage_version_recipe,
 )
-from apidiscovery_service.storage.memory import MemoryStore
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.state import LEASES as LEASES_PREFIX
 from apidiscovery_service.storage_versions.state import OBJECTS
+from apidiscovery_service.store.memory import MemoryStore
 from openapi_recipes import FakeRecipes
 from raw_http import RawResponse, request
 

@@ -10,7 +10,7 @@ from time import thread_time
 from typing import Self
 
 import zstandard
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.documents import Documents, Encode, Encoders, Limits
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.packed import pack

@@ -2,8 +2,8 @@
 
 import json
 
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.model import Freshness
+from apidiscovery_service.core.model import Freshness
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
 )

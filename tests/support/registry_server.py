@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2_grpc
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
-from apidiscovery_service.grpc_api.registry_service import Access, RegistryService
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.registry_service import Access, RegistryService
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.storage import Guard, Store
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import Guard, Store
+from apidiscovery_service.store.memory import MemoryStore
 
 
 @dataclass

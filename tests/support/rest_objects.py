@@ -4,10 +4,10 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 
 import pytest
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.errors import ObjectError
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.errors import ObjectError
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"

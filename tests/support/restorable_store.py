@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from apidiscovery_service.storage import Batch, Entry, Guards, Lease, Listing, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import Batch, Entry, Guards, Lease, Listing, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 
 
 class _LosingStore(MemoryStore):

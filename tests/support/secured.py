@@ -14,23 +14,23 @@ from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peers
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.front import (
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.front import (
     Certificates,
     Front,
     FrontMetrics,
     TokenFile,
     follow,
 )
-from apidiscovery_service.grpc_api import AdmissionInterceptor, DiscoveryService, GrpcServer
-from apidiscovery_service.grpc_api.openapi import OpenAPIService
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, HttpServer, Site
-from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
-from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.openapi import OpenAPIService
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, HttpServer, Site
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from certificates import Authority, KeyPair
 from openapi_recipes import FakeRecipes

@@ -6,8 +6,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
 
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage import (
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
+from apidiscovery_service.storage_versions.agreement import Status
+from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.storage_versions.garbage import Garbage
+from apidiscovery_service.storage_versions.members import Beat, Heartbeat, Members
+from apidiscovery_service.storage_versions.reports import ReportedResource, Reports
+from apidiscovery_service.storage_versions.status_fields import status_of
+from apidiscovery_service.store import (
     Batch,
     Entry,
     Guard,
@@ -17,12 +23,6 @@ from apidiscovery_service.storage import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.storage_version import Status
-from apidiscovery_service.storage_versions.collection import Collection
-from apidiscovery_service.storage_versions.garbage import Garbage
-from apidiscovery_service.storage_versions.members import Beat, Heartbeat, Members
-from apidiscovery_service.storage_versions.reports import ReportedResource, Reports
-from apidiscovery_service.storage_versions.status_fields import status_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLAIM_KEY = "claims/collector"

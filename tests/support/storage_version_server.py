@@ -11,16 +11,16 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
+from apidiscovery_service.core.model import Contribution
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
-from apidiscovery_service.grpc_api.registry_service import Access
-from apidiscovery_service.grpc_api.storage_versions import StorageVersionService
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import Contribution
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.registry_service import Access
+from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
 from apidiscovery_service.storage_versions.state import StorageVersions
+from apidiscovery_service.store.memory import MemoryStore
 from grpclib.client import Channel
 from prometheus_client.parser import text_string_to_metric_families
 from storage_version_replicas import DisturbedStore

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from apidiscovery_service.http_gateway import HttpServer
-from apidiscovery_service.http_gateway.asgi import Application, Receive, Scope, Send
+from apidiscovery_service.serving.http import HttpServer
+from apidiscovery_service.serving.http.asgi import Application, Receive, Scope, Send
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import httpx2
+from apidiscovery_service.core.model import Group, Version
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import Group, Version
-from apidiscovery_service.registry import Registry
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
@@ -27,8 +27,8 @@ from apidiscovery_service.sources.upstreams.openapi_index import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.claims import Claims
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.claims import Claims
 from misbehaving_server import NOT_FOUND, MisbehavingServer, Reply, Seen, aggregated
 from misbehaving_server import document as json_document
 

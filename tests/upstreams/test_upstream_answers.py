@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from apidiscovery_service.group_document import group_value
-from apidiscovery_service.model import Group, GroupVersionKind
+from apidiscovery_service.core.group_document import group_value
+from apidiscovery_service.core.model import Group, GroupVersionKind
 from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     read_aggregated,

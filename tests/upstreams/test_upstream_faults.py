@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.tls import Tls
-from apidiscovery_service.model import Freshness
+from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.failure import Reason
 from apidiscovery_service.sources.upstreams.spec import Kind, Limits, UpstreamSpec
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority, KeyPair
 from garbage import set_aside
 from misbehaving_server import (

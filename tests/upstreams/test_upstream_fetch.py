@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from apidiscovery_service import workers
-from apidiscovery_service.model import Freshness
+from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
 from apidiscovery_service.sources.upstreams.known import Root

@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.model import Contribution, Freshness, Group, Precedence, Version
+from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.known import Known, Root
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from groups import offer
 from misbehaving_server import (
     DOWN,
@@ -117,7 +117,7 @@ async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store
 async def test_what_a_restored_store_has_lost_is_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("apidiscovery_service.storage.following.PAUSE_S", 0.02)
+    monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)
     store = RestorableStore()
     async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)

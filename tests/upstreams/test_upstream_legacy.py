@@ -5,9 +5,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from apidiscovery_service.group_document import group_value
-from apidiscovery_service.model import Contribution, Freshness, Group, Precedence
-from apidiscovery_service.registry import Registry
+from apidiscovery_service.core.group_document import group_value
+from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.sources.upstreams.legacy import EVERYTHING_EVERY_ROUNDS, name_of
 from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.memory import MemoryStore
 from misbehaving_server import (
     DOWN,
     NOT_FOUND,

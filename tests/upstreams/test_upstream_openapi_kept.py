@@ -12,9 +12,9 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams import openapi_record, openapi_rounds
 from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
 from apidiscovery_service.sources.upstreams.poller import Poller
-from apidiscovery_service.storage import Guard, Store
-from apidiscovery_service.storage.memory import MemoryStore
-from apidiscovery_service.storage.sqlite import SqliteStore
+from apidiscovery_service.store import Guard, Store
+from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.sqlite import SqliteStore
 from misbehaving_server import (
     DOWN,
     NOT_FOUND,

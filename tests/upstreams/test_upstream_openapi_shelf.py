@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
 )
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.record import BadRecord
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Entry,
     Fenced,
     Guard,
@@ -23,7 +23,7 @@ from apidiscovery_service.storage import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.memory import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

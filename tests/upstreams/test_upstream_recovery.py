@@ -12,7 +12,7 @@ import grpc
 import pytest
 from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
 from misbehaving_server import DOWN, MisbehavingServer, aggregated
 from structlog.testing import capture_logs

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
-from apidiscovery_service.storage import Batch, Entry, Listing, StoreUnavailable
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store import Batch, Entry, Listing, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 from misbehaving_server import MisbehavingServer, aggregated
 from upstream_setup import Running, item, running, spec_of, until
 

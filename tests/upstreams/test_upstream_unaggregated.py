@@ -8,7 +8,7 @@ import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
 from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
-from apidiscovery_service.storage.memory import MemoryStore
+from apidiscovery_service.store.memory import MemoryStore
 from misbehaving_server import (
     AGG,
     DOWN,

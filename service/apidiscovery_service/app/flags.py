@@ -16,9 +16,9 @@ from apidiscovery_service.app.upstream_settings import (
     flagged_upstreams,
 )
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.urls import StoreUrl, default_store_url
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.urls import StoreUrl, default_store_url
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from urllib.parse import quote
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.app.settings import Address
-from apidiscovery_service.front import Certificates, Front, FrontMetrics
-from apidiscovery_service.grpc_api import GrpcServer
-from apidiscovery_service.http_gateway import HttpServer
-from apidiscovery_service.http_gateway.asgi import Application
+from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics
+from apidiscovery_service.serving.grpc import GrpcServer
+from apidiscovery_service.serving.http import HttpServer
+from apidiscovery_service.serving.http.asgi import Application
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,23 +23,24 @@ from apidiscovery_service.app.listeners import GrpcListener, HttpListener
 from apidiscovery_service.app.secure_serving import SecureServing
 from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
-from apidiscovery_service.grpc_api import DiscoveryService, GrpcServer
-from apidiscovery_service.grpc_api.openapi import OpenAPIService
-from apidiscovery_service.grpc_api.registry_service import RegistryService
-from apidiscovery_service.grpc_api.storage_versions import StorageVersionService
-from apidiscovery_service.grpc_api.unread import UnreadInterceptor
-from apidiscovery_service.health import Checks
-from apidiscovery_service.http_gateway import Gateway, Site
-from apidiscovery_service.http_gateway.objects.answers import ObjectAnswers
-from apidiscovery_service.http_gateway.openapi import OpenAPIAnswers
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Snapshot
-from apidiscovery_service.source_status import SourceState, SourceStatus
+from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.openapi import OpenAPIService
+from apidiscovery_service.serving.grpc.registry_service import RegistryService
+from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
+from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, Site
+from apidiscovery_service.serving.http.objects.answers import ObjectAnswers
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.unread import Unread
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
@@ -50,13 +51,12 @@ from apidiscovery_service.sources.storage_version_api import storage_version_api
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.storage import Store, StoreDamaged, StoreUnavailable
-from apidiscovery_service.storage.claims import Claims
-from apidiscovery_service.storage.holders import own_holder
-from apidiscovery_service.storage.observed import ObservedStore
-from apidiscovery_service.storage.urls import open_store
 from apidiscovery_service.storage_versions.state import StorageVersions
-from apidiscovery_service.unread import Unread
+from apidiscovery_service.store import Store, StoreDamaged, StoreUnavailable
+from apidiscovery_service.store.claims import Claims
+from apidiscovery_service.store.holders import own_holder
+from apidiscovery_service.store.observed import ObservedStore
+from apidiscovery_service.store.urls import open_store
 
 # How long requests may go on after SIGTERM; the longest honest one takes a fraction of a second.
 DRAIN_S = 5.0

@@ -9,9 +9,9 @@ from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.app.listeners import Fronts
 from apidiscovery_service.app.settings import Security
-from apidiscovery_service.front import Certificates, FrontMetrics, TokenFile, follow
-from apidiscovery_service.grpc_api import AdmissionInterceptor, CallAccess
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.serving.front import Certificates, FrontMetrics, TokenFile, follow
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
 
 
 class SecureServing:

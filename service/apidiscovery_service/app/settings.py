@@ -12,9 +12,9 @@ from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.app.upstream_settings import UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.feature_gates import FeatureGates
-from apidiscovery_service.storage.etcd_options import EtcdOptions
-from apidiscovery_service.storage.urls import StoreUrl, default_store_url
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.store.etcd_options import EtcdOptions
+from apidiscovery_service.store.urls import StoreUrl, default_store_url
 
 Catalog: TypeAlias = Literal["kubernetes", "none"]
 

@@ -10,7 +10,7 @@ from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.app.settings import Settings, duration_s
 from apidiscovery_service.app.upstream_settings import UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.feature_gates import OPENAPI_V3
+from apidiscovery_service.serving.feature_gates import OPENAPI_V3
 from apidiscovery_service.sources.upstreams.credentials import translated
 from apidiscovery_service.sources.upstreams.endpoint import (
     SETTINGS as ENDPOINT_KEYS,

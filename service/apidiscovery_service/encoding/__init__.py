@@ -10,12 +10,11 @@ from typing import TypeAlias, assert_never
 
 from apidiscovery_formats.negotiation import Representation
 
-from apidiscovery_service import compression
-from apidiscovery_service.compression import Coding
-from apidiscovery_service.encoding import aggregated, plain
-from apidiscovery_service.model import CORE_GROUP, Group, Version
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Document, Snapshot
+from apidiscovery_service.core.model import CORE_GROUP, Group, Version
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Document, Snapshot
+from apidiscovery_service.encoding import aggregated, compression, plain
+from apidiscovery_service.encoding.compression import Coding
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from apidiscovery_formats import go_yaml
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 from apidiscovery_formats.negotiation import JSON, YAML, Representation
 
-from apidiscovery_service import go_json, wire
+from apidiscovery_service.core.chunks import PublishedGroup, Run
+from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version
+from apidiscovery_service.core.snapshot import Document
 from apidiscovery_service.encoding import deflate
 from apidiscovery_service.encoding.meta import list_meta, object_meta
-from apidiscovery_service.model import Group, GroupVersionKind, Resource, Subresource, Version
-from apidiscovery_service.runs import PublishedGroup, Run
-from apidiscovery_service.snapshot import Document
+from apidiscovery_service.kube import go_json, wire
 
 _ITEMS_FIELD = 2
 

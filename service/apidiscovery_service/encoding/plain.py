@@ -13,10 +13,7 @@ from apidiscovery_formats import go_yaml
 from apidiscovery_formats.negotiation import JSON, YAML, Representation
 from google.protobuf.message import Message
 
-from apidiscovery_service import go_json, wire
-from apidiscovery_service.encoding.meta import list_meta
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     CORE_GROUP,
     Group,
     GroupVersionKind,
@@ -25,7 +22,10 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.snapshot import Document
+from apidiscovery_service.core.snapshot import Document
+from apidiscovery_service.encoding.meta import list_meta
+from apidiscovery_service.kube import go_json, wire
+from apidiscovery_service.kube.go_json import JSONValue
 
 # Groups whose resource lists are sent without apiVersion, for clients older than it.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go, keepUnversioned.

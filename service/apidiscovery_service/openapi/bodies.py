@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, get_args
 
-from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.body import Form
 from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.errors import InvalidOpenAPI

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from apidiscovery_service.compression import Coding
+from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi.packed import Packed
 
 

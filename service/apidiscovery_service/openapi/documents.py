@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Literal, TypeAlias
 
 from apidiscovery_service import workers
-from apidiscovery_service.compression import Coding
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi import server_paths
 from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody

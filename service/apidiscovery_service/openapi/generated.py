@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from apidiscovery_service.model import CORE_GROUP, GroupVersionKind, Resource, Scope, Version
+from apidiscovery_service.core.model import CORE_GROUP, GroupVersionKind, Resource, Scope, Version
 from apidiscovery_service.openapi import json_text, meta_components, server_paths
 from apidiscovery_service.openapi.generated_schemas import Given, Schemas, UniqueNames, gvk
 from apidiscovery_service.openapi.operation_ids import camel, description, operation_id, tag

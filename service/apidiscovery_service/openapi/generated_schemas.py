@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from apidiscovery_service.model import GroupVersionKind
+from apidiscovery_service.core.model import GroupVersionKind
 from apidiscovery_service.openapi import json_text, meta_components
 from apidiscovery_service.openapi.json_text import Fragment
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from apidiscovery_service import go_json
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.body import Index
 
 # What Go's url.URL leaves as it is in a path.

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 import orjson
 
-from apidiscovery_service import go_json
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube.go_json import JSONValue
 
 # JSON text that stands for itself wherever `dumps` meets it.
 Fragment: TypeAlias = orjson.Fragment

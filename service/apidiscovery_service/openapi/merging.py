@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
 from apidiscovery_service import releases
-from apidiscovery_service.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer

@@ -8,7 +8,7 @@ from typing import Final
 
 import zstandard
 
-from apidiscovery_service.compression import compress
+from apidiscovery_service.encoding.compression import compress
 
 # Up to so many bytes a text is not worth the trouble: making or dropping it takes less than 1 ms.
 WHOLE_BYTES: Final = 1024 * 1024

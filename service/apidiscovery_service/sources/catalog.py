@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 
 from apidiscovery_service import releases
-from apidiscovery_service.model import CORE_GROUP, Contribution, Offer, Precedence, Version
+from apidiscovery_service.core.model import CORE_GROUP, Contribution, Offer, Precedence, Version
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.discovery_list import Node, read_list
 from apidiscovery_service.sources.priorities import ordered_offers

@@ -7,7 +7,7 @@ Only what is established is there at all: kube-apiserver lists the group of one 
 
 from collections.abc import Collection, Iterable, Mapping
 
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Freshness,
     GroupVersionKind,
     Offer,
@@ -15,9 +15,9 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 from apidiscovery_service.sources.crd_model import CrdVersion, CustomResourceDefinition
 from apidiscovery_service.sources.crd_names import ESTABLISHED, TERMINATING, CrdStatus
-from apidiscovery_service.storage_version import storage_version_hash
 
 GROUP_PRIORITY = 1000
 VERSION_PRIORITY = 100

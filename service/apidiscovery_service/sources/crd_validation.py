@@ -7,7 +7,7 @@ pkg/apis/apiextensions/validation/validation.go:ValidateCustomResourceDefinition
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from apidiscovery_service.model import Scope
+from apidiscovery_service.core.model import Scope
 from apidiscovery_service.sources import crd_approval, crd_schema_validation
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition, Names
 from apidiscovery_service.sources.discovery_list import Path

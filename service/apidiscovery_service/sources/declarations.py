@@ -12,11 +12,11 @@ from typing import Generic, TypeAlias, TypeVar
 
 import structlog
 
+from apidiscovery_service.core.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.errors import InvalidContribution
-from apidiscovery_service.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
 from apidiscovery_service.openapi.known import group_of
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.snapshot import Snapshot
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.crd_discovery import group_offers

@@ -8,8 +8,7 @@ of any server can be used as it is.
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeGuard, TypeVar, cast
 
-from apidiscovery_service.kube_objects.formats import is_dns1035_label, is_dns_subdomain
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Freshness,
     GroupVersionKind,
     Resource,
@@ -17,6 +16,7 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.kube.objects.formats import is_dns1035_label, is_dns_subdomain
 from apidiscovery_service.openapi.crd.structural import field_path
 
 API_VERSIONS = ("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1")

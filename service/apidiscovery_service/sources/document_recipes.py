@@ -14,12 +14,12 @@ from typing import Final, Protocol
 import zstandard
 
 from apidiscovery_service import workers
-from apidiscovery_service.model import CORE_GROUP, Group, Version
+from apidiscovery_service.core.model import CORE_GROUP, Group, Version
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.generated import generated_document
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.registry import Registry
 from apidiscovery_service.releases import openapi_hashes
 from apidiscovery_service.sources import catalog, storage_version_api
 from apidiscovery_service.sources.catalog import catalog_recipe

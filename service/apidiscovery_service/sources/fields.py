@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
-from apidiscovery_service.kube_objects.formats import dns1035_label, dns_subdomain
+from apidiscovery_service.kube.objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
 
 _MAX_PORT = 65535

@@ -14,8 +14,8 @@ import yaml
 from apidiscovery_formats import yaml_text
 from apidiscovery_formats.yaml_text import Budget, Unparsable
 
+from apidiscovery_service.core.model import Offer
 from apidiscovery_service.errors import InvalidDocument
-from apidiscovery_service.model import Offer
 from apidiscovery_service.sources import manifest_text, yaml_lines
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crd import read_applied_crd, read_crd

@@ -11,7 +11,7 @@ import orjson
 from apidiscovery_formats import yaml_text
 from apidiscovery_formats.yaml_text import Budget, Unparsable
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 
 # What begins like JSON and is longer is JSON or nothing, and has no lines for its errors: read as
 # YAML it would take a hundred times as long.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from apidiscovery_service.model import Offer, Version
+from apidiscovery_service.core.model import Offer, Version
 
 
 @dataclass(frozen=True, slots=True)

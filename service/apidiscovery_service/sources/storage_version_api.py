@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import orjson
 
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Contribution,
     GroupVersionKind,
     Precedence,
@@ -20,10 +20,10 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.storage_version import storage_version_hash
 
 SOURCE = "storage-versions"
 GROUP, VERSION = "internal.apiserver.k8s.io", "v1alpha1"

@@ -13,21 +13,11 @@ from types import MappingProxyType
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import dumps
-from apidiscovery_service.kube_objects.decoding import from_value
-from apidiscovery_service.kube_objects.kinds import Kind, Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.kube_objects.watch_events import EventType, bookmark
-from apidiscovery_service.storage import (
-    MAX_VALUE_BYTES,
-    Batch,
-    Change,
-    Entry,
-    Guards,
-    Listing,
-    Store,
-)
-from apidiscovery_service.storage.following import follow
+from apidiscovery_service.kube.go_json import dumps
+from apidiscovery_service.kube.objects.decoding import from_value
+from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.kube.objects.watch_events import EventType, bookmark
 from apidiscovery_service.storage_versions.history import (
     Event,
     Expired,
@@ -43,6 +33,16 @@ from apidiscovery_service.storage_versions.stored import (
     size_of,
     with_resource_version,
 )
+from apidiscovery_service.store import (
+    MAX_VALUE_BYTES,
+    Batch,
+    Change,
+    Entry,
+    Guards,
+    Listing,
+    Store,
+)
+from apidiscovery_service.store.following import follow
 from apidiscovery_service.threads import INLINE_BYTES, run_sized
 
 __all__ = ["Collection", "Event", "Expired", "Stored", "TooLarge", "Unreadable"]

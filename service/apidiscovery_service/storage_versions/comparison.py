@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.model import CORE_GROUP, Resource
-from apidiscovery_service.snapshot import Snapshot
-from apidiscovery_service.storage_version import storage_version_hash
+from apidiscovery_service.core.model import CORE_GROUP, Resource
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.storage_version_hashes import storage_version_hash
+from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.storage_versions.status_fields import status_of
 
 # What stands for the core group in names.

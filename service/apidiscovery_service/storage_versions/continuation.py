@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.storage_versions.stored import Stored
 
 _VERSION = "meta.k8s.io/v1"

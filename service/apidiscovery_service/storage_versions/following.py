@@ -6,9 +6,9 @@ from contextlib import aclosing
 
 import structlog
 
-from apidiscovery_service.storage import StoreUnavailable
 from apidiscovery_service.storage_versions.backoff import Backoff
 from apidiscovery_service.storage_versions.collection import Collection, Event, Expired
+from apidiscovery_service.store import StoreUnavailable
 
 _log = structlog.get_logger(__name__)
 

@@ -12,18 +12,18 @@ from datetime import datetime
 
 import structlog
 
-from apidiscovery_service.kube_objects import reading
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.watch_events import EventType
-from apidiscovery_service.storage import Conflict, Fenced, Guard, StoreUnavailable
-from apidiscovery_service.storage.wakeup import Wakeup, rings_within
-from apidiscovery_service.storage_version import without
+from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions import status_fields, timestamps
+from apidiscovery_service.storage_versions.agreement import without
 from apidiscovery_service.storage_versions.backoff import Backoff
 from apidiscovery_service.storage_versions.collection import Collection, Event, Stored, Unreadable
 from apidiscovery_service.storage_versions.following import beside, for_each, note_events
 from apidiscovery_service.storage_versions.members import Members
 from apidiscovery_service.storage_versions.presence import Presence
+from apidiscovery_service.store import Conflict, Fenced, Guard, StoreUnavailable
+from apidiscovery_service.store.wakeup import Wakeup, rings_within
 
 _AT_ONCE = 16
 

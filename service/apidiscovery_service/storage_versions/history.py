@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.watch_events import EventType
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions.stored import Stored, with_resource_version
+from apidiscovery_service.store.wakeup import Wakeup
 
 # What two thousand watchers do at once keeps the event loop for 100 ms: they are woken by turns.
 _IN_TURN = 16

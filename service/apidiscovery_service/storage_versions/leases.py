@@ -11,8 +11,8 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from apidiscovery_service.kube_objects import reading
-from apidiscovery_service.kube_objects.kinds import LEASE, Object
+from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects.kinds import LEASE, Object
 from apidiscovery_service.storage_versions import timestamps
 
 NAMESPACE = "kube-system"

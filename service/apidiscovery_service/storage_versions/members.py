@@ -14,10 +14,8 @@ from datetime import datetime
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
-from apidiscovery_service.kube_objects import formats
-from apidiscovery_service.kube_objects.watch_events import EventType
-from apidiscovery_service.storage import ABSENT, Conflict, Guard, StoreUnavailable
-from apidiscovery_service.storage.wakeup import Wakeup, rings_within
+from apidiscovery_service.kube.objects import formats
+from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions import leases, timestamps
 from apidiscovery_service.storage_versions.backoff import Backoff
 from apidiscovery_service.storage_versions.collection import (
@@ -29,6 +27,8 @@ from apidiscovery_service.storage_versions.collection import (
 from apidiscovery_service.storage_versions.expiry import Sightings
 from apidiscovery_service.storage_versions.following import beside, note_events
 from apidiscovery_service.storage_versions.identity import KUBE_APISERVER, identity
+from apidiscovery_service.store import ABSENT, Conflict, Guard, StoreUnavailable
+from apidiscovery_service.store.wakeup import Wakeup, rings_within
 
 __all__ = ["Beat", "Heartbeat", "Members", "NotMember", "Superseded", "identity"]
 

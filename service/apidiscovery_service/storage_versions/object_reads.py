@@ -12,11 +12,11 @@ from http import HTTPStatus
 
 from apidiscovery_formats.go_text import quote
 
-from apidiscovery_service.kube_objects import errors, field_errors
-from apidiscovery_service.kube_objects.encoding import ListMeta
-from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube_objects.kinds import Kind, Object
-from apidiscovery_service.kube_objects.selectors import Selection
+from apidiscovery_service.kube.objects import errors, field_errors
+from apidiscovery_service.kube.objects.encoding import ListMeta
+from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
+from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.selectors import Selection
 from apidiscovery_service.storage_versions.collection import Collection, Stored, Unreadable
 from apidiscovery_service.storage_versions.continuation import Continuation, state_of
 

@@ -14,13 +14,12 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
-from apidiscovery_service.go_json import JSONValue, dumps
-from apidiscovery_service.kube_objects import errors, field_errors, reading, validation
-from apidiscovery_service.kube_objects.decoding import from_value
-from apidiscovery_service.kube_objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.metadata import metadata_of
-from apidiscovery_service.storage import Conflict
+from apidiscovery_service.kube.go_json import JSONValue, dumps
+from apidiscovery_service.kube.objects import errors, field_errors, reading, validation
+from apidiscovery_service.kube.objects.decoding import from_value
+from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.collection import Collection, Stored, TooLarge
 from apidiscovery_service.storage_versions.object_reads import (
     Listed,
@@ -30,6 +29,7 @@ from apidiscovery_service.storage_versions.object_reads import (
 )
 from apidiscovery_service.storage_versions.stored import size_of, with_resource_version
 from apidiscovery_service.storage_versions.timestamps import seconds, utc_now
+from apidiscovery_service.store import Conflict
 from apidiscovery_service.threads import run_sized
 
 Change: TypeAlias = Callable[[Object], Object]

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
-from apidiscovery_service.storage import Guard
 from apidiscovery_service.storage_versions.members import Members
+from apidiscovery_service.store import Guard
 
 
 class Presence:

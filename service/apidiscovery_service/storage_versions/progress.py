@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.storage_version import Status
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.storage_versions.agreement import Status
 from apidiscovery_service.storage_versions.status_fields import status_of
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.kube_objects import formats
-from apidiscovery_service.storage_version import Entry
+from apidiscovery_service.kube.objects import formats
+from apidiscovery_service.storage_versions.agreement import Entry
 
 MAX_RESOURCES = 5_000
 MAX_VERSIONS = 100

@@ -15,10 +15,9 @@ from datetime import datetime
 from enum import Enum, auto
 from weakref import WeakValueDictionary
 
-from apidiscovery_service.kube_objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.storage import Conflict, Fenced, Guard
-from apidiscovery_service.storage_version import Entry, reported
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
 from apidiscovery_service.storage_versions import status_fields, timestamps
+from apidiscovery_service.storage_versions.agreement import Entry, reported
 from apidiscovery_service.storage_versions.backoff import Backoff
 from apidiscovery_service.storage_versions.collection import Collection, Stored
 from apidiscovery_service.storage_versions.following import for_each
@@ -29,6 +28,7 @@ from apidiscovery_service.storage_versions.reported_resources import (
     ReportedResource,
     entries,
 )
+from apidiscovery_service.store import Conflict, Fenced, Guard
 
 __all__ = ["GroupVersionResource", "Outcome", "Reported", "ReportedResource", "Reports"]
 

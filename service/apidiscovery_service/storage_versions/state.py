@@ -5,10 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from apidiscovery_service.kube_objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage import Store
-from apidiscovery_service.storage.claims import Claims
-from apidiscovery_service.storage.wakeup import Wakeup
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.storage_versions import leases, timestamps
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.garbage import Garbage
@@ -17,6 +14,9 @@ from apidiscovery_service.storage_versions.progress import Progress, Target, is_
 from apidiscovery_service.storage_versions.reports import Reports
 from apidiscovery_service.storage_versions.status_fields import server_ids
 from apidiscovery_service.storage_versions.stored import Stored
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.claims import Claims
+from apidiscovery_service.store.wakeup import Wakeup
 
 OBJECTS = "storageversions/"
 LEASES = f"leases/{leases.NAMESPACE}/"

@@ -6,12 +6,12 @@ empty); k8s.io/apimachinery pkg/apis/meta/v1/time.go (the zero time is null).
 
 from datetime import UTC, datetime
 
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects import reading
-from apidiscovery_service.kube_objects.kinds import Object
-from apidiscovery_service.kube_objects.reading import Fields
-from apidiscovery_service.storage_version import Condition, Entry, Status
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.reading import Fields
 from apidiscovery_service.storage_versions import timestamps
+from apidiscovery_service.storage_versions.agreement import Condition, Entry, Status
 
 
 def status_of(value: Object) -> Status:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import orjson
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.kube_objects.decoding import Undecodable, from_value
-from apidiscovery_service.kube_objects.kinds import Kind, Object
-from apidiscovery_service.kube_objects.metadata import metadata_of, with_metadata
-from apidiscovery_service.storage import Entry
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.decoding import Undecodable, from_value
+from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
+from apidiscovery_service.store import Entry
 
 
 class Unreadable(DiscoveryError):

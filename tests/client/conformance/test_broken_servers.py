@@ -10,7 +10,7 @@ import pytest
 from apidiscovery_client.conformance import CHECKS, Endpoint, Outcome, Profile, Report, run
 from apidiscovery_client.conformance.exchange import Asked, Reply, Session
 from apidiscovery_client.conformance.subject import Subject
-from apidiscovery_service.asgi import ApiGroup, ApiVersion, discovery_app
+from apidiscovery_service.extension_server import ApiGroup, ApiVersion, discovery_app
 from conforming import SHELVES, extension, kube_apiserver
 from raw_http import AGG, PBAGG
 from tampering import (

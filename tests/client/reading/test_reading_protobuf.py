@@ -12,8 +12,8 @@ from apidiscovery_client.model import NO_EXTRAS, GroupVersion
 from apidiscovery_client.reading import UnreadableError, read_half, read_resources
 from apidiscovery_client.reading.protobuf import MAGIC, aggregated_group
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
+from apidiscovery_service.core.model import Group
 from apidiscovery_service.encoding import aggregated as service_encoding
-from apidiscovery_service.model import Group
 from fake_api_server import GOLDEN, legacy
 from google.protobuf.message import Message
 from groups import GROUPS, document_of

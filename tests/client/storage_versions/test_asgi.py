@@ -18,7 +18,7 @@ from apidiscovery_client.storage_versions import (
 from apidiscovery_client.storage_versions.asgi import Application, Receive, Scope, Send
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation, Serializer
 from apidiscovery_service.encoding import plain
-from apidiscovery_service.http_gateway import HttpServer
+from apidiscovery_service.serving.http import HttpServer
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request

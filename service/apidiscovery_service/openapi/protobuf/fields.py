@@ -3,7 +3,7 @@
 Source: https://protobuf.dev/programming-guides/encoding.
 """
 
-from apidiscovery_service.wire import varint
+from apidiscovery_service.kube.wire import varint
 
 VARINT = 0
 FIXED_64 = 1

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
+from apidiscovery_service.kube.wire import varint
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 from apidiscovery_service.openapi.protobuf.fields import (
     DELIMITED,
@@ -18,7 +19,6 @@ from apidiscovery_service.openapi.protobuf.fields import (
     tag,
 )
 from apidiscovery_service.openapi.protobuf.json_reader import Number, Value
-from apidiscovery_service.wire import varint
 
 # Makes a field, or nothing, of a value that stands so many levels deep in its document.
 Write: TypeAlias = Callable[[Value, int], bytes]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.places import (
     Object,

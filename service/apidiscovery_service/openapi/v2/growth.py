@@ -7,8 +7,8 @@ text it is not: a megabyte that is repeated for each of ten thousand operations 
 
 from typing import Final
 
-from apidiscovery_service import go_json
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 
 # The whole of Kubernetes repeats 3 MiB.

@@ -7,7 +7,7 @@ these do not name after them, by name. Maps are written by name.
 from collections.abc import Mapping
 from typing import Final
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2.places import Object
 
 

@@ -23,7 +23,7 @@ import zstandard
 
 from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.packed import Packed, pack
 from apidiscovery_service.openapi.v2 import key_order

@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 from urllib.parse import unquote
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 
 Node = TypeVar("Node", bound=Hashable)
 

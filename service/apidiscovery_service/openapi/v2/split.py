@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2.convert import convert
 from apidiscovery_service.openapi.v2.growth import json_text

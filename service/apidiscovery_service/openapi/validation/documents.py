@@ -9,7 +9,7 @@ import orjson
 from apidiscovery_formats.openapi.shapes import as_object
 from apidiscovery_formats.openapi.validation import problems
 
-from apidiscovery_service import go_json
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.validation.json_reader import InvalidDocuments, Limits, read
 

@@ -10,7 +10,7 @@ from apidiscovery_formats.openapi.places import Place, path_of
 from apidiscovery_formats.strict_json import Marks, Object, walk
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from apidiscovery_formats.yaml_text import Budget
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.manifest_file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
@@ -14,7 +14,7 @@ from apidiscovery_service.sources.registrations.record import Kind, as_object
 from apidiscovery_service.sources.registrations.refusals import LimitExceeded
 from apidiscovery_service.sources.registrations.requests import Application, Manifest
 from apidiscovery_service.sources.registrations.writes import Wanted
-from apidiscovery_service.storage import MAX_VALUE_BYTES
+from apidiscovery_service.store import MAX_VALUE_BYTES
 
 MAX_DOCUMENTS = 10_000
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import zstandard
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.validation.documents import DEFAULT_LIMITS, concerning, validate
 from apidiscovery_service.sources.registrations.record import InvalidRecord, Object, as_object
 

@@ -1,6 +1,6 @@
 """Names of registrations and owners: DNS subdomains, as RFC 1123 has them."""
 
-from apidiscovery_service.kube_objects.formats import is_dns_subdomain
+from apidiscovery_service.kube.objects.formats import is_dns_subdomain
 
 MAX_CHARACTERS = 253
 

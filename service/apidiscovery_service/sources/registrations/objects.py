@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.record import (
     Kind,

@@ -24,7 +24,7 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.refusals import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.table import OwnerRow, Table
-from apidiscovery_service.storage import (
+from apidiscovery_service.store import (
     Conflict,
     Entry,
     Guard,

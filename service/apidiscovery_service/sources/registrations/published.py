@@ -7,9 +7,9 @@ a group is an item of an APIGroupDiscoveryList, and follows its rules; all other
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from apidiscovery_service.core.model import Offer, Version
 from apidiscovery_service.errors import FieldViolation
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.model import Offer, Version
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.discovery_list import (
     InvalidField,
     Node,

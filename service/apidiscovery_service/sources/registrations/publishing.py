@@ -10,7 +10,7 @@ from apidiscovery_service.sources.registrations.carried import CarriedDocument, 
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import as_list, as_object
 from apidiscovery_service.sources.registrations.requests import Publication
-from apidiscovery_service.storage import MAX_VALUE_BYTES
+from apidiscovery_service.store import MAX_VALUE_BYTES
 
 
 def checked(publication: Publication) -> tuple[list[PlacedGroup], list[FieldViolation]]:

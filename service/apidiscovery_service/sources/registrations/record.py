@@ -12,8 +12,8 @@ from typing import TypeAlias, cast
 import orjson
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.storage import Entry
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.store import Entry
 from apidiscovery_service.threads import run_sized
 
 PREFIX = "registrations/"

@@ -2,7 +2,7 @@
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.registrations.record import Kind
-from apidiscovery_service.storage import StoreUnavailable
+from apidiscovery_service.store import StoreUnavailable
 
 
 class RevisionMismatch(DiscoveryError):

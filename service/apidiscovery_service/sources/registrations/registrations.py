@@ -69,7 +69,7 @@ from apidiscovery_service.sources.registrations.writes import (
     plan,
     standing,
 )
-from apidiscovery_service.storage import Conflict, Entry, Fenced, Guard, Store
+from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store
 from apidiscovery_service.threads import run_sized
 from apidiscovery_service.workers import WorkerFailed
 

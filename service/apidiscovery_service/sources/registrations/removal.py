@@ -18,7 +18,7 @@ from apidiscovery_service.sources.registrations.record import (
     record_of,
 )
 from apidiscovery_service.sources.registrations.table import Table
-from apidiscovery_service.storage import Conflict, Entry, Guard, Store
+from apidiscovery_service.store import Conflict, Entry, Guard, Store
 
 _log = structlog.get_logger(__name__)
 

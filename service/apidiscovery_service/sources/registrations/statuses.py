@@ -14,9 +14,9 @@ from typing import TypeAlias, cast
 import orjson
 import structlog
 
+from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.snapshot import Snapshot
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources import crd_names
 from apidiscovery_service.sources.crd_model import (
     Condition,
@@ -42,7 +42,7 @@ from apidiscovery_service.sources.registrations.record import (
 from apidiscovery_service.sources.registrations.requests import Outcome, Written
 from apidiscovery_service.sources.registrations.table import Table, declared_by
 from apidiscovery_service.sources.registrations.writes import Plan
-from apidiscovery_service.storage import MAX_VALUE_BYTES, Conflict, Entry, Store
+from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
 from apidiscovery_service.threads import run_sized
 
 # Others may write at the same time, and see to the statuses of the group themselves then.

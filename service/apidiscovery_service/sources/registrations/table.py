@@ -32,8 +32,8 @@ from apidiscovery_service.sources.registrations.record import (
     parse_key,
 )
 from apidiscovery_service.sources.registrations.refusals import NotServed
-from apidiscovery_service.storage import Batch, Change, Entry, Store
-from apidiscovery_service.storage.following import follow
+from apidiscovery_service.store import Batch, Change, Entry, Store
+from apidiscovery_service.store.following import follow
 from apidiscovery_service.threads import INLINE_BYTES
 
 # How long a writer waits to see its own write; a store of which a server hangs is heard of again

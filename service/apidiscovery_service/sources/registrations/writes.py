@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import orjson
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crd_model import CustomResourceDefinition
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.registrations import objects
@@ -23,7 +23,7 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.refusals import Denied, RevisionMismatch
 from apidiscovery_service.sources.registrations.requests import Outcome, Permit
-from apidiscovery_service.storage import MAX_VALUE_BYTES, Conflict, Entry, Store
+from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
 
 
 @dataclass(frozen=True, slots=True)

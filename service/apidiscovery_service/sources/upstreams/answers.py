@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar, cast
 
-from apidiscovery_service.kube_objects.formats import is_dns1035_label, is_dns_subdomain
-from apidiscovery_service.model import (
+from apidiscovery_service.core.model import (
     Freshness,
     Group,
     GroupVersionKind,
@@ -20,6 +19,7 @@ from apidiscovery_service.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.kube.objects.formats import is_dns1035_label, is_dns_subdomain
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.spec import Filter, Limits

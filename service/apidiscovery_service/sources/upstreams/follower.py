@@ -14,11 +14,11 @@ from typing import Protocol
 
 import structlog
 
+from apidiscovery_service.core.model import Contribution, Precedence
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.model import Contribution, Precedence
-from apidiscovery_service.registry import Registry
-from apidiscovery_service.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import shown
@@ -40,9 +40,9 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.storage import Batch, Entry, Guard, Store
-from apidiscovery_service.storage.claims import is_dead
-from apidiscovery_service.storage.following import PAUSE_S, follow
+from apidiscovery_service.store import Batch, Entry, Guard, Store
+from apidiscovery_service.store.claims import is_dead
+from apidiscovery_service.store.following import PAUSE_S, follow
 
 _CLAIMS = "claims/"
 # How long a record is believed after its writer has gone: the next one asks at once, and has its

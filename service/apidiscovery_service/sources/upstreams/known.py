@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from apidiscovery_service.model import Freshness, Group
+from apidiscovery_service.core.model import Freshness, Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.model import Freshness, Group, Version
+from apidiscovery_service.core.model import Freshness, Group, Version
 from apidiscovery_service.sources.upstreams.answers import Listed, read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed

@@ -11,14 +11,14 @@ from functools import partial
 
 import structlog
 
+from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.model import CORE_GROUP
 from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams import openapi_record, record
 from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published
-from apidiscovery_service.storage import Batch, Entry, Store
-from apidiscovery_service.storage.following import follow
+from apidiscovery_service.store import Batch, Entry, Store
+from apidiscovery_service.store.following import follow
 
 _NOTHING = Published()
 

@@ -8,7 +8,7 @@ import structlog
 
 from apidiscovery_service.sources.upstreams import openapi_record, record
 from apidiscovery_service.sources.upstreams.openapi_record import Packed, Published
-from apidiscovery_service.storage import Guard, Store
+from apidiscovery_service.store import Guard, Store
 
 # Others may be about to read what an index named that they have not seen replaced.
 _SWEPT_AFTER_S = 10.0

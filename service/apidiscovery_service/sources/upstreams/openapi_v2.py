@@ -3,7 +3,7 @@
 from typing import cast
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2.split import split
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed

@@ -20,7 +20,7 @@ from apidiscovery_service.sources.upstreams.reachability import accepts, address
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.unaggregated import UnaggregatedLists
-from apidiscovery_service.storage import Fenced, Guard, Store, StoreUnavailable
+from apidiscovery_service.store import Fenced, Guard, Store, StoreUnavailable
 
 # Where the name of a server leads may change, and the old address may go on answering.
 _NEW_CONNECTION_EVERY_ROUNDS = 10

@@ -15,15 +15,15 @@ from typing import TypeVar, cast
 import orjson
 import zstandard
 
+from apidiscovery_service.core.group_document import group_value
+from apidiscovery_service.core.model import Freshness, Group
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.go_json import JSONValue
-from apidiscovery_service.group_document import group_value
-from apidiscovery_service.model import Freshness, Group
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.spec import Limits
-from apidiscovery_service.storage import MAX_VALUE_BYTES, Guard, Store
+from apidiscovery_service.store import MAX_VALUE_BYTES, Guard, Store
 
 PREFIX = "upstreams/"
 FORMAT = 2

@@ -16,7 +16,7 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.model import Freshness, Group
+from apidiscovery_service.core.model import Freshness, Group
 from apidiscovery_service.sources.upstreams import legacy
 from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,

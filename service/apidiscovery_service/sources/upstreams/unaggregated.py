@@ -18,7 +18,7 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.model import Freshness, Group, Resource, Version
+from apidiscovery_service.core.model import Freshness, Group, Resource, Version
 from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,

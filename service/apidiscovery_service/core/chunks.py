@@ -1,0 +1,132 @@
+"""Groups in their place, and runs of them: the unit that carries over between documents.
+
+A document of thousands of groups changes by one group at a time. Cut into runs, a change makes one
+new run, and everything that was derived from the others (joined JSON, compressed blocks, hashes)
+stays. Where a run ends is decided by its last group alone: so the same groups make the same runs on
+every replica, whatever happened before.
+"""
+
+import hashlib
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TypeAlias
+
+from apidiscovery_service.core.group_document import group_value
+from apidiscovery_service.core.model import Group
+from apidiscovery_service.kube import go_json
+
+# Priority (negated), rank, name: ascending order is document order.
+GroupKey: TypeAlias = tuple[int, int, str]
+
+# How much JSON is in a run on average: little enough that a change hashes and compresses little
+# anew, and as much as deflate looks back (RFC 1951, section 2), since runs are compressed apart.
+_RUN_BYTES = 32 * 1024
+
+_KEY = attrgetter("key")
+
+# Above so many changed groups it is quicker to cut anew.
+_MANY = 64
+
+
+@dataclass(eq=False)
+class PublishedGroup:
+    """A group in its place, with what is derived from it.
+
+    Attributes:
+        name: The group's name, empty for the core group.
+        key: Its place in the aggregated document.
+        list_key: Its place in the unaggregated list of groups, which breaks ties otherwise.
+        json: The canonical JSON of the item, in v2 and v2beta1 alike.
+        hash: Opaque; equal if and only if `json` and `key` are, on every replica.
+        ends_run: Whether a run ends with this group: by its name, the likelier the larger it is.
+        fragments: Encoded forms of this group, kept by the encodings under names of theirs.
+    """
+
+    group: Group
+    key: GroupKey
+    list_key: GroupKey
+    fragments: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.group.name
+        self.json = go_json.dumps(group_value(self.group))
+        digest = hashlib.sha256(self.json)
+        digest.update(repr(self.key).encode())
+        self.hash = digest.hexdigest()[:32]
+        drawn = int.from_bytes(hashlib.blake2s(self.name.encode(), digest_size=4).digest())
+        self.ends_run = drawn * _RUN_BYTES < len(self.json) << 32
+
+
+@dataclass(eq=False)
+class Run:
+    """Neighbouring groups, with what is derived from them together.
+
+    Attributes:
+        groups: In document order, at least one.
+        key: That of the first group.
+        json: The canonical JSON of the items, separated by commas.
+        hashes: Name and hash of each group; they outlive the groups in whoever watches.
+        fragments: Encoded forms of this run, kept by the encodings under names of theirs.
+    """
+
+    groups: tuple[PublishedGroup, ...]
+    fragments: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+
+    def __post_init__(self) -> None:
+        self.key = self.groups[0].key
+        self.json = b",".join([group.json for group in self.groups])
+        self.hashes = tuple([(group.name, group.hash) for group in self.groups])
+
+
+def cut(groups: Sequence[PublishedGroup], former: Iterable[Run] = ()) -> list[Run]:
+    """Return the runs of groups in document order; runs among `former` are taken over."""
+    known = {run.groups: run for run in former}
+    runs: list[Run] = []
+    start = 0
+    for end, group in enumerate(groups, 1):
+        if group.ends_run or end == len(groups):
+            members = tuple(groups[start:end])
+            runs.append(known.get(members) or Run(members))
+            start = end
+    return runs
+
+
+def changed(
+    runs: Sequence[Run], fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
+) -> list[Run]:
+    """Return the runs without the groups that are gone and with those that are fresh."""
+    if len(fresh) + len(gone) > _MANY:
+        left_out = set(gone)
+        kept = [group for run in runs for group in run.groups if group not in left_out]
+        return cut(sorted([*kept, *fresh], key=_KEY), runs)
+    edited = list(runs)
+    by_name = {group.name: group for group in fresh}
+    for group in gone:
+        # The usual case, a group that stays in its place, is one edit.
+        after = by_name.get(group.name)
+        in_place = after if after and after.key == group.key else None
+        _edit(edited, group.key, group, in_place)
+        if in_place:
+            del by_name[group.name]
+    for group in by_name.values():
+        _edit(edited, group.key, None, group)
+    return edited
+
+
+def _edit(
+    runs: list[Run], key: GroupKey, gone: PublishedGroup | None, fresh: PublishedGroup | None
+) -> None:
+    """Replace the run that a key falls into; take in the next one while the last has no end."""
+    first = max(bisect_right(runs, key, key=_KEY) - 1, 0)
+    end = min(first + 1, len(runs))
+    members = [group for run in runs[first:end] for group in run.groups]
+    if gone is not None:
+        del members[bisect_left(members, key, key=_KEY)]
+    if fresh is not None:
+        insort(members, fresh, key=_KEY)
+    while end < len(runs) and not (members and members[-1].ends_run):
+        members += runs[end].groups
+        end += 1
+    runs[first:end] = cut(members, runs[first:end])

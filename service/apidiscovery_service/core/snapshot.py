@@ -1,0 +1,149 @@
+"""What is served at one moment: frozen, ordered and hashed.
+
+A snapshot is never changed, only replaced, so readers need no lock. Groups and runs of groups
+carry over from one snapshot to the next by identity, and with them whatever was derived from them;
+that is what makes a change of one group cost little more than one group.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import takewhile
+from operator import is_
+from typing import Protocol
+
+from apidiscovery_service.core import chunks as runs
+from apidiscovery_service.core.chunks import PublishedGroup, Run
+from apidiscovery_service.core.model import CORE_GROUP
+
+_HEAD = b'{"metadata":{},"items":['
+_TAIL = b"]}"
+
+
+class _HashState(Protocol):
+    """A hash that can be continued from here in more than one way."""
+
+    def copy(self) -> "_HashState": ...
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+class Document:
+    """One of the two aggregated documents, `/api` or `/apis`, apart from any encoding.
+
+    Attributes:
+        runs: The groups in document order, cut into runs.
+    """
+
+    def __init__(self, made: Sequence[Run] = (), previous: "Document | None" = None) -> None:
+        self.runs = tuple(made)
+        self._previous = previous
+
+    @classmethod
+    def of(cls, groups: Iterable[PublishedGroup]) -> "Document":
+        """Return the document of groups that are in document order."""
+        return cls(runs.cut(tuple(groups)))
+
+    def changed(
+        self, fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
+    ) -> "Document":
+        """Return the document without some of its groups and with others; itself if that is all."""
+        return Document(runs.changed(self.runs, fresh, gone), self) if fresh or gone else self
+
+    @cached_property
+    def etag(self) -> str:
+        """Upper-case hex SHA-512, unquoted, of the v2 JSON without kind and apiVersion.
+
+        As k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go:calculateETag makes it; the
+        same for every representation. It is made when it is asked for, which leaves the interpreter
+        to other threads.
+        """
+        digest = self._states[-1].copy()
+        digest.update(_TAIL)
+        return digest.hexdigest().upper()
+
+    @cached_property
+    def _states(self) -> list[_HashState]:
+        """The state of the hash before the first run and after each.
+
+        What is the same as in the document before, from the first run on, is not hashed again:
+        SHA-512 can only go forward, and takes longer than all the rest of a publication.
+        """
+        states: list[_HashState] = [hashlib.sha512(_HEAD)]
+        previous, self._previous = self._previous, None
+        if previous is not None:
+            same = sum(1 for _ in takewhile(bool, map(is_, self.runs, previous.runs)))
+            states = previous._states[: same + 1]  # noqa: SLF001 - of this class
+        for place in range(len(states) - 1, len(self.runs)):
+            state = states[-1].copy()
+            if place:
+                state.update(b",")
+            state.update(self.runs[place].json)
+            states.append(state)
+        return states
+
+    @property
+    def json_bytes(self) -> int:
+        """The size of the canonical JSON of the items, but for the commas between runs."""
+        return sum(len(run.json) for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return sum(len(run.groups) for run in self.runs)
+
+    @cached_property
+    def groups(self) -> tuple[PublishedGroup, ...]:
+        """The groups in document order."""
+        return tuple([group for run in self.runs for group in run.groups])
+
+    @cached_property
+    def by_name(self) -> dict[str, PublishedGroup]:
+        """The groups by name."""
+        return {group.name: group for group in self.groups}
+
+    @cached_property
+    def listed(self) -> tuple[PublishedGroup, ...]:
+        """The groups in the order of the unaggregated list (`/apis` as APIGroupList)."""
+        return tuple(sorted(self.groups, key=lambda group: group.list_key))
+
+
+class Snapshot:
+    """Both documents at one moment.
+
+    Attributes:
+        core: What `/api` serves: at most the core group.
+        named: What `/apis` serves: every other group.
+    """
+
+    def __init__(self, core: Document | None = None, named: Document | None = None) -> None:
+        self.core = core or Document()
+        self.named = named or Document()
+
+    def changed(
+        self, fresh: Iterable[PublishedGroup], gone: Iterable[PublishedGroup]
+    ) -> "Snapshot":
+        """Return the snapshot without some of its groups and with others."""
+        fresh_core, fresh_named = _apart(fresh)
+        gone_core, gone_named = _apart(gone)
+        return Snapshot(
+            self.core.changed(fresh_core, gone_core), self.named.changed(fresh_named, gone_named)
+        )
+
+    def etags(self) -> tuple[str, str]:
+        """Return the ETags of both documents, made by the first call."""
+        return self.core.etag, self.named.etag
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.named.size} groups, /apis {self.named.etag[:12]}>"
+
+
+def _apart(
+    groups: Iterable[PublishedGroup],
+) -> tuple[list[PublishedGroup], list[PublishedGroup]]:
+    """Return the core group, if it is there, and the named ones."""
+    core: list[PublishedGroup] = []
+    named: list[PublishedGroup] = []
+    for group in groups:
+        (core if group.name == CORE_GROUP else named).append(group)
+    return core, named

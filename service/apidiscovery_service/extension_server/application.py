@@ -1,0 +1,161 @@
+"""The discovery of an API server as an ASGI application, wired from the parts of the service."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.encoding import APIGroup, APIResourceList, CurrentEncoding
+from apidiscovery_service.errors import InvalidFields
+from apidiscovery_service.extension_server.checking import site_violations
+from apidiscovery_service.extension_server.contents import OwnDocuments, contents
+from apidiscovery_service.extension_server.groups import ApiGroup
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.serving.health import Checks, Probe
+from apidiscovery_service.serving.http import Gateway, Site
+from apidiscovery_service.serving.http.asgi import (
+    Application,
+    Receive,
+    Scope,
+    Send,
+    served_path,
+)
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.http.routes import (
+    DocumentRoute,
+    IndexRoute,
+    MetricsRoute,
+    MissingRoute,
+    route,
+)
+from apidiscovery_service.sources.declarations import Declarations
+from apidiscovery_service.sources.document_recipes import DocumentRecipes
+
+_SOURCE = "application"
+# Clients ask there first: nothing must be answered but that there is no core group.
+_CORE = ("/api", "/api/")
+_NONE: OwnDocuments = MappingProxyType({})
+_NO_CHECKS: Mapping[str, Probe] = MappingProxyType({})
+
+
+def discovery_app(  # noqa: PLR0913 - each is one thing that an API server says of itself
+    groups: Iterable[ApiGroup],
+    *,
+    app: Application | None = None,
+    openapi: OwnDocuments = _NONE,
+    server_address: str = "",
+    version: str = "0",
+    checks: Mapping[str, Probe] = _NO_CHECKS,
+) -> "DiscoveryApp":
+    """Return the discovery of an extension API server.
+
+    There are two ways to put it beside the API itself:
+
+    - `Mount("/", discovery_app(groups))` as the last route of Starlette or FastAPI. Routes before
+      it win; the rest is answered here, with 404 where there is nothing. A route that has the path
+      and not the method does not win: Starlette goes on to the mount, and the answer is 404
+      instead of 405.
+    - `discovery_app(groups, app=app)`, which is then what the HTTP server serves. What discovery
+      has is answered here, everything else by `app`: its own 404 and 405, websockets, lifespan.
+
+    Who asks makes no difference: X-Remote-User and the other fields in which kube-aggregator says
+    on whose behalf it asks are not looked at, for discovery is no secret. An API that decides by
+    them must see by the client certificate that it is kube-aggregator who sends them. Source:
+    k8s.io/apiserver pkg/authentication/request/headerrequest/requestheader.go.
+
+    Args:
+        groups: What is served.
+        app: What answers other paths; None for nobody.
+        openapi: OpenAPI v3 documents of the application's own, by group-version (`example.dev/v1`),
+            in place of those that are made of the schemas of resources.
+        server_address: `host:port` at which clients reach the server, which the list of groups
+            tells them; empty for a list without.
+        version: Of the server, which is in what `/version` says.
+        checks: Further checks of `/readyz`, `/livez` and `/healthz` by name: each returns None
+            when all is well, else what is wrong.
+
+    Raises:
+        InvalidFields: A field of the groups, or an argument beside them, is not as it must be; it
+            tells of all that are not.
+    """
+    if found := list(site_violations(server_address, version, checks)):
+        raise InvalidFields(*found)
+    site = Site(_checks(checks), Metrics(), server_address=server_address, version=version)
+    return DiscoveryApp(groups, openapi, site, app)
+
+
+def _checks(more: Mapping[str, Probe]) -> Checks:
+    checks = Checks()
+    checks.add("ping", lambda: None)
+    for name, probe in more.items():
+        checks.add(name, probe)
+    return checks
+
+
+class DiscoveryApp:
+    """Answers what clients ask about an API; made by `discovery_app`."""
+
+    def __init__(
+        self,
+        groups: Iterable[ApiGroup],
+        openapi: OwnDocuments,
+        site: Site,
+        app: Application | None,
+    ) -> None:
+        registry = Registry()
+        self._declarations = Declarations(registry)
+        recipes = DocumentRecipes(registry, self._declarations)
+        documents = Documents(recipes)
+        recipes.on_change(documents.changed)
+        site.extension = True
+        site.openapi = OpenAPIAnswers(documents, redirects=False)
+        self._encoding = CurrentEncoding(registry)
+        self._gateway = Gateway(self._encoding, site)
+        self._app = app
+        self._own = openapi
+        self._declare(groups, openapi, strict=True)
+
+    @property
+    def etag(self) -> str:
+        """The ETag of `/apis` as it is now, without quotes; equal for equal content."""
+        return self._encoding.current.snapshot.named.etag
+
+    def update(self, groups: Iterable[ApiGroup], openapi: OwnDocuments | None = None) -> None:
+        """Serve other groups from now on, all at once, with another ETag if they differ.
+
+        It belongs to the thread of the event loop, as everything that is served from there.
+
+        Args:
+            groups: All that is served; what is not among them is gone.
+            openapi: As in `discovery_app`; None for the documents as before, as far as their
+                group-versions are still there.
+
+        Raises:
+            InvalidFields: As `discovery_app`; then everything stays as it was.
+        """
+        own = self._own if openapi is None else openapi
+        self._declare(groups, own, strict=openapi is not None)
+        self._own = own
+
+    def _declare(self, groups: Iterable[ApiGroup], own: OwnDocuments, *, strict: bool) -> None:
+        self._declarations.update({_SOURCE: contents(groups, own, strict=strict)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI connection, or have the application answer it."""
+        if self._app is not None and not (scope["type"] == "http" and self._has(scope)):
+            await self._app(scope, receive, send)
+        else:
+            await self._gateway(scope, receive, send)
+
+    def _has(self, scope: Scope) -> bool:
+        """Tell whether discovery has a path."""
+        path = served_path(scope)
+        if path in _CORE:
+            return True
+        match route(path, extension=True):
+            case IndexRoute() | MetricsRoute() | MissingRoute():
+                return False
+            case DocumentRoute(plain=APIGroup() | APIResourceList() as document):
+                return self._encoding.current.serves(document)
+            case _:
+                return True

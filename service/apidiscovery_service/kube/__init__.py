@@ -1,0 +1,1 @@
+"""Formats of Kubernetes: objects and their fields, as Go writes them."""

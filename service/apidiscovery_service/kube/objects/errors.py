@@ -1,0 +1,236 @@
+"""Everything that goes wrong with an object, as what its `Status` says.
+
+The texts, codes and reasons are Kubernetes'. Sources: k8s.io/apimachinery
+pkg/api/errors/errors.go and pkg/util/validation/field/errors.go; k8s.io/apiserver
+pkg/endpoints/handlers/negotiation/errors.go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from apidiscovery_formats.go_text import quote
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.kube.objects.kinds import Kind
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+# What of a wrong object an answer repeats. Upstream repeats everything; a body of 1.5 MB would have
+# an answer of 20.
+_MAX_CAUSES = 100
+_MAX_TEXT = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong with one field.
+
+    Attributes:
+        reason: Such as `FieldValueInvalid`; empty when there is no machine-readable one.
+        message: What is wrong, without the field.
+        field: Path of the field, such as `status.storageVersions[0].apiServerID`.
+    """
+
+    reason: str
+    message: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The `details` of a Status; an empty string, no cause or 0 seconds is not written.
+
+    Attributes:
+        kind: The kind's name in errors about its fields (`StorageVersion`), else the plural that
+            stands in URLs (`storageversions`): Kubernetes uses the field for both.
+    """
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_s: int = 0
+
+
+class ObjectError(DiscoveryError):
+    """A request about an object cannot be fulfilled; whoever sent it is told by a `Status`.
+
+    Attributes:
+        code: HTTP status code.
+        reason: Machine-readable reason, such as `NotFound`.
+        message: What a person reads.
+        details: None when the Status has none.
+        continue_token: Where a list that ended may go on; empty for nowhere.
+    """
+
+    def __init__(
+        self,
+        code: HTTPStatus,
+        reason: str,
+        message: str,
+        details: Details | None = None,
+        continue_token: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.continue_token = continue_token
+
+
+def group_resource(kind: Kind) -> str:
+    """Return `storageversions.internal.apiserver.k8s.io`; a core resource goes without a group."""
+    return _dotted(kind.plural, kind.group)
+
+
+def _dotted(name: str, group: str) -> str:
+    return f"{name}.{group}" if group else name
+
+
+def _resource(kind: Kind, name: str = "", retry_after_s: int = 0) -> Details:
+    return Details(name, kind.group, kind.plural, retry_after_s=retry_after_s)
+
+
+def not_found(kind: Kind, name: str) -> ObjectError:
+    """No object of that name is there."""
+    message = f"{group_resource(kind)} {quote(name)} not found"
+    return ObjectError(HTTPStatus.NOT_FOUND, "NotFound", message, _resource(kind, name))
+
+
+def already_exists(kind: Kind, name: str) -> ObjectError:
+    """An object of that name is there and another one was to be created."""
+    message = f"{group_resource(kind)} {quote(name)} already exists"
+    return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, _resource(kind, name))
+
+
+def name_not_generated(kind: Kind, name: str, retry_after_s: int = 1) -> ObjectError:
+    """Every name that was made from `generateName` is taken; `name` is the last one tried."""
+    message = (
+        f"{group_resource(kind)} {quote(name)} already exists, "
+        "the server was not able to generate a unique name for the object"
+    )
+    details = _resource(kind, name, retry_after_s)
+    return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, details)
+
+
+def conflict(kind: Kind, name: str, why: str = MODIFIED) -> ObjectError:
+    """The object is not as the caller saw it, or not as its preconditions demand."""
+    message = f"Operation cannot be fulfilled on {group_resource(kind)} {quote(name)}: {why}"
+    return ObjectError(HTTPStatus.CONFLICT, "Conflict", message, _resource(kind, name))
+
+
+def forbidden(kind: Kind, name: str, why: str) -> ObjectError:
+    """The caller may not do that; `name` is empty when no single object is meant."""
+    subject = f"{group_resource(kind)} {quote(name)}" if name else group_resource(kind)
+    message = f"{subject} is forbidden: {why}"
+    return ObjectError(HTTPStatus.FORBIDDEN, "Forbidden", message, _resource(kind, name))
+
+
+def aggregate(messages: Sequence[str]) -> str:
+    """Return one message for several, each once: `[a, b]`, or the only one as it is.
+
+    Source: k8s.io/apimachinery pkg/util/errors/errors.go, `aggregate.Error`.
+    """
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ObjectError:
+    """Fields of an object break the rules of its kind."""
+    return _invalid(kind.group, kind.kind, name, causes)
+
+
+def invalid_options(kind: str, causes: Sequence[Cause]) -> ObjectError:
+    """Fields of options are wrong, such as those of `DeleteOptions` or `ListOptions`."""
+    return _invalid("meta.k8s.io", kind, "", causes)
+
+
+def invalid_patch(cause: Cause) -> ObjectError:
+    """What a patch makes of an object is no such object. Upstream names no kind here."""
+    return _invalid("", "", "", [cause])
+
+
+def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ObjectError:
+    name = _cut(name)
+    told = tuple(
+        Cause(cause.reason, _cut(cause.message), cause.field) for cause in causes[:_MAX_CAUSES]
+    )
+    message = f"{_dotted(kind, group)} {quote(name)} is invalid"
+    if told:
+        message += f": {aggregate([str(cause) for cause in told])}"
+    details = Details(name, group, kind, causes=told)
+    return ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
+
+
+def bad_request(message: str) -> ObjectError:
+    """The request cannot be understood."""
+    return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", _cut(message))
+
+
+def not_acceptable(offered: Sequence[str], target: str = "") -> ObjectError:
+    """No form that is served is accepted.
+
+    Args:
+        offered: The media types that are served.
+        target: What the answer was to be converted to, such as `meta.k8s.io/v1, Kind=Table`.
+    """
+    converting = f" when converting to {target}" if target else ""
+    message = f"only the following media types are accepted{converting}: {', '.join(offered)}"
+    return ObjectError(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> ObjectError:
+    """The body is in a form that is not read here."""
+    message = (
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {', '.join(accepted)}"
+    )
+    return ObjectError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+
+
+def too_large(message: str) -> ObjectError:
+    """The body, or what it asks for, is too large."""
+    return ObjectError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "RequestEntityTooLarge",
+        f"Request entity too large: {message}",
+    )
+
+
+def expired(message: str, continue_token: str = "") -> ObjectError:
+    """What was asked for is no longer kept; the client must list again, or go on from here."""
+    return ObjectError(HTTPStatus.GONE, "Expired", message, continue_token=continue_token)
+
+
+def gone(message: str) -> ObjectError:
+    """What was asked for was there and will not be there again."""
+    return ObjectError(HTTPStatus.GONE, "Gone", message)
+
+
+def timeout(message: str, retry_after_s: int) -> ObjectError:
+    """The time of the request is over; what it asked for may still happen."""
+    details = Details(retry_after_s=retry_after_s)
+    return ObjectError(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", f"Timeout: {message}", details)
+
+
+def internal_error(why: str) -> ObjectError:
+    """The fault is the server's."""
+    details = Details(causes=(Cause("", why, ""),))
+    return ObjectError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "InternalError",
+        f"Internal error occurred: {why}",
+        details,
+    )

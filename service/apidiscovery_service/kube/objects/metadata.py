@@ -1,0 +1,33 @@
+"""The metadata of objects: what is read of it, and an object with some of it changed."""
+
+from collections.abc import Mapping
+
+from apidiscovery.meta.v1 import meta_pb2
+
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.fields import struct_of
+from apidiscovery_service.kube.objects.kinds import Object
+
+_OBJECT_META = struct_of(meta_pb2.ObjectMeta.DESCRIPTOR)
+_ORDER = {field.name: place for place, field in enumerate(_OBJECT_META.fields)}
+
+
+def metadata_of(item: Mapping[str, JSONValue]) -> Object:
+    """Return the metadata of an object, empty if it has none; not to be changed in place."""
+    metadata = item.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:
+    """Return a copy of an object with some of its metadata changed, keys in Go's order.
+
+    Args:
+        item: The object, which is left as it is.
+        changes: Fields of ObjectMeta and their new values; null takes a field away.
+    """
+    merged = {**metadata_of(item), **changes}
+    kept = [name for name, value in merged.items() if value is not None]
+    return {
+        **item,
+        "metadata": {name: merged[name] for name in sorted(kept, key=_ORDER.__getitem__)},
+    }

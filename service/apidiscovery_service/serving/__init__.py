@@ -1,0 +1,1 @@
+"""The transports, and what stands before them."""

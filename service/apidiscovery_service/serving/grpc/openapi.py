@@ -1,0 +1,351 @@
+"""OpenAPIService: the documents that HTTP serves too, in pieces, made when they are asked for."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
+from google.protobuf.message import Message
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    code_pb2,
+    error_details_pb2,
+)
+
+from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.index import server_relative_url
+from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.serving.grpc.errors import DOMAIN, abort, abort_invalid, counted
+from apidiscovery_service.serving.grpc.handlers import serialized, unary
+from apidiscovery_service.serving.grpc.unread import holding
+
+SERVICE = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
+
+# Larger pieces are not faster, and what a slow reader has not taken is kept in memory.
+CHUNK_BYTES = 512 * 1024
+
+# So that an outline stays below the 4 MiB that clients take by default.
+MAX_KEYS = 20_000
+MAX_KEY_BYTES = 1024 * 1024
+
+_KEYS_AT_ONCE = 500
+
+# Source: k8s.io/kube-openapi pkg/handler3/handler.go.
+_MEDIA_TYPES = {
+    Form.JSON: "application/json",
+    Form.PROTOBUF: "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+}
+
+_FORMS = {
+    openapi_pb2.DOCUMENT_FORM_UNSPECIFIED: Form.JSON,
+    openapi_pb2.DOCUMENT_FORM_JSON: Form.JSON,
+    openapi_pb2.DOCUMENT_FORM_PROTOBUF: Form.PROTOBUF,
+}
+
+_Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+
+class Documents(Protocol):
+    """What is served."""
+
+    async def index(self) -> Index:
+        """Return what there is."""
+        ...
+
+    async def hash_of(self, key: str) -> str | None:
+        """Return the hash of one document; None if there is none."""
+        ...
+
+    async def body(self, key: str, form: Form = ...) -> Body | None:
+        """Return one document; None if there is none."""
+        ...
+
+
+class OpenAPIService:
+    """The methods of OpenAPIService.
+
+    Args:
+        documents: What is served.
+        metrics: Where calls are counted.
+        enabled: Whether the feature gate is on.
+        ready: Whether the local sources are in the snapshot.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        metrics: Metrics,
+        *,
+        enabled: bool = True,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._documents = documents
+        self._metrics = metrics
+        self._enabled = enabled
+        self._ready = ready
+        self._last_listed: tuple[Index, openapi_pb2.GetIndexResponse] | None = None
+        self._indexes: Once[str, openapi_pb2.GetIndexResponse] = Once()
+
+    @property
+    def name(self) -> str:
+        """The full name of the service."""
+        return SERVICE
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return what registers the service with a server."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "GetIndex": unary(self.index, openapi_pb2.GetIndexRequest.FromString),
+                "GetDocument": grpc.unary_stream_rpc_method_handler(
+                    self.document,
+                    request_deserializer=openapi_pb2.GetDocumentRequest.FromString,
+                    response_serializer=serialized,
+                ),
+                "GetBundle": grpc.unary_stream_rpc_method_handler(
+                    self.bundle,
+                    request_deserializer=openapi_pb2.GetBundleRequest.FromString,
+                    response_serializer=serialized,
+                ),
+            },
+        )
+
+    async def index(
+        self, request: openapi_pb2.GetIndexRequest, context: _Context
+    ) -> openapi_pb2.GetIndexResponse:
+        """Answer GetIndex."""
+        async with self._answering("GetIndex", context):
+            index = await self._documents.index()
+            if request.if_none_match.strip('"') == index.etag:
+                return openapi_pb2.GetIndexResponse(
+                    etag=index.etag, not_modified=discovery_pb2.NotModified()
+                )
+            return await self._indexes.run(index.etag, lambda: self._listed(index))
+
+    async def _listed(self, index: Index) -> openapi_pb2.GetIndexResponse:
+        """Return the answer with an index, which takes some milliseconds once."""
+        if self._last_listed is None or self._last_listed[0] is not index:
+            self._last_listed = index, await asyncio.to_thread(_index_response, index)
+        return self._last_listed[1]
+
+    async def document(self, request: openapi_pb2.GetDocumentRequest, context: _Context) -> None:
+        """Answer GetDocument."""
+        async with self._answering("GetDocument", context):
+            key, form = _key_of(request), _form_of(request.form)
+            held = request.if_none_match.strip('"')
+            if held and held == await self._documents.hash_of(key):
+                header = openapi_pb2.DocumentHeader(
+                    key=key, hash=held, media_type=_MEDIA_TYPES[form], not_modified=True
+                )
+                body = None
+            else:
+                body = await self._documents.body(key, form)
+                if body is None:
+                    await _abort_unknown(context, key)
+                header = _header(body, form)
+            header.superseded = bool(request.hash) and request.hash != header.hash
+            holding(context, len(body.data) if body else 0)
+            await context.write(openapi_pb2.GetDocumentResponse(header=header))
+            await _send(context, body, openapi_pb2.GetDocumentResponse)
+
+    async def bundle(self, request: openapi_pb2.GetBundleRequest, context: _Context) -> None:
+        """Answer GetBundle."""
+        async with self._answering("GetBundle", context):
+            form = _form_of(request.form)
+            _check_keys(request)
+            chosen = await self._chosen(request.keys, request.known_hashes)
+            await context.write(openapi_pb2.GetBundleResponse(outline=chosen.outline))
+            for key in chosen.wanted:
+                if context.done():  # grpc can lose the cancellation of a handler that is writing
+                    return
+                await self._send_next(key, form, context)
+
+    async def _chosen(self, keys: Sequence[str], known: Mapping[str, str]) -> "_Chosen":
+        """Compare what a caller has with what there is."""
+        if keys:
+            return _compared(await self._hashes(set(keys)), known, "")
+        index = await self._documents.index()
+        return _compared({**dict.fromkeys(known), **index.entries}, known, index.etag)
+
+    async def _hashes(self, keys: Iterable[str]) -> dict[str, str | None]:
+        """Return the hash of each document; None where there is none."""
+        found: dict[str, str | None] = {}
+        for number, key in enumerate(keys):
+            if number % _KEYS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # what is known is had without waiting
+            found[key] = await self._documents.hash_of(key)
+        return found
+
+    async def _send_next(self, key: str, form: Form, context: _Context) -> None:
+        """Send the document whose turn it is; of one at a time there are bytes here."""
+        body = await self._documents.body(key, form)
+        if body is None:
+            await context.write(openapi_pb2.GetBundleResponse(gone=key))
+            return
+        holding(context, len(body.data))
+        await context.write(openapi_pb2.GetBundleResponse(header=_header(body, form)))
+        await _send(context, body, openapi_pb2.GetBundleResponse)
+        holding(context, 0)
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, method: str, context: _Context) -> AsyncGenerator[None]:
+        """Count a call, and end it with the status of whatever goes wrong."""
+        with counted(self._metrics, method, context):
+            if not self._enabled:
+                message = "the feature gate OpenAPIV3 of the server is off"
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, message)
+            if not self._ready():
+                message = "the server is still reading its sources"
+                await context.abort(grpc.StatusCode.UNAVAILABLE, message)
+            try:
+                yield
+            except InvalidFields as error:
+                await abort_invalid(context, error.violations)
+            except DiscoveryError as error:
+                await abort(context, code_pb2.UNAVAILABLE, f"a document cannot be made: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a bundle consists of, and the keys of what is to be sent, sorted."""
+
+    outline: openapi_pb2.BundleOutline
+    wanted: Sequence[str]
+
+
+def _compared(
+    current: Mapping[str, str | None], known: Mapping[str, str], index_etag: str
+) -> _Chosen:
+    """Return what differs.
+
+    Args:
+        current: The hash of each document that matters, empty where it is not known yet; None where
+            there is no document.
+        known: The hashes that the caller has.
+        index_etag: Of the index that `current` is from.
+    """
+    keys = sorted(current)
+    there = [key for key in keys if current[key] is not None]
+    unchanged = [key for key in there if current[key] and known.get(key) == current[key]]
+    wanted = sorted(set(there).difference(unchanged))
+    outline = openapi_pb2.BundleOutline(
+        index_etag=index_etag,
+        documents=len(wanted),
+        unchanged=unchanged,
+        gone=[key for key in keys if current[key] is None],
+    )
+    return _Chosen(outline, wanted)
+
+
+def _check_keys(request: openapi_pb2.GetBundleRequest) -> None:
+    """See that a request does not ask for more than an outline can tell.
+
+    Raises:
+        InvalidFields: It does, or a key is empty.
+    """
+    violations: list[FieldViolation] = []
+    for field, keys in (("keys", request.keys), ("known_hashes", request.known_hashes)):
+        if len(keys) > MAX_KEYS:
+            violations.append(FieldViolation(field, f"want at most {MAX_KEYS}, got {len(keys)}"))
+        if "" in keys:
+            violations.append(FieldViolation(field, "want keys, got an empty one"))
+    size = sum(len(key.encode()) for keys in (request.keys, request.known_hashes) for key in keys)
+    if size > MAX_KEY_BYTES:
+        message = f"want keys of at most {MAX_KEY_BYTES} bytes together, got {size}"
+        violations.append(FieldViolation("keys", message))
+    if violations:
+        raise InvalidFields(*violations)
+
+
+def _key_of(request: openapi_pb2.GetDocumentRequest) -> str:
+    """Return which document is asked for.
+
+    Raises:
+        InvalidFields: That is not said.
+    """
+    match request.WhichOneof("document"):
+        case "key" if request.key:
+            return request.key
+        case "group_version" if request.group_version.version:
+            group, version = request.group_version.group, request.group_version.version
+            return f"apis/{group}/{version}" if group else f"api/{version}"
+        case "group_version":
+            raise InvalidFields(FieldViolation("group_version.version", "required"))
+        case _:
+            raise InvalidFields(FieldViolation("key", "want a key, or a group_version"))
+
+
+def _form_of(form: openapi_pb2.DocumentForm.ValueType) -> Form:
+    """Return the form that is asked for.
+
+    Raises:
+        InvalidFields: It is not known.
+    """
+    if form not in _FORMS:
+        raise InvalidFields(FieldViolation("form", f"want one of DocumentForm, got {form}"))
+    return _FORMS[form]
+
+
+def _index_response(index: Index) -> openapi_pb2.GetIndexResponse:
+    notes = index.notes
+    entries = [_entry(key, digest, notes.get(key, "")) for key, digest in index.entries.items()]
+    return openapi_pb2.GetIndexResponse(
+        etag=index.etag, index=openapi_pb2.OpenAPIIndex(entries=entries)
+    )
+
+
+def _entry(key: str, digest: str, note: str) -> openapi_pb2.OpenAPIIndexEntry:
+    group, version = _group_version(key)
+    return openapi_pb2.OpenAPIIndexEntry(
+        key=key,
+        group=group,
+        version=version,
+        hash=digest,
+        server_relative_url=server_relative_url(key, digest),
+        note=note,
+    )
+
+
+def _group_version(key: str) -> tuple[str, str]:
+    """Return the group and version of a document; empty ones of what has none.
+
+    >>> _group_version("apis/apps/v1"), _group_version("apis/apps"), _group_version("api/v1")
+    (('apps', 'v1'), ('apps', ''), ('', 'v1'))
+    """
+    match key.split("/"):
+        case ["api", version]:
+            return "", version
+        case ["apis", group]:
+            return group, ""
+        case ["apis", group, version]:
+            return group, version
+        case _:
+            return "", ""
+
+
+def _header(body: Body, form: Form) -> openapi_pb2.DocumentHeader:
+    return openapi_pb2.DocumentHeader(
+        key=body.key, hash=body.hash, media_type=_MEDIA_TYPES[form], size_bytes=len(body.data)
+    )
+
+
+async def _send(context: _Context, body: Body | None, message: Callable[..., Message]) -> None:
+    """Send a document, each piece when the caller has room for it."""
+    data = memoryview(body.data if body else b"")
+    for start in range(0, len(data), CHUNK_BYTES):
+        if context.done():
+            return
+        await context.write(message(chunk=bytes(data[start : start + CHUNK_BYTES])))
+
+
+async def _abort_unknown(context: _Context, key: str) -> NoReturn:
+    shown = key[:300]
+    info = error_details_pb2.ErrorInfo(
+        reason="DOCUMENT_NOT_FOUND", domain=DOMAIN, metadata={"key": shown}
+    )
+    await abort(context, code_pb2.NOT_FOUND, f"there is no document {shown!r}", info)

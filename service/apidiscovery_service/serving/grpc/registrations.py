@@ -1,0 +1,367 @@
+"""Messages of RegistryService, from and to what registrations are.
+
+Only forms are looked at here: that an enum is known, a number within its type. Fields of groups
+are named in errors as the protos name them.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+import orjson
+from apidiscovery.service.v1 import registry_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.sources.registrations import published
+from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
+from apidiscovery_service.sources.registrations.limits import MAX_REFERENCES
+from apidiscovery_service.sources.registrations.owners import OwnerLease
+from apidiscovery_service.sources.registrations.published import PlacedGroup
+from apidiscovery_service.sources.registrations.record import Kind, as_object
+from apidiscovery_service.sources.registrations.refusals import LimitExceeded
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    Manifest,
+    Outcome,
+    Publication,
+    Query,
+    Reference,
+    Registered,
+    Written,
+)
+from apidiscovery_service.store import MAX_VALUE_BYTES
+
+_KINDS = {
+    registry_pb2.REGISTRATION_KIND_GROUPS: Kind.GROUPS,
+    registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION: Kind.CRD,
+    registry_pb2.REGISTRATION_KIND_API_SERVICE: Kind.API_SERVICE,
+}
+_KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+
+_OUTCOMES = {
+    Outcome.CREATED: registry_pb2.AppliedDocument.OUTCOME_CREATED,
+    Outcome.CONFIGURED: registry_pb2.AppliedDocument.OUTCOME_CONFIGURED,
+    Outcome.UNCHANGED: registry_pb2.AppliedDocument.OUTCOME_UNCHANGED,
+}
+
+# How much longer than its lease an owner is kept, unless it says itself.
+_REMOVAL_AFTER_LEASES = 10
+
+_MAX_NANOS = 999_999_999
+
+# Each takes some microseconds to check, and the smallest two bytes to send: more than a megabyte,
+# which is all that is kept, has of real ones.
+MAX_GROUPS = 20_000
+MAX_VERSIONS = 20_000
+MAX_RESOURCES = 50_000
+
+# What is quoted is no name of a field.
+_CAPITAL = re.compile(r'"[^"]*"|(?<=[a-z])[A-Z]')
+
+
+def kind_name(kind: Kind) -> str:
+    """Return the name of a kind as the protos have it."""
+    return registry_pb2.RegistrationKind.Name(_KIND_NUMBERS[kind])
+
+
+def publication_of(request: registry_pb2.PublishRequest) -> Publication:
+    """Read a request to publish.
+
+    Raises:
+        InvalidFields: It is not of the right form.
+        LimitExceeded: It has too many parts.
+    """
+    documents = {
+        place: dict(placed.openapi_v3)
+        for place, placed in enumerate(request.groups.groups)
+        if placed.openapi_v3
+    }
+    # Of these only what is left once they are compressed has to fit.
+    size = request.groups.ByteSize() - sum(
+        len(document) for of_group in documents.values() for document in of_group.values()
+    )
+    if size > MAX_VALUE_BYTES:
+        message = f"too large to be kept: {size} bytes"
+        raise InvalidFields(FieldViolation("groups", f"{message}, at most {MAX_VALUE_BYTES}"))
+    _check_groups(request.groups.groups)
+    return Publication(
+        request.name,
+        tuple(map(_placed, request.groups.groups)),
+        request.owner,
+        lease_of(request),
+        request.expected_revision if request.HasField("expected_revision") else None,
+        documents,
+    )
+
+
+def _check_groups(groups: Sequence[registry_pb2.PublishedGroup]) -> None:
+    _check_count("groups.groups", groups, MAX_GROUPS)
+    versions = [version for placed in groups for version in placed.group.versions]
+    _check_count("groups.groups[].group.versions", versions, MAX_VERSIONS)
+    priorities = sum(len(placed.version_priorities) for placed in groups)
+    if priorities > MAX_VERSIONS:
+        raise _too_many("groups.groups[].version_priorities", MAX_VERSIONS, priorities)
+    documents = sum(len(placed.openapi_v3) for placed in groups)
+    if documents > MAX_VERSIONS:
+        raise _too_many("groups.groups[].openapi_v3", MAX_VERSIONS, documents)
+    resources = sum(
+        1 + len(resource.subresources) for version in versions for resource in version.resources
+    )
+    if resources > MAX_RESOURCES:
+        field = "groups.groups[].group.versions[].resources"
+        raise _too_many(field, MAX_RESOURCES, resources)
+
+
+def _placed(message: registry_pb2.PublishedGroup) -> PlacedGroup:
+    explicit = message.HasField("group_priority_minimum")
+    return PlacedGroup(
+        as_object(MessageToDict(message.group)),
+        message.group_priority_minimum if explicit else None,
+        tuple(message.version_priorities),
+    )
+
+
+def lease_of(
+    request: registry_pb2.PublishRequest | registry_pb2.ApplyRequest,
+) -> OwnerLease | None:
+    """Return the lease that a request asks for, None if none.
+
+    Raises:
+        InvalidFields: It has no duration.
+    """
+    if not request.HasField("lease"):
+        return None
+    if not request.lease.HasField("duration"):
+        raise InvalidFields(FieldViolation("lease.duration", "required"))
+    duration_s = _seconds("lease.duration", request.lease.duration)
+    if request.lease.HasField("removal_after"):
+        return OwnerLease(duration_s, _seconds("lease.removal_after", request.lease.removal_after))
+    return OwnerLease(duration_s, _REMOVAL_AFTER_LEASES * duration_s)
+
+
+def _seconds(field: str, duration: Duration) -> float:
+    """Return a duration.
+
+    Raises:
+        InvalidFields: It is none. Source: google/protobuf/duration.proto.
+    """
+    seconds, nanos = duration.seconds, duration.nanos
+    if abs(nanos) > _MAX_NANOS or (seconds < 0 < nanos) or (nanos < 0 < seconds):
+        message = (
+            f"want nanos of up to {_MAX_NANOS} and of the sign of seconds, "
+            f"got {seconds} and {nanos}"
+        )
+        raise InvalidFields(FieldViolation(field, message))
+    return seconds + nanos / 1e9
+
+
+def in_proto_names(error: InvalidFields) -> InvalidFields:
+    """Return an error about groups with the names of fields as the protos have them."""
+    return InvalidFields(
+        *(
+            FieldViolation(_proto_name(violation.field), violation.message)
+            for violation in error.violations
+        )
+    )
+
+
+def _proto_name(field: str) -> str:
+    """Return the path of a field of groups.
+
+    >>> _proto_name("groups[0].versionPriorities[1]")
+    'groups.groups[0].version_priorities[1]'
+    >>> _proto_name('groups[0].openapiV3["v1Beta"]')
+    'groups.groups[0].openapi_v3["v1Beta"]'
+    """
+    field = _CAPITAL.sub(_in_small_letters, field)
+    return f"groups.{field}" if field.startswith("groups[") else field
+
+
+def _in_small_letters(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith('"') else f"_{match[0].lower()}"
+
+
+def application_of(request: registry_pb2.ApplyRequest) -> Application:
+    """Read a request to apply manifests.
+
+    Raises:
+        InvalidFields: It is not of the right form.
+        LimitExceeded: It has too many parts.
+    """
+    _check_count("manifests", request.manifests, MAX_DOCUMENTS)
+    return Application(
+        tuple(Manifest(m.content, m.file, m.list_name) for m in request.manifests),
+        request.owner,
+        lease_of(request),
+        references_of("expected", request.expected),
+        request.dry_run,
+    )
+
+
+def references_of(
+    field: str, messages: Sequence[registry_pb2.RegistrationReference]
+) -> tuple[Reference, ...]:
+    """Read references to registrations.
+
+    Raises:
+        InvalidFields: Some kind is none.
+        LimitExceeded: There are too many.
+    """
+    _check_count(field, messages, MAX_REFERENCES)
+    kinds = _known((f"{field}[{n}].kind", message.kind) for n, message in enumerate(messages))
+    return tuple(
+        Reference(
+            kind,
+            message.name,
+            message.expected_revision if message.HasField("expected_revision") else None,
+        )
+        for kind, message in zip(kinds, messages, strict=True)
+    )
+
+
+def _check_count(field: str, parts: Sequence[object], most: int) -> None:
+    """See that there are not too many of something, before time is spent on each.
+
+    A message of 8 MB has room for millions of empty ones.
+    """
+    if len(parts) > most:
+        raise _too_many(field, most, len(parts))
+
+
+def _too_many(field: str, most: int, count: int) -> LimitExceeded:
+    return LimitExceeded(f"{field}: a request may have {most} at most, got {count}")
+
+
+def _known(numbers: Iterable[tuple[str, registry_pb2.RegistrationKind.ValueType]]) -> list[Kind]:
+    kinds: list[Kind] = []
+    wrong: list[FieldViolation] = []
+    for field, number in numbers:
+        if number in _KINDS:
+            kinds.append(_KINDS[number])
+        else:
+            wrong.append(FieldViolation(field, f"want one of RegistrationKind, got {number}"))
+    if wrong:
+        raise InvalidFields(*wrong)
+    return kinds
+
+
+def query_of(request: registry_pb2.RegistryServiceListRequest) -> Query:
+    """Read a request to list.
+
+    Raises:
+        InvalidFields: It is not of the right form.
+        LimitExceeded: It names too much.
+    """
+    _check_count("kinds", request.kinds, MAX_REFERENCES)
+    _check_count("names", request.names, MAX_REFERENCES)
+    kinds = _known((f"kinds[{place}]", number) for place, number in enumerate(request.kinds))
+    if request.page_size < 0:
+        message = f"want 0 or more, got {request.page_size}"
+        raise InvalidFields(FieldViolation("page_size", message))
+    return Query(
+        frozenset(kinds),
+        frozenset(request.names),
+        request.owner,
+        request.page_size,
+        _place_of(request.page_token) if request.page_token else None,
+        request.with_openapi,
+    )
+
+
+def page_token(place: tuple[Kind, str] | None) -> str:
+    """Return the token for what comes after a registration; empty for nothing."""
+    if place is None:
+        return ""
+    return base64.urlsafe_b64encode("/".join(place).encode()).decode()
+
+
+def _place_of(token: str) -> tuple[Kind, str]:
+    try:
+        text = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
+        kind, _, name = text.partition("/")
+        return Kind(kind), name
+    except (binascii.Error, ValueError):
+        message = "want the next_page_token of an answer"
+        raise InvalidFields(FieldViolation("page_token", message)) from None
+
+
+def reference_message(reference: Reference) -> registry_pb2.RegistrationReference:
+    """Write a reference."""
+    return registry_pb2.RegistrationReference(
+        kind=_KIND_NUMBERS[reference.kind],
+        name=reference.name,
+        expected_revision=reference.revision,
+    )
+
+
+def applied_message(written: Written) -> registry_pb2.AppliedDocument:
+    """Write what became of a document."""
+    return registry_pb2.AppliedDocument(
+        registration=registration_message(written.registered), outcome=_OUTCOMES[written.outcome]
+    )
+
+
+def registration_message(
+    registered: Registered, *, with_documents: bool = False
+) -> registry_pb2.Registration:
+    """Write a registration.
+
+    Raises:
+        InvalidRecord: A document that it carries cannot be read.
+    """
+    record = registered.record
+    stale = registered.stale_since is not None
+    message = registry_pb2.Registration(
+        kind=_KIND_NUMBERS[registered.kind],
+        name=registered.name,
+        revision=registered.revision,
+        owner=record.owner,
+        state=registry_pb2.REGISTRATION_STATE_STALE
+        if stale
+        else registry_pb2.REGISTRATION_STATE_CURRENT,
+        stale_since=_timestamp(registered.stale_since),
+        created=_timestamp(record.created),
+    )
+    if registered.kind is Kind.GROUPS:
+        groups = published.from_json(record.content)
+        message.groups.groups.extend(_group_messages(groups, with_documents=with_documents))
+    else:
+        message.manifest = _manifest(registered)
+    return message
+
+
+def _timestamp(text: str | None) -> Timestamp | None:
+    if not text:
+        return None
+    moment = Timestamp()
+    moment.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
+    return moment
+
+
+def _group_messages(
+    groups: Sequence[PlacedGroup], *, with_documents: bool
+) -> Iterator[registry_pb2.PublishedGroup]:
+    for placed in groups:
+        message = registry_pb2.PublishedGroup(
+            group_priority_minimum=placed.priority,
+            version_priorities=placed.version_priorities,
+            openapi_v3_hashes={version: one.hash for version, one in placed.documents.items()},
+        )
+        if with_documents:
+            message.openapi_v3.update((v, one.json()) for v, one in placed.documents.items())
+        # What an applied list has in `metadata` besides the name is not kept.
+        yield ParseDict({"group": placed.group}, message, ignore_unknown_fields=True)
+
+
+def _manifest(registered: Registered) -> bytes:
+    """Return an object with its revision, as kube-apiserver shows it."""
+    manifest = as_object(registered.record.content)
+    if not registered.revision:
+        return orjson.dumps(manifest)
+    metadata = {**as_object(manifest.get("metadata")), "resourceVersion": str(registered.revision)}
+    return orjson.dumps({**manifest, "metadata": metadata})

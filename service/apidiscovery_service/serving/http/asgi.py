@@ -1,0 +1,364 @@
+"""The ASGI application: reads a request, answers it, counts it.
+
+Answers to discovery requests are kept, ready to send, until the next snapshot, under everything
+of the request that they depend on. The usual request (If-None-Match of a client that is up to
+date) is therefore one look-up: it allocates no document, negotiates nothing and hashes nothing.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import structlog
+from apidiscovery_formats.negotiation import JSON, Representation
+
+from apidiscovery_service.access import Role
+from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.access.limits import network
+from apidiscovery_service.access.peers import Peers, connection_name
+from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
+from apidiscovery_service.metrics import RequestLabels
+from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
+from apidiscovery_service.serving.http.admission import Doorkeeper, Refused
+from apidiscovery_service.serving.http.kept import Kept, Message, Ready
+from apidiscovery_service.serving.http.messages import Request, Response
+from apidiscovery_service.serving.http.objects.exchange import Exchange, ObjectGateway
+from apidiscovery_service.serving.http.objects.permits import Bearer
+from apidiscovery_service.serving.http.objects.routes import object_route
+from apidiscovery_service.serving.http.respond import Site, refusal, respond
+from apidiscovery_service.serving.http.sending import Delivery, body_message
+from apidiscovery_service.serving.http.static_content import FIELDS
+from apidiscovery_service.serving.http.statuses import (
+    invalid_timeout,
+    negotiated_status,
+    starting,
+)
+from apidiscovery_service.serving.unread import Unread, end_name
+
+# The names and types of the ASGI specification; its scopes and messages are untyped mappings.
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+# All header names and values of a request; Go's default is 1 MiB, no discovery client needs 8 KiB.
+MAX_HEADER_BYTES = 64 * 1024
+
+_MAX_KEY_BYTES = 4096
+
+_OPENAPI = "/openapi/"
+# Enough for the index and some documents that everybody asks for; the rest is kept where documents
+# are. `Expires` is right to the minute.
+_OPENAPI_KEPT_BYTES = 8 * 1024 * 1024
+_OPENAPI_KEPT_S = 60.0
+
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
+_TOO_LARGE = 431
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+_log = structlog.get_logger(__name__)
+
+_Key: TypeAlias = tuple[
+    str, str, bytes, bytes | None, bytes, bytes, bytes | None, bytes, bool, bool
+]
+
+
+class Gateway:
+    """Serves what a registry publishes; mount it anywhere or run it alone.
+
+    Args:
+        encoding: What is served.
+        site: What answers depend on besides.
+        ready: Whether the local sources are in the snapshot; discovery is 503 until then.
+        access: Who may ask for what; None lets everybody ask for everything.
+        unread: How much may be unread; what is given is shared with who else sends.
+        peers: The connections of the front; None where nothing stands before the server.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
+        self,
+        encoding: CurrentEncoding,
+        site: Site,
+        ready: Callable[[], bool] = lambda: True,
+        access: Access | None = None,
+        unread: Unread | None = None,
+        peers: Peers | None = None,
+    ) -> None:
+        self._doorkeeper = Doorkeeper(access) if access else None
+        self._encoding = encoding
+        self._site = site
+        self._ready = ready
+        self._kept: Kept[_Key] = Kept()
+        self._kept_openapi: Kept[_Key] = Kept(_OPENAPI_KEPT_BYTES, _OPENAPI_KEPT_S)
+        self._peers = peers
+        self._delivery = Delivery(unread or Unread())
+        self._too_many = self._prepare("GET", _too_many_unread())
+        self._too_many_bare = self._prepare("GET", replace(_too_many_unread(), body=b""))
+        self._objects = _object_gateway(site, access, self._prepare)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI connection."""
+        if scope["type"] != "http":
+            await _not_http(scope, receive, send)
+            return
+        started = perf_counter()
+        key = _key(scope)
+        current = self._encoding.current
+        kept = self._kept
+        state: object = current
+        if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
+            kept, state = self._kept_openapi, self._site.openapi.generation
+        # Kept answers are everybody's: whether this caller gets one is decided first.
+        role, caller, answer = Role.ADMIN, "", None
+        if self._doorkeeper is not None:
+            role, caller, answer = self._admit(self._doorkeeper, scope, key)
+        if answer is None:
+            answer = kept.get(key, state)
+        if answer is None:
+            # Answers about objects are never kept, so that what is kept costs nothing more.
+            target = object_route(key[1]) if self._objects is not None else None
+            if self._objects is not None and target is not None:
+                bearer = Bearer(_connection(scope), _authorization(scope["headers"]))
+                deliver = partial(self._deliver, scope, receive, send, caller)
+                whose = partial(self._caller, scope, caller)
+                end = end_name(scope.get("client"))
+                counted = partial(self._delivery.send_frame, end, whose, send)
+                exchange = Exchange(
+                    _request(key), target, bearer, receive, counted, deliver, started, whose
+                )
+                await self._objects.serve(exchange, self._early(exchange.request, scope, key))
+                return
+            answer, lasting = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
+            if lasting:
+                kept.keep(key, state, answer)
+        await self._deliver(scope, receive, send, caller, answer, started)
+
+    async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are the exchange as ASGI has it
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        caller: str,
+        answer: Ready,
+        started: float,
+    ) -> None:
+        """Send an answer, or a refusal if its caller leaves too much unread.
+
+        To a refusal over HTTP/2 there is no body: it would be unread like everything else.
+        """
+        is_http2 = scope.get("http_version") == "2"
+        whose = partial(self._caller, scope, caller)
+        if self._delivery.is_watched(answer, whose, is_http2=is_http2):
+            place = self._delivery.enter(end_name(scope.get("client")), whose())
+            if place is not None:
+                await self._delivery.send(receive, send, answer, place)
+                answer.stats.observe(perf_counter() - started)
+                return
+            answer = self._too_many_bare if is_http2 else self._too_many
+        await send(answer.start)
+        await send(answer.body)
+        answer.stats.observe(perf_counter() - started)
+
+    def _caller(self, scope: Scope, limited_by: str) -> str:
+        """Return whose answers are counted together: by what a caller is limited, else its address.
+
+        Behind the front its address is told by the front.
+        """
+        if limited_by:
+            return limited_by
+        peer = self._peers.get(_connection(scope)) if self._peers is not None else None
+        host, *_ = scope.get("client") or ("",)
+        return f"address {network(peer.address if peer is not None else host)}"
+
+    def _admit(
+        self, doorkeeper: Doorkeeper, scope: Scope, key: _Key
+    ) -> tuple[Role, str, Ready | None]:
+        """Return the caller's role, by what it is limited, and the refusal if it gets no answer."""
+        method, path, query, *_ = key
+        try:
+            role, caller = doorkeeper.admit(
+                _connection(scope), _authorization(scope["headers"]), method, path, query
+            )
+        except Refused as refused:
+            request = _request(key)
+            denied = self._objects.denial(request, refused) if self._objects else None
+            answer = self._prepare(method, denied or refusal(request, refused))
+            return Role.NONE, refused.caller, answer
+        return role, caller, None
+
+    async def _answer(
+        self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
+    ) -> tuple[Ready, bool]:
+        """Return the answer, and whether it may be kept."""
+        request = replace(_request(key), trusted=trusted)
+        response = self._refusal(scope, too_large=key[-1])
+        if response is None:
+            try:
+                response = await respond(request, current, self._site, ready=self._ready())
+            except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
+                _log.exception("request failed", method=request.method, path=request.path)
+                response = _status(500, "InternalError", "the server failed; its log says why")
+        if response.status in (400, _TOO_LARGE):
+            _log.warning(
+                "bad request", method=request.method, path=request.path, status=response.status
+            )
+        size = sum(len(part) for part in key[:-2] if part)
+        return self._prepare(request.method, response), response.lasting and size <= _MAX_KEY_BYTES
+
+    def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:
+        """Return the answer to a request about objects whatever it asks for."""
+        refused = self._refusal(scope, too_large=key[-1])
+        if refused is not None:
+            return refused
+        invalid = invalid_timeout(request)
+        if invalid is not None:
+            return negotiated_status(request, invalid)
+        return None if self._ready() else starting(request)
+
+    @staticmethod
+    def _refusal(scope: Scope, *, too_large: bool) -> Response | None:
+        if too_large:
+            message = f"the header fields take more than {MAX_HEADER_BYTES} bytes"
+            return _status(_TOO_LARGE, "RequestHeaderFieldsTooLarge", message)
+        if _BAD_ESCAPE.search(scope.get("raw_path") or b""):
+            return _status(400, "BadRequest", "the path has a malformed percent-encoding")
+        return None
+
+    def _prepare(self, method: str, response: Response) -> Ready:
+        headers: Headers = list(response.headers)
+        length = len(response.body)
+        if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
+            headers.append((b"content-length", str(length).encode()))
+        labels = RequestLabels(
+            method if method in _METHODS else "OTHER",
+            response.endpoint,
+            response.representation,
+            response.coding,
+            response.status,
+            response.aggregated,
+        )
+        body = b"" if method == "HEAD" else response.body
+        return Ready(
+            {"type": "http.response.start", "status": response.status, "headers": headers},
+            body_message(body),
+            self._site.metrics.request_stats(labels),
+            len(body),
+        )
+
+
+def _object_gateway(
+    site: Site, access: Access | None, prepare: Callable[[str, Response], Ready]
+) -> ObjectGateway | None:
+    if site.objects is None:
+        return None
+    compresses = site.gates[RESPONSE_COMPRESSION]
+    return ObjectGateway(site.objects, access, prepare, refusal, compresses=compresses)
+
+
+def served_path(scope: Scope) -> str:
+    """Return the path of a request below where the application is mounted.
+
+    Some servers leave `root_path` in the path, others do not (ASGI specification, HTTP connection
+    scope). Only whole steps of a path count: `/api` is not the beginning of `/apis`.
+    """
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    if prefix and (path == prefix or path.startswith(f"{prefix.rstrip('/')}/")):
+        return path[len(prefix.rstrip("/")) :]
+    return path
+
+
+def _key(scope: Scope) -> _Key:
+    """Return everything of a request that its answer depends on."""
+    accept = content_type = None
+    encoding = none_match = agent = further = b""
+    size = 0
+    headers: Headers = scope["headers"]
+    for name, value in headers:
+        size += len(name) + len(value)
+        if name == b"accept":
+            accept = value if accept is None else accept
+        elif name == b"accept-encoding":
+            encoding = encoding + b"," + value if encoding else value
+        elif name == b"if-none-match":
+            none_match = none_match + b"," + value if none_match else value
+        elif name == b"user-agent":
+            agent = value
+        elif name == b"content-type":
+            content_type = value if content_type is None else content_type
+        elif name in FIELDS:
+            further += name + b": " + value + b"\n"
+    return (
+        scope["method"],
+        served_path(scope),
+        scope["query_string"],
+        accept,
+        encoding,
+        none_match,
+        content_type,
+        further,
+        agent.startswith(_HUMAN_AGENTS),
+        size > MAX_HEADER_BYTES,
+    )
+
+
+def _connection(scope: Scope) -> str:
+    """Return the name of the connection, if it comes from the front."""
+    client, _ = scope.get("client") or ("", 0)
+    return connection_name(client)
+
+
+def _authorization(headers: Headers) -> bytes | None:
+    for name, value in headers:
+        if name == b"authorization":
+            return value
+    return None
+
+
+def _request(key: _Key) -> Request:
+    method, path, query, accept, encoding, none_match, content_type, further, human, _ = key
+    # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
+    lines = further.decode("latin-1").split("\n")[:-1]
+    return Request(
+        method,
+        path,
+        query.decode("latin-1"),
+        (accept or b"").decode("latin-1"),
+        encoding.decode("latin-1"),
+        none_match.decode("latin-1"),
+        (content_type or b"").decode("latin-1"),
+        human,
+        # Of several the first counts, as by Go's `Header.Get`.
+        fields=dict(line.split(": ", 1) for line in reversed(lines)),
+    )
+
+
+def _status(code: int, reason: str, message: str) -> Response:
+    body = plain.encode(plain.status(code, reason, message), Representation(JSON))
+    headers = [
+        (b"cache-control", b"no-cache, private"),
+        (b"content-type", JSON.media_type.encode()),
+    ]
+    return Response(code, headers, body, representation=JSON.media_type)
+
+
+def _too_many_unread() -> Response:
+    message = "too many answers are unread, please read them or try again later"
+    response = _status(429, "TooManyRequests", message)
+    return replace(response, headers=[*response.headers, (b"retry-after", b"1")])
+
+
+async def _not_http(scope: Scope, receive: Receive, send: Send) -> None:
+    """Take part in the lifespan protocol; refuse websockets."""
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1003})

@@ -1,0 +1,327 @@
+"""What the query of a request says.
+
+Values are converted as Go's conversions from url.Values do, and then checked. Sources:
+k8s.io/apimachinery pkg/runtime/conversion.go, pkg/apis/meta/v1/validation/validation.go and
+pkg/apis/meta/internalversion/validation/validation.go.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from http import HTTPStatus
+
+from apidiscovery_formats.go_text import quote
+
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects import field_errors, selectors
+from apidiscovery_service.kube.objects.errors import (
+    Cause,
+    Details,
+    ObjectError,
+    bad_request,
+    group_resource,
+    invalid_options,
+)
+from apidiscovery_service.kube.objects.field_selectors import (
+    NAME,
+    NAMESPACE,
+    FieldRequirement,
+    FieldSelector,
+)
+from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.selectors import Selection
+from apidiscovery_service.kube.objects.tables import IncludeObject
+from apidiscovery_service.serving.http.messages import Request
+from apidiscovery_service.serving.http.objects.routes import ObjectRoute
+from apidiscovery_service.storage_versions.object_reads import (
+    NOT_OLDER_THAN,
+    ListOptions,
+    parse_uint,
+)
+
+_INT64_MAX = 2**63 - 1
+_FIELD_MANAGER_MAX = 128
+
+ALL = "All"
+_PROPAGATIONS = ("Foreground", "Background", "Orphan")
+
+
+class FieldValidation(Enum):
+    """What becomes of fields that a kind does not have, or that occur twice."""
+
+    IGNORE = "Ignore"
+    WARN = "Warn"
+    STRICT = "Strict"
+
+
+@dataclass(frozen=True, slots=True)
+class ListParameters:
+    """What a list or a watch is to be.
+
+    Attributes:
+        selection: Which objects.
+        resource_version: As sent; empty for the state of this moment.
+        match: `Exact` or `NotOlderThan`; empty when it is not said.
+        limit: How many objects at most; 0 for all.
+        continue_token: Where an earlier answer ended; empty to begin.
+        watch: Whether it is a watch.
+        bookmarks: Whether the watcher understands BOOKMARK.
+        initial_events: Whether a watch begins with what is there; None when it is not said.
+        timeout_s: After how many seconds a watch ends; 0 for the server's choice.
+    """
+
+    selection: Selection
+    resource_version: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    timeout_s: int = 0
+
+    def as_list(self) -> ListOptions:
+        """Return what of it concerns a list."""
+        # Upstream answers 0 from its cache, which has no pages.
+        return ListOptions(
+            self.selection,
+            0 if self.resource_version == "0" else self.limit,
+            self.continue_token,
+            self.resource_version,
+            self.match,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How something is to be written.
+
+    Attributes:
+        dry_run: Whether nothing is to be written, only answered.
+        field_validation: What becomes of unknown fields.
+    """
+
+    dry_run: bool = False
+    field_validation: FieldValidation = FieldValidation.WARN
+
+
+class Query:
+    """The parameters of a request by their types."""
+
+    def __init__(self, request: Request) -> None:
+        self._values = request.parameters()
+
+    def texts(self, name: str) -> list[str]:
+        """Return all values."""
+        return self._values.get(name, [])
+
+    def text(self, name: str) -> str:
+        """Return the first value; empty when there is none."""
+        return self._values.get(name, [""])[0]
+
+    def flag(self, name: str) -> bool | None:
+        """Return a boolean; None when there is no value. All but `0` and `false` is true."""
+        values = self._values.get(name)
+        return None if not values else values[0].lower() not in ("0", "false")
+
+    def integer(self, name: str) -> int | None:
+        """Return an integer; None when there is no value.
+
+        Raises:
+            ObjectError: It is none of 64 bits; 400.
+        """
+        values = self._values.get(name)
+        return _int64(values[0]) if values else None
+
+
+def _int64(text: str) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+    number = int(text[:32])
+    if len(text) > 32 or not -_INT64_MAX - 1 <= number <= _INT64_MAX:  # noqa: PLR2004
+        raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return number
+
+
+def watch_revision(kind: Kind, text: str) -> int:
+    """Return the resourceVersion that a watch begins after.
+
+    Raises:
+        ObjectError: It is no number; 422, under the resource's name as upstream has it.
+    """
+    try:
+        return parse_uint(text) if text else 0
+    except ValueError as error:
+        cause = field_errors.invalid("resourceVersion", text, str(error))
+        said = f'{group_resource(kind)} "" is invalid: {cause}'
+        details = Details("", kind.group, kind.plural, causes=(cause,))
+        raise ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", said, details) from None
+
+
+def list_parameters(request: Request, target: ObjectRoute) -> ListParameters:
+    """Return what a list, a watch or a deletion of many says.
+
+    Raises:
+        ObjectError: It says what cannot be, 400, or what may not be, 422.
+    """
+    query = Query(request)
+    options = ListParameters(
+        selectors.parse(query.text("labelSelector"), query.text("fieldSelector")),
+        query.text("resourceVersion"),
+        query.text("resourceVersionMatch"),
+        max(query.integer("limit") or 0, 0),
+        query.text("continue"),
+        watch=bool(query.flag("watch")),
+        bookmarks=bool(query.flag("allowWatchBookmarks")),
+        initial_events=query.flag("sendInitialEvents"),
+        timeout_s=query.integer("timeoutSeconds") or 0,
+    )
+    causes = _watch_causes(options) if options.watch else _list_causes(options)
+    if causes:
+        raise invalid_options("ListOptions", causes)
+    return replace(options, selection=_below(options.selection, target))
+
+
+def _below(selection: Selection, target: ObjectRoute) -> Selection:
+    """Return what is selected of what a path names.
+
+    Raises:
+        ObjectError: Another name is selected than the path has; 400.
+    """
+    asked = selection.fields.requirements
+    if target.name and asked and selection.name != target.name:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    places = ((NAME, target.name), (NAMESPACE, target.namespace))
+    more = tuple(FieldRequirement(field, value) for field, value in places if value)
+    return Selection(selection.labels, FieldSelector((*asked, *more)))
+
+
+def _list_causes(options: ListParameters) -> list[Cause]:
+    if options.initial_events is None:
+        return []
+    return [field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]
+
+
+def _watch_causes(options: ListParameters) -> list[Cause]:
+    causes: list[Cause] = []
+    path, match = "resourceVersionMatch", options.match
+    if options.initial_events is not None and match != NOT_OLDER_THAN:
+        why = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
+        causes.append(field_errors.forbidden(path, why))
+    if match:
+        if options.initial_events is None:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            causes.append(field_errors.forbidden(path, why))
+        if match != NOT_OLDER_THAN:
+            causes.append(field_errors.not_supported(path, match, (NOT_OLDER_THAN,)))
+        if options.continue_token:
+            why = "resourceVersionMatch is forbidden when continue is provided"
+            causes.append(field_errors.forbidden(path, why))
+    return causes
+
+
+def write_options(request: Request, kind: str) -> WriteOptions:
+    """Return what a write says.
+
+    Args:
+        request: The request.
+        kind: `CreateOptions`, `UpdateOptions` or `PatchOptions`, for the error.
+
+    Raises:
+        ObjectError: It says what may not be; 422.
+    """
+    query = Query(request)
+    validation = query.text("fieldValidation")
+    causes: list[Cause] = []
+    if kind == "PatchOptions" and query.flag("force") is not None:
+        causes.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
+    causes += _manager_causes(query.text("fieldManager"))
+    causes += _dry_run_causes(query.texts("dryRun"))
+    known = [each.value for each in FieldValidation]
+    if validation and validation not in known:
+        known = sorted(["", *known])
+        causes.append(field_errors.not_supported("fieldValidation", validation, known))
+    if causes:
+        raise invalid_options(kind, causes)
+    return WriteOptions(
+        bool(query.texts("dryRun")),
+        FieldValidation(validation) if validation else FieldValidation.WARN,
+    )
+
+
+def _manager_causes(manager: str) -> list[Cause]:
+    causes: list[Cause] = []
+    if len(manager.encode()) > _FIELD_MANAGER_MAX:
+        causes.append(field_errors.too_long("fieldManager", _FIELD_MANAGER_MAX))
+    for place, character in enumerate(manager):
+        if not character.isprintable():
+            at = len(manager[:place].encode())
+            why = f"invalid character U+{ord(character):04X} (at position {at})"
+            causes.append(field_errors.invalid("fieldManager", manager, why))
+    return causes
+
+
+def _dry_run_causes(values: list[str]) -> list[Cause]:
+    if all(value == ALL for value in values):
+        return []
+    said: list[JSONValue] = [*values]
+    return [field_errors.not_supported("dryRun", said, (ALL,))]
+
+
+def delete_options(request: Request) -> Object:
+    """Return the DeleteOptions that a query makes, for a request without a body.
+
+    Raises:
+        ObjectError: A number is none; 400.
+    """
+    query = Query(request)
+    options: Object = {}
+    seconds = query.integer("gracePeriodSeconds")
+    if seconds is not None:
+        options["gracePeriodSeconds"] = seconds
+    orphan = query.flag("orphanDependents")
+    if orphan is not None:
+        options["orphanDependents"] = orphan
+    if query.texts("propagationPolicy"):
+        options["propagationPolicy"] = query.text("propagationPolicy")
+    if query.texts("dryRun"):
+        options["dryRun"] = [*query.texts("dryRun")]
+    return options
+
+
+def check_delete_options(options: Object) -> None:
+    """Check what a deletion says.
+
+    Raises:
+        ObjectError: It says what may not be; 422.
+    """
+    causes: list[Cause] = []
+    policy = options.get("propagationPolicy")
+    if policy is not None and options.get("orphanDependents") is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        causes.append(field_errors.invalid("propagationPolicy", policy, why))
+    if policy is not None and policy not in _PROPAGATIONS:
+        known = (*_PROPAGATIONS, "nil")
+        causes.append(field_errors.not_supported("propagationPolicy", policy, known))
+    dry_run = options.get("dryRun")
+    if isinstance(dry_run, list):
+        causes += _dry_run_causes([str(value) for value in dry_run])
+    if causes:
+        raise invalid_options("DeleteOptions", causes)
+
+
+def include_object(request: Request) -> IncludeObject:
+    """Return what of each object stands in a Table.
+
+    Raises:
+        ObjectError: It is none of the values that there are; 400.
+    """
+    said = Query(request).text("includeObject")
+    if not said:
+        return IncludeObject.METADATA
+    try:
+        return IncludeObject(said)
+    except ValueError:
+        why = "must be 'Metadata', 'Object', 'None', or empty"
+        wrong = field_errors.invalid("includeObject", said, why)
+        raise bad_request(f"Unable to convert to Table as requested: {wrong}") from None

@@ -1,0 +1,176 @@
+"""From a path to what it serves.
+
+Which part of kube-apiserver answers a path decides small things that clients see: `/apis` and
+`/apis/{group}` take any method, while `/api`, `/api/v1` and `/apis/{group}/{version}` go through
+go-restful, which takes GET alone and looks at Accept in its own way first. Sources:
+k8s.io/kube-aggregator pkg/apiserver/apiserver.go:NewWithDelegate; k8s.io/apiserver
+pkg/server/handler.go:director.ServeHTTP.
+"""
+
+from dataclasses import dataclass
+
+from apidiscovery_service.encoding import (
+    Aggregated,
+    APIGroup,
+    APIGroupList,
+    APIResourceList,
+    Target,
+)
+from apidiscovery_service.serving.health import ENDPOINTS, Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRoute:
+    """A discovery document.
+
+    Attributes:
+        endpoint: Kind of path, for metrics.
+        plain: What a plain Accept gets; None for `/api`, whose document tells the server's own
+            address.
+        aggregated: What an aggregated Accept gets, where there is such a thing.
+        restful: Whether go-restful stands before it.
+    """
+
+    endpoint: str
+    plain: Target | None
+    aggregated: Aggregated | None = None
+    restful: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRoute:
+    """A health endpoint, or one check of it."""
+
+    endpoint: Endpoint
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRoute:
+    """`/version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRoute:
+    """`/metrics`."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRoute:
+    """`/`, the list of paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAPIIndexRoute:
+    """`/openapi/v3`, the list of documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAPIDocumentRoute:
+    """One OpenAPI v3 document.
+
+    Attributes:
+        key: The path that it describes, without leading slash, such as `apis/apps/v1`.
+    """
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAPIMergedRoute:
+    """`/openapi/v2`, one document of everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRoute:
+    """A path that nothing serves.
+
+    Attributes:
+        group: The group below which it lies, None if below no group-version.
+        version: The version below which it lies.
+    """
+
+    group: str | None = None
+    version: str = ""
+
+
+OpenAPIRoute = OpenAPIIndexRoute | OpenAPIDocumentRoute | OpenAPIMergedRoute
+Route = (
+    DocumentRoute
+    | HealthRoute
+    | VersionRoute
+    | MetricsRoute
+    | IndexRoute
+    | MissingRoute
+    | OpenAPIRoute
+)
+
+_OPENAPI_DOCUMENTS = "/openapi/v3/"
+
+_APIS = DocumentRoute("/apis", APIGroupList(), Aggregated(core=False), restful=False)
+# The aggregator registers the unwrapped handler at `/apis/`: never aggregated.
+_APIS_SLASH = DocumentRoute("/apis", APIGroupList(), restful=False)
+_API = DocumentRoute("/api", None, Aggregated(core=True))
+
+_FIXED: dict[str, Route] = {
+    "/": IndexRoute(),
+    "/index.html": IndexRoute(),
+    "/api": _API,
+    "/api/": _API,
+    "/apis": _APIS,
+    "/apis/": _APIS_SLASH,
+    "/metrics": MetricsRoute(),
+    "/openapi/v2": OpenAPIMergedRoute(),
+    "/openapi/v3": OpenAPIIndexRoute(),
+    "/version": VersionRoute(),
+    "/version/": VersionRoute(),
+    **{f"/{endpoint}": HealthRoute(endpoint) for endpoint in ENDPOINTS},
+}
+
+
+def route(path: str, *, storage_version_hashes: bool = True, extension: bool = False) -> Route:
+    """Return what a path serves; whether the group or version exists is not looked at.
+
+    Args:
+        path: Percent-decoded, without the prefix under which the application is mounted.
+        storage_version_hashes: Whether lists of resources have them.
+        extension: Whether an extension API server is asked: it has no core group, and no
+            aggregator stands before its `/apis/`, which is `/apis` then.
+    """
+    if extension and path == "/apis/":
+        path = "/apis"
+    if extension and f"{path}/".startswith("/api/"):
+        return MissingRoute()
+    fixed = _FIXED.get(path)
+    if fixed is not None:
+        return fixed
+    if not path.startswith("/"):  # `OPTIONS *`, CONNECT, the bare prefix of a mount
+        return MissingRoute()
+    if path.startswith(_OPENAPI_DOCUMENTS):
+        return OpenAPIDocumentRoute(path.removeprefix(_OPENAPI_DOCUMENTS))
+    _, first, *rest = path.split("/")
+    if first in ENDPOINTS and rest != [""]:
+        return HealthRoute(first, "/".join(rest))
+    if len(rest) > 1 and rest[-1] == "":
+        rest.pop()
+    return _discovery(first, rest, hashes=storage_version_hashes)
+
+
+def _discovery(  # noqa: PLR0911 - one for each shape of path
+    first: str, rest: list[str], *, hashes: bool
+) -> Route:
+    match first, rest:
+        case "apis", ["", *_]:  # the core group is not below /apis
+            return MissingRoute()
+        case "api", [version]:
+            return DocumentRoute("/api/{version}", APIResourceList("", version, hashes))
+        case "apis", [group]:
+            return DocumentRoute("/apis/{group}", APIGroup(group), restful=False)
+        case "apis", [group, version]:
+            return DocumentRoute("/apis/{group}/{version}", APIResourceList(group, version, hashes))
+        case "api", [version, *_]:
+            return MissingRoute("", version)
+        case "apis", [group, version, *_]:
+            return MissingRoute(group, version)
+        case _:
+            return MissingRoute()

@@ -1,0 +1,308 @@
+"""Calls to etcd: channels to its endpoints, failover, TLS, authentication, errors in our words.
+
+The messages and stubs are generated from etcd's own protos.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
+
+import grpc
+import grpc.aio
+from apidiscovery_etcd import rpc_pb2, rpc_pb2_grpc
+
+from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
+from apidiscovery_service.store import (
+    Compacted,
+    StoreDamaged,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
+from apidiscovery_service.store.etcd_options import EtcdOptions
+
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+WatchCall: TypeAlias = "grpc.aio.StreamStreamCall[rpc_pb2.WatchRequest, rpc_pb2.WatchResponse]"
+
+_T = TypeVar("_T")
+
+# How often channels are asked whether they are connected, while none is.
+_STEP_S = 0.02
+
+_CHANNEL_OPTIONS = (
+    # A listing or a watch that catches up may be larger than gRPC's 4 MiB.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Back within a second after etcd is; gRPC's default waits up to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # in fact: how long connecting may take
+    # Notices within ten seconds that a peer is gone. etcd refuses more than one ping in five
+    # seconds (--grpc-keepalive-min-time). Pings have 60 s unless told, and the greater counts.
+    ("grpc.keepalive_time_ms", 6000),
+    ("grpc.keepalive_timeout_ms", 4000),
+    ("grpc.http2.ping_timeout_ms", 4000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Two stores of one process do not share connections and their back-off.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+# etcd's names for a token that it no longer takes, or for none when authentication was off a while
+# ago; the call was not carried out. Source: etcd etcdserver/api/v3rpc/rpctypes/error.go,
+# ErrGRPCInvalidAuthToken, ErrGRPCAuthOldRevision, ErrGRPCUserEmpty.
+_STALE_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
+
+_AUTH_NOT_ENABLED = "authentication is not enabled"
+
+
+class LeaseNotFound(DiscoveryError):
+    """A lease has ended."""
+
+
+# What a code means; all others are worth a retry.
+_ERRORS: dict[grpc.StatusCode, type[DiscoveryError]] = {
+    grpc.StatusCode.NOT_FOUND: LeaseNotFound,
+    grpc.StatusCode.OUT_OF_RANGE: Compacted,
+    # Its quota, or the disk of its leader. Source: etcd rpctypes/error.go, ErrGRPCNoSpace.
+    grpc.StatusCode.RESOURCE_EXHAUSTED: StoreFull,
+    grpc.StatusCode.DATA_LOSS: StoreDamaged,  # ErrGRPCCorrupt
+    grpc.StatusCode.UNAUTHENTICATED: StoreRefused,
+    grpc.StatusCode.PERMISSION_DENIED: StoreRefused,
+    grpc.StatusCode.INVALID_ARGUMENT: StoreRefused,
+    grpc.StatusCode.FAILED_PRECONDITION: StoreRefused,
+    grpc.StatusCode.UNIMPLEMENTED: StoreRefused,
+}
+
+
+class Endpoint:
+    """One server of etcd.
+
+    Attributes:
+        address: HOST:PORT.
+        kv, leases, watches, auth: Stubs of etcd's services.
+        heard: When it said anything last, on the monotonic clock.
+        streams: The watches over it, which end when it is given up.
+    """
+
+    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
+        self.address = address
+        self.heard = time.monotonic()
+        self.streams: set[WatchCall] = set()
+        if credentials is None:
+            self.channel = grpc.aio.insecure_channel(address, _CHANNEL_OPTIONS)
+        else:
+            self.channel = grpc.aio.secure_channel(address, credentials, _CHANNEL_OPTIONS)
+        self.kv: rpc_pb2_grpc.KVAsyncStub = rpc_pb2_grpc.KVStub(self.channel)
+        self.leases: rpc_pb2_grpc.LeaseAsyncStub = rpc_pb2_grpc.LeaseStub(self.channel)
+        self.watches: rpc_pb2_grpc.WatchAsyncStub = rpc_pb2_grpc.WatchStub(self.channel)
+        self.auth: rpc_pb2_grpc.AuthAsyncStub = rpc_pb2_grpc.AuthStub(self.channel)
+
+    def is_connected(self) -> bool:
+        """Tell, and begin to connect when it is not."""
+        state = self.channel.get_state(try_to_connect=True)
+        return state is grpc.ChannelConnectivity.READY
+
+    def hear(self) -> None:
+        """Note that it has said something."""
+        self.heard = time.monotonic()
+
+    async def close(self) -> None:
+        """End what goes on over it."""
+        for stream in self.streams:
+            stream.cancel()
+        await self.channel.close()
+
+
+Call: TypeAlias = Callable[[Endpoint, Metadata], Awaitable[_T]]
+
+
+class EtcdConnection:
+    """Sends calls to whichever endpoint answers.
+
+    Args:
+        addresses: HOST:PORT of servers of one etcd; the first that works is stayed with.
+        options: How they are reached.
+
+    Raises:
+        InvalidConfiguration: The options are wrong.
+    """
+
+    def __init__(self, addresses: Sequence[str], options: EtcdOptions) -> None:
+        options.check()
+        self._options = options
+        self._files = options.credential_files()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._endpoints = self._connect(addresses)
+        self._token: str | None = None
+        self._authenticating = asyncio.Lock()
+        self.closed = False
+
+    async def call(self, call: Call[_T], *, again: bool) -> _T:
+        """Return what a call returns, within the time of the options.
+
+        Args:
+            call: Sends it to an endpoint.
+            again: Whether it may be sent to the next endpoint after it broke off half-way.
+
+        Raises:
+            LeaseNotFound: It has ended.
+            Compacted: What is to be read is forgotten.
+            StoreUnavailable: No endpoint answers in time.
+            StoreRefused: etcd does not let us.
+        """
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(self._options.request_timeout_s):
+                return await self._attempt(call, again=again)
+        except TimeoutError:
+            endpoint = self._endpoints[0]
+            self.leave(endpoint, begun)
+            waited = f"no answer within {self._options.request_timeout_s:g} s"
+            raise StoreUnavailable(f"etcd at {endpoint.address}: {waited}") from None
+
+    async def connected(self) -> Endpoint:
+        """Return the endpoint in use, or the first that can be connected to.
+
+        Raises:
+            StoreUnavailable: None in time.
+        """
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                while True:
+                    if self.closed:
+                        raise StoreUnavailable("the store is closed")
+                    for endpoint in self._endpoints:
+                        if endpoint.is_connected():
+                            self._use(endpoint)
+                            return endpoint
+                    await self._renew()
+                    await asyncio.sleep(_STEP_S)
+        except TimeoutError:
+            addresses = ", ".join(endpoint.address for endpoint in self._endpoints)
+            raise StoreUnavailable(f"etcd at {addresses}: cannot be connected to") from None
+
+    async def metadata(self, endpoint: Endpoint) -> Metadata:
+        """Return what a call must carry to be let in."""
+        if self._options.user is None:
+            return ()
+        async with self._authenticating:
+            if self._token is None:
+                self._token = await self._authenticate(endpoint, self._options.user)
+        return (("token", self._token),) if self._token else ()
+
+    def forget_token(self) -> None:
+        """Authenticate anew before the next call."""
+        self._token = None
+
+    def turn(self, endpoint: Endpoint) -> None:
+        """Prefer the other endpoints to one that failed."""
+        if self._endpoints[0] is endpoint:
+            self._endpoints.append(self._endpoints.pop(0))
+
+    def leave(self, endpoint: Endpoint, since: float) -> None:
+        """Prefer the others, and connect anew if nothing at all has been heard since a moment.
+
+        A connection to a server that hangs looks ready until pings have failed; a new one does not
+        become so. What goes on over the old one ends at once: watches move as calls do.
+        """
+        self.turn(endpoint)
+        if endpoint.heard < since and endpoint in self._endpoints:
+            place = self._endpoints.index(endpoint)
+            self._endpoints[place : place + 1] = self._connect([endpoint.address])
+            closing = asyncio.create_task(endpoint.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        self.closed = True
+        for endpoint in self._endpoints:
+            await endpoint.close()
+        await asyncio.gather(*self._closing)
+
+    def _connect(self, addresses: Iterable[str]) -> list[Endpoint]:
+        ca, cert, key = self._files
+        credentials = (
+            None
+            if ca is None and cert is None
+            else grpc.ssl_channel_credentials(ca, private_key=key, certificate_chain=cert)
+        )
+        return [Endpoint(address, credentials) for address in addresses]
+
+    async def _renew(self) -> None:
+        """Begin anew with certificates that were exchanged; a channel keeps those it has."""
+        try:
+            files = await asyncio.to_thread(self._options.credential_files)
+        except InvalidConfiguration as error:
+            raise StoreUnavailable(str(error)) from error
+        if files != self._files:
+            self._files = files
+            before = self._endpoints
+            self._endpoints = self._connect([endpoint.address for endpoint in before])
+            for endpoint in before:
+                await endpoint.close()
+
+    def _use(self, endpoint: Endpoint) -> None:
+        while self._endpoints[0] is not endpoint:
+            self.turn(self._endpoints[0])
+
+    async def _attempt(self, call: Call[_T], *, again: bool) -> _T:
+        may_authenticate = self._options.user is not None
+        while True:
+            endpoint = await self.connected()
+            metadata = await self.metadata(endpoint)
+            try:
+                answer = await call(endpoint, metadata)
+            except asyncio.CancelledError:
+                self.raise_if_closed(endpoint)
+                raise
+            except grpc.aio.AioRpcError as error:
+                if may_authenticate and is_stale_token(error.details()):
+                    may_authenticate = False
+                    self.forget_token()
+                elif again and error.code() is grpc.StatusCode.UNAVAILABLE:
+                    self.turn(endpoint)
+                    await asyncio.sleep(_STEP_S)
+                else:
+                    if error.code() is grpc.StatusCode.UNAVAILABLE:
+                        self.turn(endpoint)
+                    raise told(endpoint, error) from error
+            else:
+                endpoint.hear()
+                return answer
+
+    def raise_if_closed(self, endpoint: Endpoint) -> None:
+        """A closed channel cancels its calls; that must not look like the end of our task."""
+        task = asyncio.current_task()
+        if task is not None and not task.cancelling():
+            raise StoreUnavailable(
+                "the store is closed"
+                if self.closed
+                else f"etcd at {endpoint.address}: the connection was given up"
+            ) from None
+
+    async def _authenticate(self, endpoint: Endpoint, user: str) -> str:
+        """Return a token; empty when etcd wants none."""
+        try:
+            request = rpc_pb2.AuthenticateRequest(name=user, password=self._options.password())
+            answer = await endpoint.auth.Authenticate(request)
+        except InvalidConfiguration as error:
+            raise StoreRefused(str(error)) from error
+        except grpc.aio.AioRpcError as error:
+            if _AUTH_NOT_ENABLED in (error.details() or ""):
+                return ""
+            raise told(endpoint, error) from error
+        return answer.token
+
+
+def told(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryError:
+    """Return what to raise for an error of a call."""
+    code = error.code()
+    kind = _ERRORS.get(code, StoreUnavailable)
+    return kind(f"etcd at {endpoint.address}: {code.name}: {error.details()}")
+
+
+def is_stale_token(details: str | None) -> bool:
+    """Tell whether etcd wants us to authenticate anew."""
+    return any(text in (details or "") for text in _STALE_TOKEN)

@@ -1,0 +1,229 @@
+"""The store in a file of this machine, which several processes may use at once."""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self, TypeVar
+
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.store import (
+    NEWS_EVERY_S,
+    Batch,
+    Change,
+    Entry,
+    Guards,
+    Lease,
+    Listing,
+    StoreUnavailable,
+)
+from apidiscovery_service.store.keys import check_size
+from apidiscovery_service.store.sqlite_file import SqliteFile
+from apidiscovery_service.store.wakeup import Wakeup, rings_within
+
+# How often other processes' changes are looked for while somebody watches.
+_LOOK_EVERY_S = 0.04
+
+# How many of the last writes are told without a look into the file.
+_TAIL = 16
+
+_T = TypeVar("_T")
+
+
+class _Tail:
+    """The last writes of this process, as long as nobody else's came between.
+
+    Whoever watches is told of them at once, while the file's only thread may be busy.
+    """
+
+    def __init__(self, history: int) -> None:
+        self._entries: deque[Entry] = deque(maxlen=min(_TAIL, history))
+
+    def add(self, entry: Entry) -> None:
+        if self._entries and self._entries[-1].revision != entry.revision - 1:
+            self._entries.clear()
+        self._entries.append(entry)
+
+    def changes(self, prefix: str, after: int) -> Batch | None:
+        """Return what has changed after a revision; None when that is not all known here."""
+        if not self._entries or not (
+            self._entries[0].revision - 1 <= after < self._entries[-1].revision
+        ):
+            return None
+        latest = {
+            e.key: e for e in self._entries if e.revision > after and e.key.startswith(prefix)
+        }
+        in_order = sorted(latest.values(), key=lambda entry: entry.revision)
+        changes = tuple(Change(entry.key, entry) for entry in in_order)
+        return Batch(changes, self._entries[-1].revision)
+
+
+class SqliteStore:
+    """Keeps everything in one file; all SQL runs in one thread of its own."""
+
+    def __init__(self, thread: ThreadPoolExecutor, file: SqliteFile, history: int) -> None:
+        self._thread = thread
+        self._file = file
+        self._wakeup = Wakeup()
+        self._tail = _Tail(history)
+        self._watches = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls, path: Path, *, history: int = 10_000, clock: Callable[[], float] = time.time
+    ) -> Self:
+        """Open a file, and make it when nothing is there.
+
+        Args:
+            path: Folders that are not there are made for this user alone.
+            history: How many changes are remembered for those who watch.
+            clock: Seconds since 1970, by which leases end.
+
+        Raises:
+            StoreRefused: It is damaged, of a newer release, of another program, or cannot be
+                written; it is left as it was.
+            StoreUnavailable: The disk fails.
+        """
+        thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        loop = asyncio.get_running_loop()
+        try:
+            file = await loop.run_in_executor(thread, SqliteFile, path, history, clock)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return cls(thread, file, history)
+
+    async def get(self, key: str) -> Entry | None:
+        return await self._run(lambda: self._file.get(key))
+
+    async def list(self, prefix: str) -> Listing:
+        return await self._run(lambda: self._file.list(prefix))
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guards = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        check_size(key, value)
+        number = self._number(lease)
+        entry = await self._run(lambda: self._file.put(key, value, expected, guard, number))
+        self._tail.add(entry)
+        self._wakeup.ring()
+        return entry
+
+    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
+        return await self._write(lambda: self._file.delete(key, expected, guard))
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
+        with self._looked_after():
+            told_at = time.monotonic()
+            while not self._closed:
+                changed = self._wakeup.next()
+                batch = self._tail.changes(prefix, after) or await self._changes(prefix, after)
+                if batch is None:
+                    return
+                after = batch.revision
+                silent_s = NEWS_EVERY_S - (time.monotonic() - told_at)
+                if batch.changes or not await rings_within(changed, silent_s):
+                    yield batch
+                    told_at = time.monotonic()
+
+    async def lease(self, ttl_s: float) -> Lease:
+        number = await self._write(lambda: self._file.begin_lease(ttl_s))
+        return _SqliteLease(self, number, ttl_s)
+
+    async def keep_alive(self, lease: int) -> bool:
+        """Begin a lease's time to live anew, see `Lease.keep_alive`."""
+        return await self._write(lambda: self._file.keep_alive(lease))
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease, see `Lease.revoke`."""
+        await self._write(lambda: self._file.end_lease(lease))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._wakeup.ring()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
+        self._thread.shutdown()
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _write(self, work: Callable[[], _T]) -> _T:
+        result = await self._run(work)
+        self._wakeup.ring()
+        return result
+
+    async def _changes(self, prefix: str, after: int) -> Batch | None:
+        """Return what has changed, or None once this is closed."""
+        try:
+            return await self._run(lambda: self._file.changes(prefix, after))
+        except StoreUnavailable:
+            if self._closed:
+                return None
+            raise
+
+    def _number(self, lease: Lease | None) -> int | None:
+        if lease is None:
+            return None
+        if isinstance(lease, _SqliteLease) and lease.store is self:
+            return lease.number
+        raise ValueError("the lease is of another store")
+
+    @contextlib.contextmanager
+    def _looked_after(self) -> Generator[None]:
+        """Look for changes of other processes as long as anybody watches."""
+        self._watches += 1
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        try:
+            yield
+        finally:
+            self._watches -= 1
+            if not self._watches:
+                self._looking.cancel()
+                self._looking = None
+
+    async def _look(self) -> None:
+        seen = -1
+        while not self._closed:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            try:
+                revision = await self._run(self._file.revision)
+            except DiscoveryError:
+                revision = -1  # each watch meets the error itself
+            if revision != seen or revision < 0:
+                seen = revision
+                self._wakeup.ring()
+
+
+class _SqliteLease:
+    """A row of the file."""
+
+    def __init__(self, store: SqliteStore, number: int, ttl_s: float) -> None:
+        self.store = store
+        self.number = number
+        self._ttl_s = ttl_s
+
+    @property
+    def ttl_s(self) -> float:
+        return self._ttl_s
+
+    async def keep_alive(self) -> bool:
+        return await self.store.keep_alive(self.number)
+
+    async def revoke(self) -> None:
+        await self.store.revoke(self.number)
