@@ -14,7 +14,7 @@ import openapi_lag
 import orjson
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.protobuf.v3 import encode_v3
-from apidiscovery_service.sources.manifest_file import read_documents
+from apidiscovery_service.sources.manifests.file import read_documents
 from crds import crd, group_name
 from load import Sample, Target, interleaved, missing
 from plain_http import get

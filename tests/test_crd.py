@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from apidiscovery_service.sources.crd import read_crd
-from apidiscovery_service.sources.crd_model import Condition, CrdVersion, Names, StatedStatus
+from apidiscovery_service.sources.crds.model import Condition, CrdVersion, Names, StatedStatus
+from apidiscovery_service.sources.crds.reading import read_crd
 from apidiscovery_service.sources.discovery_list import InvalidField, Node
 from crd_manifests import CRONTABS, crd, edited, simple, told
 
@@ -73,7 +73,7 @@ def test_a_document_is_kept_small_and_equal_ones_alike() -> None:
 MEMORY_OF_MANY = """
 import json, sys
 from pathlib import Path
-from apidiscovery_service.sources.crd import read_crd
+from apidiscovery_service.sources.crds.reading import read_crd
 from apidiscovery_service.sources.discovery_list import Node
 
 def resident_bytes():

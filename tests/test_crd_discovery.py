@@ -10,8 +10,8 @@ from apidiscovery_service.core.model import (
     Resource,
     Subresource,
 )
-from apidiscovery_service.sources.crd_discovery import group_offers
-from apidiscovery_service.sources.crd_names import statuses
+from apidiscovery_service.sources.crds.discovery import group_offers
+from apidiscovery_service.sources.crds.names import statuses
 from crd_manifests import CRONTABS, SCHEMA, crd, edited, simple
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

@@ -5,12 +5,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from apidiscovery_service.sources.crd_model import (
+from apidiscovery_service.sources.crds.model import (
     CustomResourceDefinition,
     Names,
     StatedStatus,
 )
-from apidiscovery_service.sources.crd_names import CrdStatus, status_value, statuses
+from apidiscovery_service.sources.crds.names import CrdStatus, status_value, statuses
 from crd_manifests import crd, edited, simple
 from hypothesis import given
 from hypothesis import strategies as st

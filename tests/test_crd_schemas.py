@@ -15,12 +15,12 @@ import pytest
 import yaml
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.openapi.crd import structural
-from apidiscovery_service.sources import crd_schema_validation
-from apidiscovery_service.sources.crd import read_applied_crd, read_crd
-from apidiscovery_service.sources.crd_schema_validation import MAX_FOUND
+from apidiscovery_service.sources.crds import schema_validation as crd_schema_validation
+from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
+from apidiscovery_service.sources.crds.schema_validation import MAX_FOUND
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
 from apidiscovery_service.sources.fields import json_form
-from apidiscovery_service.sources.manifest_file import MAX_ERRORS, read_documents, read_manifest
+from apidiscovery_service.sources.manifests.file import MAX_ERRORS, read_documents, read_manifest
 from crd_goldens import manifests
 from crd_manifests import CRONTABS, edited, simple, told
 from hypothesis import given

@@ -35,7 +35,7 @@ from apidiscovery_service.encoding import (
 )
 from apidiscovery_service.kube import wire
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from apidiscovery_service.sources.manifest_file import read_manifest
+from apidiscovery_service.sources.manifests.file import read_manifest
 from decoded import groups_of_message, groups_of_value, json_object, unwrapped, yaml_object
 from groups import GROUPS, contribution, document_of, widget_group, without_hashes
 from hypothesis import given

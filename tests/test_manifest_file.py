@@ -13,8 +13,8 @@ from apidiscovery_formats.yaml_text import Budget
 from apidiscovery_service.core.model import Offer
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.sources.api_service import ApiService
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition
-from apidiscovery_service.sources.manifest_file import (
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
+from apidiscovery_service.sources.manifests.file import (
     MAX_ERRORS,
     MAX_FILE_BYTES,
     Limits,
@@ -431,7 +431,7 @@ READ_IN_A_PROCESS = """
 import sys
 from pathlib import Path
 from apidiscovery_service.errors import InvalidDocument
-from apidiscovery_service.sources.manifest_file import read_manifest
+from apidiscovery_service.sources.manifests.file import read_manifest
 try:
     read_manifest(Path(sys.argv[1]))
 except InvalidDocument as error:

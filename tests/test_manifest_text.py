@@ -5,8 +5,8 @@ import re
 
 import pytest
 from apidiscovery_formats.yaml_text import Budget, Unparsable
-from apidiscovery_service.sources import manifest_text
-from apidiscovery_service.sources.manifest_text import documents, parse
+from apidiscovery_service.sources.manifests import text as manifest_text
+from apidiscovery_service.sources.manifests.text import documents, parse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,7 +15,7 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.declarations import Declarations
-from apidiscovery_service.sources.manifests import InvalidManifests, Manifests
+from apidiscovery_service.sources.manifests.folder import InvalidManifests, Manifests
 from crd_manifests import API_SERVICE, edited, simple
 from groups import contribution, offer, resource
 from prometheus_client.parser import text_string_to_metric_families

@@ -25,7 +25,7 @@ from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.discovery_list import Node, read_list
-from apidiscovery_service.sources.manifest_file import read_manifest
+from apidiscovery_service.sources.manifests.file import read_manifest
 from decoded import json_object, unwrapped, yaml_object
 from groups import GROUPS, document_of, resource
 from hypothesis import given

@@ -104,7 +104,7 @@ def test_a_change_gives_the_etag_that_hashing_from_scratch_gives(
 ) -> None:
     document = Document()
     for groups in documents:
-        document = Document(cut(groups, document.runs), document)
+        document = Document(cut(groups, document.chunks), document)
         assert document.groups == groups
         assert document.etag == Document.of(groups).etag
 
@@ -116,7 +116,7 @@ def test_a_document_of_which_nobody_asked_the_etag_makes_no_difference(
     """Such as one that was worked out ahead, and then something else came."""
     document = Document()
     for groups in documents:
-        document = Document(cut(groups, document.runs), document)
+        document = Document(cut(groups, document.chunks), document)
     assert document.etag == Document.of(documents[-1]).etag
 
 

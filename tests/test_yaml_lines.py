@@ -2,7 +2,7 @@
 
 import pytest
 from apidiscovery_service.sources.discovery_list import Path
-from apidiscovery_service.sources.yaml_lines import lines
+from apidiscovery_service.sources.manifests.yaml_lines import lines
 
 TEXT = """\
 # A comment.

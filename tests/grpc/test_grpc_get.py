@@ -13,7 +13,7 @@ from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1_pb2
 from apidiscovery_service.core.model import Contribution, Precedence
-from apidiscovery_service.sources.manifest_file import read_manifest
+from apidiscovery_service.sources.manifests.file import read_manifest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed

@@ -9,6 +9,10 @@ import pytest
 from apidiscovery_service.core.model import Resource
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.sources.registrations.errors import (
+    LimitExceeded,
+    RevisionMismatch,
+)
 from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -17,10 +21,6 @@ from apidiscovery_service.sources.registrations.record import (
     as_object,
     encode,
     record_of,
-)
-from apidiscovery_service.sources.registrations.refusals import (
-    LimitExceeded,
-    RevisionMismatch,
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,

@@ -3,8 +3,8 @@
 from typing import TypeAlias
 
 import pytest
-from apidiscovery_service.sources import crd_names
-from apidiscovery_service.sources.crd_model import (
+from apidiscovery_service.sources.crds import names as crd_names
+from apidiscovery_service.sources.crds.model import (
     Condition,
     CrdVersion,
     CustomResourceDefinition,

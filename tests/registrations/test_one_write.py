@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources import crd_names
+from apidiscovery_service.sources.crds import names as crd_names
+from apidiscovery_service.sources.registrations.errors import NotServed
 from apidiscovery_service.sources.registrations.record import (
     Kind,
     Object,
@@ -20,7 +21,6 @@ from apidiscovery_service.sources.registrations.record import (
     key_of,
     record_of,
 )
-from apidiscovery_service.sources.registrations.refusals import NotServed
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Manifest,

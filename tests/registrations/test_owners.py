@@ -8,6 +8,7 @@ from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.sources.registrations import owners
+from apidiscovery_service.sources.registrations.errors import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import (
@@ -19,7 +20,6 @@ from apidiscovery_service.sources.registrations.record import (
     encode_owner,
     owner_key,
 )
-from apidiscovery_service.sources.registrations.refusals import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Manifest,

@@ -9,6 +9,10 @@ import pytest
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.sources.registrations.errors import (
+    Denied,
+    RevisionMismatch,
+)
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
     from_json,
@@ -17,10 +21,6 @@ from apidiscovery_service.sources.registrations.published import (
     violations,
 )
 from apidiscovery_service.sources.registrations.record import Kind, Record, encode
-from apidiscovery_service.sources.registrations.refusals import (
-    Denied,
-    RevisionMismatch,
-)
 from apidiscovery_service.sources.registrations.requests import (
     Outcome,
     Query,

@@ -3,8 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
-from apidiscovery_service.sources.crd import read_crd
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.reading import read_crd
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
 
 SCHEMA: dict[str, Any] = {"openAPIV3Schema": {"type": "object"}}

@@ -21,12 +21,12 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_index import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
 from misbehaving_server import NOT_FOUND, MisbehavingServer, Reply, Seen, aggregated

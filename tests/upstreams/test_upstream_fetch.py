@@ -8,8 +8,8 @@ from apidiscovery_service import workers
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
-from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Root
 from misbehaving_server import (
     AGG,
     DOWN,

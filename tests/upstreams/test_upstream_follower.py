@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
 from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.known import Known, Root
+from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.sqlite import SqliteStore

@@ -11,9 +11,9 @@ import pytest
 from apidiscovery_service.core.model import Freshness, Group, GroupVersionKind, Resource, Version
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.sources.upstreams.spec import Filter, Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import MAX_VALUE_BYTES, Fenced, Guard, Store
 from apidiscovery_service.store.memory import MemoryStore
 from groups import GROUPS

@@ -175,7 +175,7 @@ def serve(**flags: Unpack[Flags]) -> None:
         signal.signal(number, _end)
     # Imported here: `apidiscovery serve --help` needs none of it.
     from apidiscovery_service.app.run import run  # noqa: PLC0415
-    from apidiscovery_service.sources.manifests import InvalidManifests  # noqa: PLC0415
+    from apidiscovery_service.sources.manifests.folder import InvalidManifests  # noqa: PLC0415
 
     structured = cast("dict[str, Entry]", click.get_current_context().meta.get(STRUCTURED, {}))
     try:

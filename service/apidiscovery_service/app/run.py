@@ -44,7 +44,7 @@ from apidiscovery_service.serving.unread import Unread
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
-from apidiscovery_service.sources.manifests import Manifests
+from apidiscovery_service.sources.manifests.folder import Manifests
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
 from apidiscovery_service.sources.storage_version_api import storage_version_api

@@ -1,9 +1,9 @@
-"""Groups in their place, and runs of them: the unit that carries over between documents.
+"""Groups in their place, and chunks of them: the unit that carries over between documents.
 
-A document of thousands of groups changes by one group at a time. Cut into runs, a change makes one
-new run, and everything that was derived from the others (joined JSON, compressed blocks, hashes)
-stays. Where a run ends is decided by its last group alone: so the same groups make the same runs on
-every replica, whatever happened before.
+A document of thousands of groups changes by one group at a time. Cut into chunks, a change makes
+one new chunk, and everything that was derived from the others (joined JSON, compressed blocks,
+hashes) stays. Where a chunk ends is decided by its last group alone: so the same groups make the
+same chunks on every replica, whatever happened before.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from apidiscovery_service.kube import go_json
 # Priority (negated), rank, name: ascending order is document order.
 GroupKey: TypeAlias = tuple[int, int, str]
 
-# How much JSON is in a run on average: little enough that a change hashes and compresses little
-# anew, and as much as deflate looks back (RFC 1951, section 2), since runs are compressed apart.
-_RUN_BYTES = 32 * 1024
+# How much JSON is in a chunk on average: little enough that a change hashes and compresses little
+# anew, and as much as deflate looks back (RFC 1951, section 2), since chunks are compressed apart.
+_CHUNK_BYTES = 32 * 1024
 
 _KEY = attrgetter("key")
 
@@ -40,7 +40,8 @@ class PublishedGroup:
         list_key: Its place in the unaggregated list of groups, which breaks ties otherwise.
         json: The canonical JSON of the item, in v2 and v2beta1 alike.
         hash: Opaque; equal if and only if `json` and `key` are, on every replica.
-        ends_run: Whether a run ends with this group: by its name, the likelier the larger it is.
+        ends_chunk: Whether a chunk ends with this group: by its name, the likelier the larger it
+            is.
         fragments: Encoded forms of this group, kept by the encodings under names of theirs.
     """
 
@@ -56,11 +57,11 @@ class PublishedGroup:
         digest.update(repr(self.key).encode())
         self.hash = digest.hexdigest()[:32]
         drawn = int.from_bytes(hashlib.blake2s(self.name.encode(), digest_size=4).digest())
-        self.ends_run = drawn * _RUN_BYTES < len(self.json) << 32
+        self.ends_chunk = drawn * _CHUNK_BYTES < len(self.json) << 32
 
 
 @dataclass(eq=False)
-class Run:
+class Chunk:
     """Neighbouring groups, with what is derived from them together.
 
     Attributes:
@@ -68,7 +69,7 @@ class Run:
         key: That of the first group.
         json: The canonical JSON of the items, separated by commas.
         hashes: Name and hash of each group; they outlive the groups in whoever watches.
-        fragments: Encoded forms of this run, kept by the encodings under names of theirs.
+        fragments: Encoded forms of this chunk, kept by the encodings under names of theirs.
     """
 
     groups: tuple[PublishedGroup, ...]
@@ -80,28 +81,28 @@ class Run:
         self.hashes = tuple([(group.name, group.hash) for group in self.groups])
 
 
-def cut(groups: Sequence[PublishedGroup], former: Iterable[Run] = ()) -> list[Run]:
-    """Return the runs of groups in document order; runs among `former` are taken over."""
-    known = {run.groups: run for run in former}
-    runs: list[Run] = []
+def cut(groups: Sequence[PublishedGroup], former: Iterable[Chunk] = ()) -> list[Chunk]:
+    """Return the chunks of groups in document order; chunks among `former` are taken over."""
+    known = {chunk.groups: chunk for chunk in former}
+    chunks: list[Chunk] = []
     start = 0
     for end, group in enumerate(groups, 1):
-        if group.ends_run or end == len(groups):
+        if group.ends_chunk or end == len(groups):
             members = tuple(groups[start:end])
-            runs.append(known.get(members) or Run(members))
+            chunks.append(known.get(members) or Chunk(members))
             start = end
-    return runs
+    return chunks
 
 
 def changed(
-    runs: Sequence[Run], fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
-) -> list[Run]:
-    """Return the runs without the groups that are gone and with those that are fresh."""
+    chunks: Sequence[Chunk], fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
+) -> list[Chunk]:
+    """Return the chunks without the groups that are gone and with those that are fresh."""
     if len(fresh) + len(gone) > _MANY:
         left_out = set(gone)
-        kept = [group for run in runs for group in run.groups if group not in left_out]
-        return cut(sorted([*kept, *fresh], key=_KEY), runs)
-    edited = list(runs)
+        kept = [group for chunk in chunks for group in chunk.groups if group not in left_out]
+        return cut(sorted([*kept, *fresh], key=_KEY), chunks)
+    edited = list(chunks)
     by_name = {group.name: group for group in fresh}
     for group in gone:
         # The usual case, a group that stays in its place, is one edit.
@@ -116,17 +117,17 @@ def changed(
 
 
 def _edit(
-    runs: list[Run], key: GroupKey, gone: PublishedGroup | None, fresh: PublishedGroup | None
+    chunks: list[Chunk], key: GroupKey, gone: PublishedGroup | None, fresh: PublishedGroup | None
 ) -> None:
-    """Replace the run that a key falls into; take in the next one while the last has no end."""
-    first = max(bisect_right(runs, key, key=_KEY) - 1, 0)
-    end = min(first + 1, len(runs))
-    members = [group for run in runs[first:end] for group in run.groups]
+    """Replace the chunk that a key falls into; take in the next one while the last has no end."""
+    first = max(bisect_right(chunks, key, key=_KEY) - 1, 0)
+    end = min(first + 1, len(chunks))
+    members = [group for chunk in chunks[first:end] for group in chunk.groups]
     if gone is not None:
         del members[bisect_left(members, key, key=_KEY)]
     if fresh is not None:
         insort(members, fresh, key=_KEY)
-    while end < len(runs) and not (members and members[-1].ends_run):
-        members += runs[end].groups
+    while end < len(chunks) and not (members and members[-1].ends_chunk):
+        members += chunks[end].groups
         end += 1
-    runs[first:end] = cut(members, runs[first:end])
+    chunks[first:end] = cut(members, chunks[first:end])

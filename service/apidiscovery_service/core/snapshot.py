@@ -1,6 +1,6 @@
 """What is served at one moment: frozen, ordered and hashed.
 
-A snapshot is never changed, only replaced, so readers need no lock. Groups and runs of groups
+A snapshot is never changed, only replaced, so readers need no lock. Groups and chunks of groups
 carry over from one snapshot to the next by identity, and with them whatever was derived from them;
 that is what makes a change of one group cost little more than one group.
 """
@@ -12,8 +12,8 @@ from itertools import takewhile
 from operator import is_
 from typing import Protocol
 
-from apidiscovery_service.core import chunks as runs
-from apidiscovery_service.core.chunks import PublishedGroup, Run
+from apidiscovery_service.core import chunks
+from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.model import CORE_GROUP
 
 _HEAD = b'{"metadata":{},"items":['
@@ -32,23 +32,23 @@ class Document:
     """One of the two aggregated documents, `/api` or `/apis`, apart from any encoding.
 
     Attributes:
-        runs: The groups in document order, cut into runs.
+        chunks: The groups in document order, cut into chunks.
     """
 
-    def __init__(self, made: Sequence[Run] = (), previous: "Document | None" = None) -> None:
-        self.runs = tuple(made)
+    def __init__(self, made: Sequence[Chunk] = (), previous: "Document | None" = None) -> None:
+        self.chunks = tuple(made)
         self._previous = previous
 
     @classmethod
     def of(cls, groups: Iterable[PublishedGroup]) -> "Document":
         """Return the document of groups that are in document order."""
-        return cls(runs.cut(tuple(groups)))
+        return cls(chunks.cut(tuple(groups)))
 
     def changed(
         self, fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
     ) -> "Document":
         """Return the document without some of its groups and with others; itself if that is all."""
-        return Document(runs.changed(self.runs, fresh, gone), self) if fresh or gone else self
+        return Document(chunks.changed(self.chunks, fresh, gone), self) if fresh or gone else self
 
     @cached_property
     def etag(self) -> str:
@@ -64,38 +64,38 @@ class Document:
 
     @cached_property
     def _states(self) -> list[_HashState]:
-        """The state of the hash before the first run and after each.
+        """The state of the hash before the first chunk and after each.
 
-        What is the same as in the document before, from the first run on, is not hashed again:
+        What is the same as in the document before, from the first chunk on, is not hashed again:
         SHA-512 can only go forward, and takes longer than all the rest of a publication.
         """
         states: list[_HashState] = [hashlib.sha512(_HEAD)]
         previous, self._previous = self._previous, None
         if previous is not None:
-            same = sum(1 for _ in takewhile(bool, map(is_, self.runs, previous.runs)))
+            same = sum(1 for _ in takewhile(bool, map(is_, self.chunks, previous.chunks)))
             states = previous._states[: same + 1]  # noqa: SLF001 - of this class
-        for place in range(len(states) - 1, len(self.runs)):
+        for place in range(len(states) - 1, len(self.chunks)):
             state = states[-1].copy()
             if place:
                 state.update(b",")
-            state.update(self.runs[place].json)
+            state.update(self.chunks[place].json)
             states.append(state)
         return states
 
     @property
     def json_bytes(self) -> int:
-        """The size of the canonical JSON of the items, but for the commas between runs."""
-        return sum(len(run.json) for run in self.runs)
+        """The size of the canonical JSON of the items, but for the commas between chunks."""
+        return sum(len(chunk.json) for chunk in self.chunks)
 
     @property
     def size(self) -> int:
         """The number of groups."""
-        return sum(len(run.groups) for run in self.runs)
+        return sum(len(chunk.groups) for chunk in self.chunks)
 
     @cached_property
     def groups(self) -> tuple[PublishedGroup, ...]:
         """The groups in document order."""
-        return tuple([group for run in self.runs for group in run.groups])
+        return tuple([group for chunk in self.chunks for group in chunk.groups])
 
     @cached_property
     def by_name(self) -> dict[str, PublishedGroup]:

@@ -61,8 +61,8 @@ class APIResourceList:
 Target: TypeAlias = Aggregated | APIVersions | APIGroupList | APIGroup | APIResourceList
 
 
-# A run takes about 0.2 ms to compress: so many are sooner done than handed to a thread.
-_FEW_RUNS = 4
+# A chunk takes about 0.2 ms to compress: so many are sooner done than handed to a thread.
+_FEW_CHUNKS = 4
 
 
 class EncodedSnapshot:
@@ -135,13 +135,13 @@ class EncodedSnapshot:
         return await self._once(document, lambda: aggregated.list_message(document))
 
     async def _gzipped(self, document: Document, representation: Representation) -> bytes:
-        """Return gzipped JSON, made from compressed runs; plain JSON need not be there for it."""
+        """Return gzipped JSON, made from compressed chunks; plain JSON need not be there for it."""
         key = (document, representation, "gzip")
 
         def make() -> bytes:
             return aggregated.encode_gzip(document, representation)
 
-        at_once = key in self._joined or aggregated.runs_to_compress(document) <= _FEW_RUNS
+        at_once = key in self._joined or aggregated.chunks_to_compress(document) <= _FEW_CHUNKS
         if key in self._made or not at_once:
             return await self._once(key, make)
         return self._at_once(key, make)

@@ -13,7 +13,7 @@ from apidiscovery_formats import go_yaml
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 from apidiscovery_formats.negotiation import JSON, YAML, Representation
 
-from apidiscovery_service.core.chunks import PublishedGroup, Run
+from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version
 from apidiscovery_service.core.snapshot import Document
 from apidiscovery_service.encoding import deflate
@@ -38,46 +38,50 @@ def encode(document: Document, representation: Representation) -> bytes:
 
 
 def encode_gzip(document: Document, representation: Representation) -> bytes:
-    """Return `encode` of JSON that is not pretty, gzipped run by run: only new runs are new work.
+    """Return `encode` of JSON that is not pretty, gzipped chunk by chunk.
+
+    Only chunks that are new are compressed.
 
     The result is up to a quarter larger than if it were compressed whole.
     """
     head, *middle, tail = json_parts(document, representation)
     blocks = [deflate.block(head)]
-    blocks += [_run_block(run, comma) for run, comma in _with_commas(document)]
+    blocks += [_chunk_block(chunk, comma) for chunk, comma in _with_commas(document)]
     blocks.append(deflate.last_block(tail))
     return deflate.gzip_member(blocks, (head, *middle, tail))
 
 
-def runs_to_compress(document: Document) -> int:
-    """Return how many runs `encode_gzip` has to compress; the others are there already."""
-    return sum(_BLOCK_AFTER[comma] not in run.fragments for run, comma in _with_commas(document))
+def chunks_to_compress(document: Document) -> int:
+    """Return how many chunks `encode_gzip` has to compress; the others are there already."""
+    return sum(
+        _BLOCK_AFTER[comma] not in chunk.fragments for chunk, comma in _with_commas(document)
+    )
 
 
-# A run's block begins with the comma that separates it, unless it is the first.
+# A chunk's block begins with the comma that separates it, unless it is the first.
 _BLOCK_AFTER = {b"": "deflate", b",": "deflate after a comma"}
 
 
-def _with_commas(document: Document) -> Iterator[tuple[Run, bytes]]:
-    for place, run in enumerate(document.runs):
-        yield run, b"," if place else b""
+def _with_commas(document: Document) -> Iterator[tuple[Chunk, bytes]]:
+    for place, chunk in enumerate(document.chunks):
+        yield chunk, b"," if place else b""
 
 
-def _run_block(run: Run, comma: bytes) -> bytes:
+def _chunk_block(chunk: Chunk, comma: bytes) -> bytes:
     name = _BLOCK_AFTER[comma]
-    block = run.fragments.get(name)
+    block = chunk.fragments.get(name)
     if block is None:
-        block = run.fragments[name] = deflate.block(comma + run.json)
+        block = chunk.fragments[name] = deflate.block(comma + chunk.json)
     return block
 
 
 def json_parts(document: Document, representation: Representation) -> tuple[bytes, ...]:
-    """Return compact JSON with its line feed: the head, runs and commas between them, the tail."""
+    """Return compact JSON with its line feed: head, chunks, commas between them, tail."""
     api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
     head = f'{{"kind":"{AGGREGATED_KIND}","apiVersion":"{api_version}","metadata":{{}},"items":['
     parts = [head.encode()]
-    for run, comma in _with_commas(document):
-        parts += (comma, run.json) if comma else (run.json,)
+    for chunk, comma in _with_commas(document):
+        parts += (comma, chunk.json) if comma else (chunk.json,)
     return (*parts, b"]}\n")
 
 

@@ -17,9 +17,9 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi import server_paths
 from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
+from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.index import make_index
-from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
 from apidiscovery_service.openapi.merging import Merging
 from apidiscovery_service.openapi.once import Once

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.known import Entry, Known
 from apidiscovery_service.openapi.once import Once
 from apidiscovery_service.openapi.recipe import Recipe
 

@@ -16,12 +16,12 @@ from apidiscovery_service.core.model import CORE_GROUP, Contribution, Freshness,
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.errors import InvalidContribution
-from apidiscovery_service.openapi.known import group_of
-from apidiscovery_service.sources import crd_names
+from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.sources.api_service import ApiService
-from apidiscovery_service.sources.crd_discovery import group_offers
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition
-from apidiscovery_service.sources.crd_names import CrdStatus
+from apidiscovery_service.sources.crds import names as crd_names
+from apidiscovery_service.sources.crds.discovery import group_offers
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.names import CrdStatus
 
 _log = structlog.get_logger(__name__)
 

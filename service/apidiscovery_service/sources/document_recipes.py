@@ -17,14 +17,14 @@ from apidiscovery_service import workers
 from apidiscovery_service.core.model import CORE_GROUP, Group, Version
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
+from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.generated import generated_document
-from apidiscovery_service.openapi.known import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.releases import openapi_hashes
 from apidiscovery_service.sources import catalog, storage_version_api
 from apidiscovery_service.sources.catalog import catalog_recipe
-from apidiscovery_service.sources.crd_model import Names
-from apidiscovery_service.sources.crd_names import ESTABLISHED
+from apidiscovery_service.sources.crds.model import Names
+from apidiscovery_service.sources.crds.names import ESTABLISHED
 from apidiscovery_service.sources.declarations import Declarations, crd_source
 
 _NOT_PUBLISHED: Final = "from discovery, for the source publishes no document"

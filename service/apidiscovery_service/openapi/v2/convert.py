@@ -13,7 +13,6 @@ from typing import Final
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.convert_schema import Schemas, simple_schema, style
-from apidiscovery_service.openapi.v2.growth import Growth
 from apidiscovery_service.openapi.v2.operation_words import described
 from apidiscovery_service.openapi.v2.places import (
     Object,
@@ -36,6 +35,7 @@ from apidiscovery_service.openapi.v2.references import (
     pointed,
     resolves,
 )
+from apidiscovery_service.openapi.v2.size_limit import SizeLimit
 
 _FORM_TYPES: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -85,7 +85,7 @@ class _Conversion:
 
     def __init__(self, source: Object) -> None:
         self._source = source
-        self._growth = Growth()
+        self._size_limit = SizeLimit()
         # By identity of the parameter, which any number of operations may refer to.
         self._body_schemas: dict[int, Object] = {}
         self._schemas = Schemas(self._section("definitions"))
@@ -189,7 +189,7 @@ class _Conversion:
 
     def _content(self, types: _MediaTypes, schema: Object) -> Object:
         """Return a schema by media type; all of them have the same."""
-        self._growth.charge(types.size + len(types.names) * self._growth.size(schema))
+        self._size_limit.charge(types.size + len(types.names) * self._size_limit.size(schema))
         return {name: {"schema": schema} for name in types.names}
 
     def _paths(self) -> Object:
@@ -353,7 +353,7 @@ class _Conversion:
         if encoding:
             media["encoding"] = encoding
         content = self._form_types(fields, types)
-        self._growth.charge(types.size + len(content) * self._growth.size(media))
+        self._size_limit.charge(types.size + len(content) * self._size_limit.size(media))
         body: Object = {"content": dict.fromkeys(content, media)}
         return body | ({"required": True} if required else {})
 

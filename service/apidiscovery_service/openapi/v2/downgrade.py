@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.downgrade_schema import Schemas
-from apidiscovery_service.openapi.v2.growth import Growth
 from apidiscovery_service.openapi.v2.operation_words import described
 from apidiscovery_service.openapi.v2.places import (
     Object,
@@ -28,6 +27,7 @@ from apidiscovery_service.openapi.v2.places import (
     paths_of,
 )
 from apidiscovery_service.openapi.v2.references import MAX_HOPS, UNRESOLVED, escaped, pointed
+from apidiscovery_service.openapi.v2.size_limit import SizeLimit
 
 # A section of a v2 document and a name in it.
 Entry: TypeAlias = tuple[str, str]
@@ -69,7 +69,7 @@ class Downgrade:
         if not version.startswith("3."):
             raise invalid((None, "openapi"), f"must be '3.0.x', but is {version!r}")
         self._source = source
-        self._growth = Growth()
+        self._size_limit = SizeLimit()
         components = as_object(source.get("components", {}), (None, "components"))
         self._sections = {
             section: as_object(components.get(section, {}), ((None, "components"), section))
@@ -172,7 +172,7 @@ class Downgrade:
         result["responses"] = self._responses(source.get("responses", {}), (at, "responses"))
         security = source.get("security", self._security)
         if security is not None:
-            self._growth.charge(self._growth.size(security))
+            self._size_limit.charge(self._size_limit.size(security))
             result |= self._requirements(security, (at, "security"))
         return key_order.V2_OPERATION.arranged(result | extensions(source))
 
@@ -205,7 +205,7 @@ class Downgrade:
             target = self._target(source, section, at)
             source = as_object(self._sections[section][target[1]], at) if target else {}
         if source is not value:
-            self._growth.charge(self._growth.size(source))
+            self._size_limit.charge(self._size_limit.size(source))
         return source if "$ref" not in source else {}
 
     def _refer(self, entry: Entry) -> Object:
@@ -263,7 +263,7 @@ class Downgrade:
         source = self._resolved(value, "requestBodies", at)
         content = as_object(source.get("content", {}), (at, "content"))
         types: list[JSONValue] = [*sorted(content)]
-        self._growth.charge(sum(map(len, content)))
+        self._size_limit.charge(sum(map(len, content)))
         target = self._target(value, "requestBodies", at) if value is not source else None
         if target:
             return types, [self._refer(target)]
@@ -327,7 +327,7 @@ class Downgrade:
                 at: Place = ((None, "responses"), code)
                 resolved = self._resolved(value, "responses", at)
                 content = as_object(resolved.get("content", {}), (at, "content"))
-                self._growth.charge(sum(map(len, content)))
+                self._size_limit.charge(sum(map(len, content)))
                 types.update(content)
         return [*sorted(types)]
 

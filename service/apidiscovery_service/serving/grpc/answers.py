@@ -14,7 +14,7 @@ from typing import TypeAlias
 from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.message import Message
 
-from apidiscovery_service.core.chunks import PublishedGroup, Run
+from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.snapshot import Document
 from apidiscovery_service.encoding import EncodedSnapshot, aggregated
 from apidiscovery_service.kube import wire
@@ -38,8 +38,8 @@ _CHANGES = _number(discovery_pb2.WatchDiscoveryResponse, "changes")
 _CHANGES_DELTA = _number(discovery_pb2.Changes, "delta")
 
 
-# Name and hash of each group, run by run: all that a watch keeps of what it has sent. It holds no
-# group, so a reader that is slow keeps nothing alive that was replaced.
+# Name and hash of each group, chunk by chunk: all that a watch keeps of what it has sent. It holds
+# no group, so a reader that is slow keeps nothing alive that was replaced.
 State: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 
@@ -73,7 +73,7 @@ class View:
     @property
     def groups(self) -> Iterator[PublishedGroup]:
         """The groups in scope, in document order."""
-        return (group for _, run in self._placed() for group in run.groups)
+        return (group for _, chunk in self._placed() for group in chunk.groups)
 
     @cached_property
     def head(self) -> bytes:
@@ -90,7 +90,7 @@ class View:
     @cached_property
     def state(self) -> State:
         """What a watch that has sent all this keeps of it."""
-        return tuple([run.hashes for _, run in self._placed()])
+        return tuple([chunk.hashes for _, chunk in self._placed()])
 
     def delta(self, known: Mapping[str, str]) -> bytes:
         """Return the encoded Delta from what a caller says it knows.
@@ -111,9 +111,9 @@ class View:
         if id(sent) not in self._deltas:
             here, there = set(map(id, self.state)), set(map(id, sent))
             before = {n: h for hashes in sent if id(hashes) not in here for n, h in hashes}
-            runs = [(at, run) for at, run in self._placed() if id(run.hashes) not in there]
-            changed = list(_changed(runs, before))
-            present = {group.name for _, run in runs for group in run.groups}
+            chunks = [(at, chunk) for at, chunk in self._placed() if id(chunk.hashes) not in there]
+            changed = list(_changed(chunks, before))
+            present = {group.name for _, chunk in chunks for group in chunk.groups}
             removed = sorted(before.keys() - present)
             delta = self._encode(changed, removed) if changed or removed else None
             self._deltas[id(sent)] = (sent, delta)
@@ -133,13 +133,13 @@ class View:
             parts.append(wire.delimited(_GROUPS, await self.encoded.list_message(core=False)))
         return wire.delimited(_DOCUMENTS[self.selection.version], b"".join(parts))
 
-    def _placed(self) -> Iterator[tuple[int, Run]]:
-        """Yield each run with the place of its first group in its document."""
+    def _placed(self) -> Iterator[tuple[int, Chunk]]:
+        """Yield each chunk with the place of its first group in its document."""
         snapshot = self.encoded.snapshot
         if self.selection.core:
-            yield from _runs_placed(snapshot.core)
+            yield from _chunks_placed(snapshot.core)
         if self.selection.named:
-            yield from _runs_placed(snapshot.named)
+            yield from _chunks_placed(snapshot.named)
 
     def _covers(self, name: str) -> bool:
         return self.selection.named if name else self.selection.core
@@ -173,11 +173,11 @@ class Views:
         return view
 
 
-def _runs_placed(document: Document) -> Iterator[tuple[int, Run]]:
+def _chunks_placed(document: Document) -> Iterator[tuple[int, Chunk]]:
     place = 0
-    for run in document.runs:
-        yield place, run
-        place += len(run.groups)
+    for chunk in document.chunks:
+        yield place, chunk
+        place += len(chunk.groups)
 
 
 def _group_hash(group: PublishedGroup) -> bytes:
@@ -190,11 +190,11 @@ def _group_hash(group: PublishedGroup) -> bytes:
 
 
 def _changed(
-    runs: Iterable[tuple[int, Run]], known: Mapping[str, str]
+    chunks: Iterable[tuple[int, Chunk]], known: Mapping[str, str]
 ) -> Iterator[tuple[int, PublishedGroup]]:
     """Yield each group that is not as it is known, with its place."""
-    for start, run in runs:
-        for place, group in enumerate(run.groups, start):
+    for start, chunk in chunks:
+        for place, group in enumerate(chunk.groups, start):
             if known.get(group.name) != group.hash:
                 yield place, group
 

@@ -33,13 +33,13 @@ from apidiscovery_service.serving.grpc.errors import (
 )
 from apidiscovery_service.serving.grpc.handlers import unary
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
-from apidiscovery_service.sources.registrations.refusals import (
+from apidiscovery_service.sources.registrations.errors import (
     Denied,
     LimitExceeded,
     NoSuchOwner,
     RevisionMismatch,
 )
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
 from apidiscovery_service.sources.registrations.requests import (
     Outcome,
     Registered,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from apidiscovery_service.errors import FieldViolation
+from apidiscovery_service.sources.registrations.errors import LimitExceeded
 from apidiscovery_service.sources.registrations.names import wrong_name
 from apidiscovery_service.sources.registrations.owners import OwnerLease
-from apidiscovery_service.sources.registrations.refusals import LimitExceeded
 from apidiscovery_service.sources.registrations.requests import Publication, Reference
 
 MAX_REFERENCES = 10_000

@@ -14,6 +14,7 @@ import structlog
 
 from apidiscovery_service.access import Caller
 from apidiscovery_service.sources.registrations import removal
+from apidiscovery_service.sources.registrations.errors import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.objects import timestamp
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
@@ -22,7 +23,6 @@ from apidiscovery_service.sources.registrations.record import (
     owner_key,
     owner_of,
 )
-from apidiscovery_service.sources.registrations.refusals import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.table import OwnerRow, Table
 from apidiscovery_service.store import (
     Conflict,

@@ -18,8 +18,8 @@ from apidiscovery_service.sources.discovery_list import (
     read_list,
 )
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.sources.registrations import carried
-from apidiscovery_service.sources.registrations.carried import CarriedDocument
+from apidiscovery_service.sources.registrations import openapi_documents as carried
+from apidiscovery_service.sources.registrations.openapi_documents import CarriedDocument
 from apidiscovery_service.sources.registrations.record import Object, as_list, as_object
 
 # Source: k8s.io/kube-aggregator pkg/apis/apiregistration/validation/validation.go:

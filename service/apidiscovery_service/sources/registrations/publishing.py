@@ -6,7 +6,7 @@ from dataclasses import replace
 from apidiscovery_service.errors import FieldViolation
 from apidiscovery_service.openapi.validation.documents import InvalidDocuments
 from apidiscovery_service.sources.registrations import published
-from apidiscovery_service.sources.registrations.carried import CarriedDocument, carried
+from apidiscovery_service.sources.registrations.openapi_documents import CarriedDocument, carried
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import as_list, as_object
 from apidiscovery_service.sources.registrations.requests import Publication

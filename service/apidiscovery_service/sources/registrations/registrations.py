@@ -21,6 +21,12 @@ from apidiscovery_service.sources.registrations import (
     publishing,
     removal,
 )
+from apidiscovery_service.sources.registrations.errors import (
+    Denied,
+    LimitExceeded,
+    RevisionMismatch,
+)
+from apidiscovery_service.sources.registrations.group_locks import GroupLocks
 from apidiscovery_service.sources.registrations.limits import (
     owner_violations,
     publication_violations,
@@ -43,11 +49,6 @@ from apidiscovery_service.sources.registrations.record import (
     read_record,
     record_of,
 )
-from apidiscovery_service.sources.registrations.refusals import (
-    Denied,
-    LimitExceeded,
-    RevisionMismatch,
-)
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Outcome,
@@ -61,7 +62,6 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.sources.registrations.statuses import Statuses
 from apidiscovery_service.sources.registrations.table import Row, Table
-from apidiscovery_service.sources.registrations.turns import Turns
 from apidiscovery_service.sources.registrations.writes import (
     Plan,
     Wanted,
@@ -99,7 +99,7 @@ class Registrations:
         self._clock = clock
         self._table = Table(self._store, declarations)
         self._statuses = Statuses(self._store, self._table, declarations)
-        self._turns = Turns()
+        self._locks = GroupLocks()
 
     async def load(self) -> None:
         """Declare what is in the store, in one step.
@@ -178,7 +178,7 @@ class Registrations:
         groups = frozenset(one.crd.group for one in wanted if one.crd)
         if application.dry_run:
             return await self._foresee(wanted, application.owner, requester)
-        async with self._turns.of(groups):
+        async with self._locks.of(groups):
             written = await self._write(wanted, application.owner, application.lease, requester)
             await asyncio.sleep(0)  # who asked meanwhile for what is served now goes first
             await self._statuses.write_back(groups, self._now())
@@ -373,7 +373,7 @@ class Registrations:
         elsewhere = [gone for key in others if (gone := await self._gone_elsewhere(key))]
         await self._table.seen(lambda: not any(map(self._is_left, (*removed, *elsewhere))))
         groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
-        async with self._turns.of(groups):
+        async with self._locks.of(groups):
             await self._statuses.write_back(groups, self._now())
         return removed
 

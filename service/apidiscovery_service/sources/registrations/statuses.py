@@ -17,8 +17,8 @@ import structlog
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources import crd_names
-from apidiscovery_service.sources.crd_model import (
+from apidiscovery_service.sources.crds import names as crd_names
+from apidiscovery_service.sources.crds.model import (
     Condition,
     CustomResourceDefinition,
     Names,
@@ -26,7 +26,7 @@ from apidiscovery_service.sources.crd_model import (
     packed,
     without_versions,
 )
-from apidiscovery_service.sources.crd_names import CrdStatus
+from apidiscovery_service.sources.crds.names import CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.fields import object_json
 from apidiscovery_service.sources.registrations.objects import metadata_of, with_status

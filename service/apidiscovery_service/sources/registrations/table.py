@@ -13,10 +13,11 @@ import orjson
 import structlog
 
 from apidiscovery_service.sources.api_service import read_api_service
-from apidiscovery_service.sources.crd import CustomResourceDefinition, read_crd
+from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
+from apidiscovery_service.sources.registrations.errors import NotServed
 from apidiscovery_service.sources.registrations.record import (
     OWNERS,
     PREFIX,
@@ -31,7 +32,6 @@ from apidiscovery_service.sources.registrations.record import (
     owner_key,
     parse_key,
 )
-from apidiscovery_service.sources.registrations.refusals import NotServed
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
 from apidiscovery_service.threads import INLINE_BYTES

@@ -7,9 +7,10 @@ import orjson
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.registrations import objects
+from apidiscovery_service.sources.registrations.errors import Denied, RevisionMismatch
 from apidiscovery_service.sources.registrations.owners import Ownership
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -21,7 +22,6 @@ from apidiscovery_service.sources.registrations.record import (
     key_of,
     record_of,
 )
-from apidiscovery_service.sources.registrations.refusals import Denied, RevisionMismatch
 from apidiscovery_service.sources.registrations.requests import Outcome, Permit
 from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
 

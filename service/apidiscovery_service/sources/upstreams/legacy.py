@@ -17,8 +17,8 @@ from apidiscovery_service.sources.upstreams.answers import Listed, read_resource
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.known import Root
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Root
 
 # A change of resources within a group-version does not show in the list of groups. With a round a
 # minute it is seen after five, and an unchanged server costs one request in the other rounds.

@@ -13,7 +13,7 @@ import structlog
 
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.openapi.known import group_of
+from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams import openapi_record, record
 from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published

@@ -13,11 +13,11 @@ import structlog
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
-from apidiscovery_service.sources.upstreams.known import Known
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
 from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known
 from apidiscovery_service.store import Fenced, Guard, Store
 
 # Rounds at once in one process. One that only waits takes `openapi_s` for each of three documents,

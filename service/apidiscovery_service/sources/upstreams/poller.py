@@ -13,12 +13,12 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import Reason, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_poller import Capacity, DocumentsPoller, forget
 from apidiscovery_service.sources.upstreams.reachability import accepts, address
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import UnaggregatedLists
 from apidiscovery_service.store import Fenced, Guard, Store, StoreUnavailable
 

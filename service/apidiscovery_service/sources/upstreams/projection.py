@@ -9,8 +9,8 @@ from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import name_of
+from apidiscovery_service.sources.upstreams.state import Known, Root
 
 NOT_REFRESHED = "NotRefreshed"
 

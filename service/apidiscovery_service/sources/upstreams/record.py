@@ -21,8 +21,8 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.spec import Limits
+from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import MAX_VALUE_BYTES, Guard, Store
 
 PREFIX = "upstreams/"

@@ -29,9 +29,9 @@ from apidiscovery_service.sources.upstreams.answers import (
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
 _READYZ = "/readyz"

@@ -28,7 +28,6 @@ from apidiscovery_service.sources.upstreams.answers import (
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.known import Known, Root
 from apidiscovery_service.sources.upstreams.legacy import (
     GroupVersion,
     list_path,
@@ -36,6 +35,7 @@ from apidiscovery_service.sources.upstreams.legacy import (
     versions_of,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a trace in the aggregated document.
 # So in each round some are asked for, and all of them in so many rounds.

@@ -27,7 +27,7 @@ def json_text(value: JSONValue) -> bytes:
         raise InvalidOpenAPI((), f"cannot be written as JSON: {error}") from None
 
 
-class Growth:
+class SizeLimit:
     """Counts the bytes of JSON that are written again."""
 
     def __init__(self, allowed_bytes: int = MAX_REPEATED_BYTES) -> None:

@@ -18,7 +18,7 @@ import watchfiles
 from apidiscovery_service.errors import DiscoveryError, InvalidDocument
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.manifest_file import read_manifest
+from apidiscovery_service.sources.manifests.file import read_manifest
 
 SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 

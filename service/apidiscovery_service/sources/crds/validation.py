@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from apidiscovery_service.core.model import Scope
-from apidiscovery_service.sources import crd_approval, crd_schema_validation
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition, Names
+from apidiscovery_service.sources.crds import approval as crd_approval
+from apidiscovery_service.sources.crds import schema_validation as crd_schema_validation
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition, Names
 from apidiscovery_service.sources.discovery_list import Path
 from apidiscovery_service.sources.fields import (
     Fields,

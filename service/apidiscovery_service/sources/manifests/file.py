@@ -16,10 +16,9 @@ from apidiscovery_formats.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.core.model import Offer
 from apidiscovery_service.errors import InvalidDocument
-from apidiscovery_service.sources import manifest_text, yaml_lines
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
-from apidiscovery_service.sources.crd import read_applied_crd, read_crd
-from apidiscovery_service.sources.crd_model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.discovery_list import (
     API_VERSIONS,
@@ -30,6 +29,8 @@ from apidiscovery_service.sources.discovery_list import (
     path_text,
     read_list,
 )
+from apidiscovery_service.sources.manifests import text as manifest_text
+from apidiscovery_service.sources.manifests import yaml_lines
 from apidiscovery_service.sources.priorities import ordered_offers
 
 MAX_FILE_BYTES = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Turns of those who write to the same API group, in this process."""
+"""Locks for those who write to the same API group, in this process."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
 
-class Turns:
+class GroupLocks:
     """Lets one at a time have a group; of different groups nobody waits for another."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ NAMES = [f"{name}.example.com" for name in range(400)]
 
 
 def of(name: str, versions: int) -> Contribution:
-    """Return a group that is the larger, and so the likelier ends a run, the more versions."""
+    """Return a group that is the larger, and so the likelier ends a chunk, the more versions."""
     return contribution(name, *(f"{name}/v{number}" for number in range(1, 10 * versions)))
 
 
@@ -46,9 +46,11 @@ def test_a_changed_document_is_the_same_as_one_made_anew(seed: int) -> None:
     anew = Registry()
     anew.publish(*(of(name, version) for name, version in held.items()))
     one, other = changed.snapshot.named, anew.snapshot.named
-    assert len(one.runs) > 2
+    assert len(one.chunks) > 2
     assert one.etag == other.etag
-    assert [len(run.groups) for run in one.runs] == [len(run.groups) for run in other.runs]
+    assert [len(chunk.groups) for chunk in one.chunks] == [
+        len(chunk.groups) for chunk in other.chunks
+    ]
     assert aggregated.encode(one, V2) == aggregated.encode(other, V2)
     assert aggregated.encode_gzip(one, V2) == aggregated.encode_gzip(other, V2)
 
@@ -59,12 +61,12 @@ def test_what_is_gzipped_in_parts_is_the_plain_body(seed: int) -> None:
     assert gzip.decompress(aggregated.encode_gzip(document, V2)) == aggregated.encode(document, V2)
 
 
-def test_a_change_of_one_group_keeps_every_other_run() -> None:
+def test_a_change_of_one_group_keeps_every_other_chunk() -> None:
     registry = Registry()
     registry.publish(*(of(name, 1) for name in NAMES))
-    before = registry.snapshot.named.runs
+    before = registry.snapshot.named.chunks
     registry.publish(of(NAMES[200], 2))
-    after = registry.snapshot.named.runs
+    after = registry.snapshot.named.chunks
     assert len(before) == len(after) > 2
     assert sum(one is not other for one, other in zip(before, after, strict=True)) == 1
 
@@ -76,9 +78,9 @@ def test_pretty_json_is_the_compact_one_indented(groups: list[Group]) -> None:
     assert gzip.decompress(aggregated.encode_gzip(document, V2)) == aggregated.encode(document, V2)
 
 
-def test_no_group_makes_no_run() -> None:
+def test_no_group_makes_no_chunk() -> None:
     empty = Document.of(())
-    assert empty.runs == ()
+    assert empty.chunks == ()
     assert gzip.decompress(aggregated.encode_gzip(empty, V2)) == aggregated.encode(empty, V2)
     assert aggregated.encode(empty, PRETTY).endswith(b'"items": []\n}')
 

@@ -16,8 +16,8 @@ from apidiscovery_service.core.model import (
     Version,
 )
 from apidiscovery_service.core.storage_version_hashes import storage_version_hash
-from apidiscovery_service.sources.crd_model import CrdVersion, CustomResourceDefinition
-from apidiscovery_service.sources.crd_names import ESTABLISHED, TERMINATING, CrdStatus
+from apidiscovery_service.sources.crds.model import CrdVersion, CustomResourceDefinition
+from apidiscovery_service.sources.crds.names import ESTABLISHED, TERMINATING, CrdStatus
 
 GROUP_PRIORITY = 1000
 VERSION_PRIORITY = 100

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from apidiscovery_service.sources import crd_approval, crd_validation
-from apidiscovery_service.sources.crd_model import (
+from apidiscovery_service.sources.crds import approval as crd_approval
+from apidiscovery_service.sources.crds import validation as crd_validation
+from apidiscovery_service.sources.crds.model import (
     Condition,
     CrdVersion,
     CustomResourceDefinition,

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources import crd_approval
-from apidiscovery_service.sources.crd_model import Condition, CustomResourceDefinition, Names
+from apidiscovery_service.sources.crds import approval as crd_approval
+from apidiscovery_service.sources.crds.model import Condition, CustomResourceDefinition, Names
 
 ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"

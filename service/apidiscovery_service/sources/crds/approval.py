@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from apidiscovery_formats.go_text import quote
 
-from apidiscovery_service.sources.crd_model import Condition
+from apidiscovery_service.sources.crds.model import Condition
 
 CONFORMANT: Final = "KubernetesAPIApprovalPolicyConformant"
 ANNOTATION: Final = "api-approved.kubernetes.io"

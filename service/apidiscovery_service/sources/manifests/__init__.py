@@ -1,0 +1,1 @@
+"""Manifest files: their text, what it declares, and folders that are watched."""
