@@ -57,7 +57,7 @@ class _Flags(TypedDict):
 )
 @click.argument("more_files", nargs=-1, metavar="[FILE|DIR]...")
 @click.option("--recursive", "-R", is_flag=True, help="Take the files in folders of a folder, too.")
-@click.option("--dry-run", is_flag=True, help="Have the server check it and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate without saving.")
 @click.option("--owner", default="", help="Who answers for it; see --lease.")
 @click.option(
     "--lease",

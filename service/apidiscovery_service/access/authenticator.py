@@ -35,7 +35,7 @@ class Unauthenticated(DiscoveryError):
 
 
 class NoCredentials(Unauthenticated):
-    """Nobody has said who calls, and nobody is no caller here."""
+    """The caller sent no credentials, and anonymous access is off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
