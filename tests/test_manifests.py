@@ -85,7 +85,7 @@ async def watched(*paths: Path) -> AsyncGenerator[Watched]:
     """Return manifests that are loaded and followed, and that have seen a change already."""
     made = unwatched(*paths)
     await made.manifests.load()
-    task = asyncio.create_task(made.manifests.watch())
+    task = asyncio.create_task(made.manifests.follow())
     try:
         await _until_it_follows(made, paths[0])
         yield made
@@ -318,7 +318,7 @@ async def test_a_change_between_the_first_look_and_the_watch_is_seen(file: Path)
     made = unwatched(file)
     await made.manifests.load()
     write(file, manifest("b.example"))
-    task = asyncio.create_task(made.manifests.watch())
+    task = asyncio.create_task(made.manifests.follow())
     try:
         await eventually(lambda: made.groups == ["b.example"])
     finally:

@@ -10,10 +10,10 @@ import resource
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import structlog
 import uvloop
@@ -25,7 +25,8 @@ from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import Source
+from apidiscovery_service.core.source_status import SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
@@ -41,13 +42,13 @@ from apidiscovery_service.serving.http import Gateway, Site
 from apidiscovery_service.serving.http.objects.answers import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.unread import Unread
-from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.sources.catalog import Catalog
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests.folder import Manifests
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
-from apidiscovery_service.sources.storage_version_api import storage_version_api
+from apidiscovery_service.sources.storage_version_api import StorageVersionApi
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
@@ -194,9 +195,20 @@ class _Process:
             specs=others.specs,
             services=others.services,
         )
+        self._sources = self._make_sources()
         self._documents = self._make_documents(declarations)
         self._checks = self._make_checks()
         self._registry.subscribe(_Observer(self._metrics, self._registry.snapshot))
+
+    def _make_sources(self) -> list[Source]:
+        """Return what is served, in the order in which it is read."""
+        sources: list[Source] = [self._manifests]
+        if self._settings.catalog == "kubernetes":
+            sources.append(Catalog(self._registry))
+        sources += (self._registrations, self._upstreams)
+        if self._storage_versions is not None:
+            sources += (self._storage_versions, StorageVersionApi(self._registry))
+        return sources
 
     def _make_documents(self, declarations: Declarations) -> Documents:
         recipes = DocumentRecipes(
@@ -232,19 +244,14 @@ class _Process:
         checks.add(
             "store", lambda: self._store.damage() or self._registrations.missing(), ["readyz"]
         )
-        parts = (
-            self._manifests,
-            self._declarations,
-            self._store,
-            self._registrations,
-            self._upstreams,
-            self._documents,
-            self._security,
-        )
-        for part in parts:
-            checks.add_warnings(part.warnings)
-        if self._storage_versions is not None:
-            checks.add_warnings(self._storage_versions.warnings)
+        for warnings in (
+            self._declarations.warnings,
+            self._store.warnings,
+            *(source.warnings for source in self._sources),
+            self._documents.warnings,
+            self._security.warnings,
+        ):
+            checks.add_warnings(warnings)
         return checks
 
     async def serve(self) -> None:
@@ -278,7 +285,8 @@ class _Process:
         try:
             if not await self._load():
                 return
-            following += [tasks.create_task(follow()) for follow in self._followers()]
+            following += [tasks.create_task(source.follow()) for source in self._sources]
+            following.append(tasks.create_task(self._claims.run()))
             if grpc is not None:
                 following.append(tasks.create_task(self._say_ready(grpc)))
             addresses = {
@@ -317,17 +325,6 @@ class _Process:
         if not self._stopping.is_set():
             await grpc.set_ready()
 
-    def _followers(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """Return what keeps the sources up to date, each until it is cancelled."""
-        followers = (
-            self._manifests.watch,
-            self._registrations.follow,
-            self._upstreams.follow,
-            self._claims.run,
-        )
-        state = self._storage_versions
-        return (*followers, state.follow) if state is not None else followers
-
     async def _load(self) -> bool:
         """Read the local sources; False if told to stop before the end."""
         loading = asyncio.create_task(self._read_sources())
@@ -343,24 +340,8 @@ class _Process:
 
     async def _read_sources(self) -> None:
         with _no_collections():
-            await self._manifests.load()
-            if self._settings.catalog == "kubernetes":
-                self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
-            await _once_available(self._load_registrations)
-            await _once_available(self._upstreams.load)
-            if self._storage_versions is not None:
-                await _once_available(self._storage_versions.load)
-                self._registry.publish(storage_version_api())
-
-    async def _load_registrations(self) -> None:
-        """Read what is registered.
-
-        Raises:
-            StoreDamaged: Some of it cannot be read: nothing is better than an answer without it.
-        """
-        await self._registrations.load()
-        if missing := self._registrations.missing():
-            raise StoreDamaged(f"{missing}; restore a backup, or remove the key")
+            for source in self._sources:
+                await _once_available(source.load)
 
     async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
         """Stop both servers side by side."""
@@ -464,11 +445,7 @@ class _Process:
         return "" if self._has_something else awaited
 
     def _statuses(self) -> list[SourceStatus]:
-        broken = [
-            SourceStatus(f"manifests:{path}", SourceState.STALE, error=str(error))
-            for path, error in self._manifests.problems.items()
-        ]
-        return [*broken, *self._upstreams.states()]
+        return [state for source in self._sources for state in source.states()]
 
 
 def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, str]:

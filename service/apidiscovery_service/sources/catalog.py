@@ -8,11 +8,24 @@ import orjson
 
 from apidiscovery_service import releases
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Offer, Precedence, Version
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source import Source
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.discovery_list import Node, read_list
 from apidiscovery_service.sources.priorities import ordered_offers
 
 SOURCE = "catalog"
+
+
+class Catalog(Source):
+    """Publishes the built-in group-versions of Kubernetes, which never change."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def load(self) -> None:
+        """Publish them."""
+        self._registry.publish(await asyncio.to_thread(kubernetes_catalog))
 
 
 def kubernetes_catalog() -> Contribution:

@@ -20,6 +20,8 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source import Source
 from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.recipe import Recipe
@@ -60,6 +62,17 @@ def storage_version_api() -> Contribution:
         ]
     )
     return Contribution(SOURCE, Precedence.BUILTIN, tuple(offers))
+
+
+class StorageVersionApi(Source):
+    """Publishes the group-versions that this server itself serves."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def load(self) -> None:
+        """Publish them."""
+        self._registry.publish(storage_version_api())
 
 
 def storage_version_recipe(key: str) -> Recipe | None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from apidiscovery_service.core.source import Source
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.storage_versions import leases, timestamps
 from apidiscovery_service.storage_versions.collection import Collection
@@ -32,7 +33,7 @@ class _Seen(NamedTuple):
     progress: Progress
 
 
-class StorageVersions:
+class StorageVersions(Source):
     """The objects, their members, and the work that goes on beside them.
 
     Args:

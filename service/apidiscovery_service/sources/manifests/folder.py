@@ -15,6 +15,8 @@ from typing import TypeAlias
 import structlog
 import watchfiles
 
+from apidiscovery_service.core.source import Source
+from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError, InvalidDocument
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.declarations import Declarations, Declared
@@ -60,7 +62,7 @@ class _Outcome:
     empty: dict[Path, str] = field(default_factory=dict[Path, str])
 
 
-class Manifests:
+class Manifests(Source):
     """Keeps declarations at what the files say.
 
     Args:
@@ -92,6 +94,13 @@ class Manifests:
         lines = [line for error in broken for line in str(error).splitlines()]
         return [f"manifests: {line}" for line in (*lines, *self._declarations.conflicts())]
 
+    def states(self) -> list[SourceStatus]:
+        """Return the status of each file that cannot be read as it is now."""
+        return [
+            SourceStatus(f"manifests:{path}", SourceState.STALE, error=str(error))
+            for path, error in self._problems.items()
+        ]
+
     async def load(self) -> None:
         """Read every file for the first time.
 
@@ -103,7 +112,7 @@ class Manifests:
             raise InvalidManifests([outcome.bad[path] for path in sorted(outcome.bad)])
         self._apply(outcome)
 
-    async def watch(self) -> None:
+    async def follow(self) -> None:
         """Follow changes until cancelled; an edit is published within a fraction of a second."""
         async for _ in self._changes():
             self._apply(await asyncio.to_thread(self._look))

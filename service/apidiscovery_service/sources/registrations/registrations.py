@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from apidiscovery_service import workers
+from apidiscovery_service.core.source import Source
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import (
@@ -69,7 +70,7 @@ from apidiscovery_service.sources.registrations.writes import (
     plan,
     standing,
 )
-from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store
+from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, StoreDamaged
 from apidiscovery_service.threads import run_sized
 from apidiscovery_service.workers import WorkerFailed
 
@@ -83,7 +84,7 @@ _PAGE_BYTES = 2 * 1024 * 1024
 _AT_ONCE = 32
 
 
-class Registrations:
+class Registrations(Source):
     """What is registered at run time: kept in a store, declared as the store's watch tells it.
 
     Args:
@@ -106,8 +107,11 @@ class Registrations:
 
         Raises:
             StoreUnavailable: It cannot be asked.
+            StoreDamaged: Some of it cannot be read: nothing is better than an answer without it.
         """
         await self._table.load()
+        if missing := self.missing():
+            raise StoreDamaged(f"{missing}; restore a backup, or remove the key")
 
     async def follow(self) -> None:
         """Keep what is declared at what is in the store, until cancelled."""

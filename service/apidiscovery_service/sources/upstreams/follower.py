@@ -16,6 +16,7 @@ import structlog
 
 from apidiscovery_service.core.model import Contribution, Precedence
 from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source import Source
 from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
@@ -122,7 +123,7 @@ class _Followed:
         }
 
 
-class Upstreams:
+class Upstreams(Source):
     """All other API servers that are sources. It belongs to the thread of the registry.
 
     Args:
