@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams import openapi_record, openapi_rounds
-from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.store import Guard, Store
 from apidiscovery_service.store.memory import MemoryStore
@@ -284,7 +283,7 @@ async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
     ):
         spec = publishing(server.url)
         claim = await store.put("claims/upstreams/x", b"")
-        poller = Poller(spec, store, run.metrics, documents=Capacity())
+        poller = Poller(spec, store, run.metrics, turns=asyncio.Semaphore(1))
         work = asyncio.create_task(poller.work(Guard(claim.key, claim.created)))
         await until(lambda: run.hash("a.test"), "it is there")
         await store.delete(claim.key)

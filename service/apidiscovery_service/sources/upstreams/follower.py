@@ -24,7 +24,7 @@ from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_poller import Capacity
+from apidiscovery_service.sources.upstreams.openapi_poller import ROUNDS_AT_ONCE
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
@@ -155,7 +155,7 @@ class Upstreams(Source):
         silence_s: float = SILENCE_S,
     ) -> None:
         self.documents = UpstreamDocuments(store)
-        self._capacity = Capacity()
+        self._turns = asyncio.Semaphore(ROUNDS_AT_ONCE)
         self._store = store
         self._registry = registry
         self._declarations = declarations
@@ -269,7 +269,7 @@ class Upstreams(Source):
                 self._store,
                 self._metrics,
                 group_versions,
-                documents=self._capacity,
+                turns=self._turns,
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(record.key_of(spec_id), poller.work)

@@ -6,7 +6,6 @@ It goes by what discovery has found, comes after it, and never keeps it waiting.
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import structlog
 
@@ -15,29 +14,22 @@ from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
-from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
+from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known
 from apidiscovery_service.store import Fenced, Guard, Store
 
-# Rounds at once in one process. One that only waits takes `openapi_s` for each of three documents,
-# and then comes back after a minute at the earliest.
-_ROUNDS_AT_ONCE = 16
+ROUNDS_AT_ONCE = 16
+"""Rounds at once in one process.
+
+One that only waits takes `openapi_s` for each of three documents, and then comes back after a
+minute at the earliest.
+"""
+
 _JITTER = 0.1
 _FORGET_S = 10.0
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What all upstreams of a process share for their documents.
-
-    Attributes:
-        turns: Taken for a round.
-    """
-
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_ROUNDS_AT_ONCE))
 
 
 class DocumentsPoller:
@@ -46,7 +38,7 @@ class DocumentsPoller:
     Args:
         spec: The upstream.
         store: Where they are.
-        capacity: What is shared with other upstreams.
+        turns: Taken for a round; all upstreams of a process share them.
         count_bytes: Told the size of each answer as it was sent.
         count_poll: Told the result of each round.
 
@@ -58,14 +50,14 @@ class DocumentsPoller:
         self,
         spec: UpstreamSpec,
         store: Store,
-        capacity: Capacity,
+        turns: asyncio.Semaphore,
         count_bytes: Callable[[int], None],
         count_poll: Callable[[str], None],
     ) -> None:
         self.is_asking = False
         self._spec = spec
         self._store = store
-        self._capacity = capacity
+        self._turns = turns
         self._count_bytes = count_bytes
         self._count_poll = count_poll
         self._changed = asyncio.Event()
@@ -93,13 +85,13 @@ class DocumentsPoller:
 
     async def work(self, guard: Guard) -> None:
         """Poll until cancelled, or until another has taken over."""
-        shelf = Shelf(self._store, self._spec.id, guard)
+        writer = DocumentsWriter(self._store, self._spec.id, guard)
         if self._seen:
             # The claim comes back, perhaps in the middle of a round.
             self._changed.set()
         try:
-            await self._load(shelf)
-            rounds = DocumentRounds(self._spec, self._count_bytes, shelf)
+            await self._load(writer)
+            rounds = DocumentRounds(self._spec, self._count_bytes, writer)
             failures = 0
             while True:
                 await self._until_due(failures)
@@ -108,10 +100,10 @@ class DocumentsPoller:
         except Fenced:
             _log.info("another polls for documents now", upstream=self._spec.name)
 
-    async def _load(self, shelf: Shelf) -> None:
+    async def _load(self, writer: DocumentsWriter) -> None:
         while True:
             try:
-                return await shelf.load()
+                return await writer.load()
             except DiscoveryError as error:
                 _log.warning("index of documents not read", reason=str(error))
                 await asyncio.sleep(self._spec.timing.first_retry_s)
@@ -130,7 +122,7 @@ class DocumentsPoller:
         self._changed.clear()
 
     async def _round(self, rounds: DocumentRounds) -> bool:
-        async with self._capacity.turns:
+        async with self._turns:
             self.is_asking = True
             try:
                 await rounds.round(self._offered)
@@ -157,7 +149,7 @@ async def forget(spec: UpstreamSpec, store: Store, guard: Guard) -> None:
     """Remove all documents of an upstream that nobody names, also of one not asked for them now."""
     try:
         async with asyncio.timeout(_FORGET_S):
-            await Shelf(store, spec.id, guard).remove()
+            await DocumentsWriter(store, spec.id, guard).remove()
     except (DiscoveryError, TimeoutError) as error:
         _log.info("documents of an upstream not removed", upstream=spec.name, reason=text_of(error))
 

@@ -1,4 +1,4 @@
-"""One round for OpenAPI documents: what an upstream publishes is brought up to date on the shelf.
+"""One round for OpenAPI documents: what an upstream publishes is brought up to date in the store.
 
 Documents are passed on as they are, byte for byte, so a client reads what the upstream wrote. What
 they are named by here is their own SHA-512, which mostly is what the upstream names them by, too.
@@ -36,7 +36,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     Refused,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
+from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
 # Documents are JSON, whatever they are called: old kube-apiservers say plain text.
@@ -82,17 +82,17 @@ class DocumentRounds:
     Args:
         spec: The upstream.
         count_bytes: Told the size of each answer as it was sent.
-        shelf: What is known, and where it is kept.
+        writer: What is known, and where it is kept.
     """
 
     def __init__(
         self,
         spec: UpstreamSpec,
         count_bytes: Callable[[int], None],
-        shelf: Shelf,
+        writer: DocumentsWriter,
     ) -> None:
         self._spec = spec
-        self._shelf = shelf
+        self._writer = writer
         self._prefix = urlsplit(spec.endpoint.url).path
         self._v3, self._v2 = (
             Exchange(_with_limit(spec, limit), count_bytes)
@@ -111,15 +111,15 @@ class DocumentRounds:
             Fenced: Somebody else has taken over.
             StoreUnavailable: Perhaps not everything is kept.
         """
-        await self._shelf.sweep()
+        await self._writer.sweep()
         try:
             await self._ask(offered)
         except UpstreamFailed as failure:
-            await self._shelf.save(replace(self._shelf.published, error=str(failure)))
+            await self._writer.save(replace(self._writer.published, error=str(failure)))
             raise
 
     async def _ask(self, offered: frozenset[GroupVersion]) -> None:
-        known = self._shelf.published
+        known = self._writer.published
         self._is_retrying = bool(known.refused) and time.monotonic() >= self._refused_until
         is_same = known.offered == _digest_of(offered) and not self._is_retrying
         v2_etag = known.etag if is_same and known.form is Form.V2 else ""
@@ -131,7 +131,7 @@ class DocumentRounds:
         answer = await self._get(self._v3, openapi_index.PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
-                await self._shelf.save(replace(known, error=""))
+                await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
                 await self._ask_v2(offered, v2_etag)
             case HTTPStatus.OK:
@@ -154,13 +154,13 @@ class DocumentRounds:
     async def _index(
         self, answer: Answer, offered: frozenset[GroupVersion], *, is_same: bool
     ) -> None:
-        known = self._shelf.published
+        known = self._writer.published
         wanted = Wanted(offered, self._spec.kind is not Kind.SERVICE)
         known_digest = known.digest if is_same else ""
         read = partial(_read_index, known_digest, wanted, self._prefix)
         digest, index = await self._v3.read(answer, read)
         if index is None:
-            await self._shelf.save(replace(known, etag=answer.etag, error=""))
+            await self._writer.save(replace(known, etag=answer.etag, error=""))
             return
         self._is_missing = False
         progress = await self._documents(index)
@@ -173,12 +173,12 @@ class DocumentRounds:
         is_whole = not progress.failures and is_told
         if not progress.failures:
             now = replace(now, error="", etag=answer.etag, digest=digest)
-        await self._shelf.save(replace(now, offered=_digest_of(offered) if is_whole else ""))
+        await self._writer.save(replace(now, offered=_digest_of(offered) if is_whole else ""))
         if progress.failures:
             raise _several(progress.failures)
 
     async def _documents(self, index: Index) -> _Progress:
-        known, progress = self._shelf.published, _Progress()
+        known, progress = self._writer.published, _Progress()
         progress.take(
             {
                 key: kept
@@ -193,13 +193,13 @@ class DocumentRounds:
                 break
             if progress.unsaved >= max(_SAVED_AFTER_DOCUMENTS, len(progress.documents) // 4):
                 progress.unsaved = 0
-                await self._shelf.save(self._current(progress, index))
+                await self._writer.save(self._current(progress, index))
         return progress
 
     def _current(self, progress: _Progress, index: Index) -> Published:
         """Return what is known now, and that something may be missing."""
         return replace(
-            self._shelf.published,
+            self._writer.published,
             form=Form.V3,
             offered="",
             documents=dict(sorted(progress.documents.items())),
@@ -209,7 +209,7 @@ class DocumentRounds:
 
     async def _one(self, key: str, listed: Listed, progress: _Progress) -> None:
         kept = progress.documents.get(key)
-        refused = self._shelf.published.refused.get(key)
+        refused = self._writer.published.refused.get(key)
         if refused and refused.listed == listed.hash and not self._is_retrying:
             progress.refused[key] = refused
             return
@@ -238,7 +238,7 @@ class DocumentRounds:
             limit = self._spec.limits.openapi_kept_bytes
             text = f"GET {listed.path}: all documents together exceed {limit} bytes, compressed"
             raise UpstreamFailed(Reason.TOO_LARGE, text)
-        await self._shelf.put(packed)
+        await self._writer.put(packed)
         if listed.hash not in ("", packed.hash):
             _log.info(
                 "upstream names a document by something else than its SHA-512",
@@ -251,14 +251,14 @@ class DocumentRounds:
     # One document of everything.
 
     async def _ask_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
-        known = self._shelf.published
+        known = self._writer.published
         answer = await self._get(self._v2, openapi_v2.PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
-                await self._shelf.save(replace(known, error=""))
+                await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
                 self._doubt(f"{openapi_index.PATH} and {openapi_v2.PATH}")
-                await self._shelf.save(Published(Form.NONE, offered=_digest_of(offered)))
+                await self._writer.save(Published(Form.NONE, offered=_digest_of(offered)))
             case HTTPStatus.OK if _is_document(answer):
                 if known.form is Form.V3:
                     self._doubt(openapi_index.PATH)
@@ -278,26 +278,26 @@ class DocumentRounds:
             UpstreamFailed: It is said for the first time.
         """
         is_said_twice = self._is_missing
-        self._is_missing = bool(self._shelf.published.documents) and not is_said_twice
+        self._is_missing = bool(self._writer.published.documents) and not is_said_twice
         if self._is_missing:
             raise UpstreamFailed(
                 Reason.STATUS, f"GET {paths}: got status 404, which nothing else confirms"
             )
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
-        known, whole = self._shelf.published, _digest_of(offered)
+        known, whole = self._writer.published, _digest_of(offered)
         is_same = (known.form, known.offered) == (Form.V2, whole)
         keys = [key_of(gv) for gv in sorted(offered)]
         self._is_missing = False
         read = partial(_read_whole, known.digest if is_same else "", keys)
         digest, found = await self._v2.read(answer, read)
         if found is None:
-            await self._shelf.save(replace(known, etag=answer.etag, error=""))
+            await self._writer.save(replace(known, etag=answer.etag, error=""))
             return
         for packed in found.values():
-            await self._shelf.put(packed)
+            await self._writer.put(packed)
         documents = {key: _kept(packed, packed.hash) for key, packed in found.items()}
-        await self._shelf.save(
+        await self._writer.save(
             Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
         )
 

@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import Reason, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
-from apidiscovery_service.sources.upstreams.openapi_poller import Capacity, DocumentsPoller, forget
+from apidiscovery_service.sources.upstreams.openapi_poller import DocumentsPoller, forget
 from apidiscovery_service.sources.upstreams.reachability import accepts, address
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
@@ -40,7 +40,7 @@ class Poller:
         spec: The upstream.
         store: Where the record is.
         metrics: What counts the polls.
-        documents: What OpenAPI documents are polled with; None for no polling of them.
+        turns: Taken for a round of OpenAPI documents; None for no polling of them.
 
     Attributes:
         wanted: The group-versions of a service that have an APIService now.
@@ -53,7 +53,7 @@ class Poller:
         metrics: Metrics,
         wanted: frozenset[GroupVersion] = frozenset(),
         *,
-        documents: Capacity | None = None,
+        turns: asyncio.Semaphore | None = None,
     ) -> None:
         self.spec = spec
         self.wanted = wanted
@@ -65,9 +65,9 @@ class Poller:
         self._written: Known | None = None
         self._is_retired = False
         self._documents: DocumentsPoller | None = None
-        if documents and spec.openapi:
+        if turns and spec.openapi:
             self._documents = DocumentsPoller(
-                spec, store, documents, self._count_bytes, self._count_documents
+                spec, store, turns, self._count_bytes, self._count_documents
             )
 
     def _count_documents(self, result: str) -> None:

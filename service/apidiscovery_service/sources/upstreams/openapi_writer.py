@@ -16,7 +16,7 @@ _SWEPT_AFTER_S = 10.0
 _log = structlog.get_logger(__name__)
 
 
-class Shelf:
+class DocumentsWriter:
     """Writes documents, then the index that names them, and removes the others later.
 
     The index says whether there may be others, so that a successor looks for them only then.

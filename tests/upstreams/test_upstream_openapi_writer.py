@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from apidiscovery_service.sources.upstreams import openapi_record, openapi_shelf
+from apidiscovery_service.sources.upstreams import openapi_record, openapi_writer
 from apidiscovery_service.sources.upstreams.openapi_record import (
     Form,
     Kept,
@@ -12,7 +12,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     Refused,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_shelf import Shelf
+from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.record import BadRecord
 from apidiscovery_service.store import (
     Entry,
@@ -86,54 +86,54 @@ def test_a_document_comes_back_as_it_was(document: bytes) -> None:
 
 async def test_documents_are_there_before_the_index_that_names_them() -> None:
     store = MemoryStore()
-    shelf, document = Shelf(store, "x", await claimed(store)), pack(b"{}")
-    await shelf.load()
-    await shelf.put(document)
-    await shelf.save(naming(document))
+    writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
+    await writer.load()
+    await writer.put(document)
+    await writer.save(naming(document))
     index, (piece,) = (
         await store.get("upstream-openapi/indexes/x"),
         (await store.list(openapi_record.DOCUMENTS)).entries,
     )
     assert index is not None
     assert index.revision > piece.revision
-    assert shelf.published.is_clean
-    assert shelf.published.documents == naming(document).documents
+    assert writer.published.is_clean
+    assert writer.published.documents == naming(document).documents
 
 
 async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
-    shelf = Shelf(store, "x", await claimed(store))
+    writer = DocumentsWriter(store, "x", await claimed(store))
     old, new = pack(b"{}"), pack(b"[]")
-    await shelf.load()
+    await writer.load()
     for document in (old, new):
-        await shelf.put(document)
-        await shelf.save(naming(document))
-    await shelf.sweep()
+        await writer.put(document)
+        await writer.save(naming(document))
+    await writer.sweep()
     assert len(await keys(store)) == 3
-    assert not shelf.published.is_clean
-    monkeypatch.setattr(openapi_shelf, "_SWEPT_AFTER_S", 0.0)
-    await shelf.sweep()
+    assert not writer.published.is_clean
+    monkeypatch.setattr(openapi_writer, "_SWEPT_AFTER_S", 0.0)
+    await writer.sweep()
     assert await keys(store) == [
         openapi_record.piece_keys("x", new.hash, 1)[0],
         "upstream-openapi/indexes/x",
     ]
-    assert shelf.published.is_clean
+    assert writer.published.is_clean
 
 
 async def test_documents_that_change_all_the_time_are_removed_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_shelf, "monotonic", lambda: now)
+    monkeypatch.setattr(openapi_writer, "monotonic", lambda: now)
     store = MemoryStore()
-    shelf = Shelf(store, "x", await claimed(store))
-    await shelf.load()
+    writer = DocumentsWriter(store, "x", await claimed(store))
+    await writer.load()
     for number in range(30):
         now += 2.0
-        await shelf.sweep()
+        await writer.sweep()
         document = pack(str(number).encode())
-        await shelf.put(document)
-        await shelf.save(naming(document))
+        await writer.put(document)
+        await writer.save(naming(document))
         assert len(await keys(store)) <= 8
     assert len(await keys(store)) > 5
 
@@ -162,24 +162,24 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_shelf, "monotonic", lambda: now)
+    monkeypatch.setattr(openapi_writer, "monotonic", lambda: now)
     store = _Unsure()
-    shelf, old, new = Shelf(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
-    await shelf.load()
-    await shelf.put(old)
-    await shelf.save(naming(old))
-    await shelf.put(new)
-    await shelf.save(naming(old))
+    writer, old, new = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
+    await writer.load()
+    await writer.put(old)
+    await writer.save(naming(old))
+    await writer.put(new)
+    await writer.save(naming(old))
     store.fails = True
     with pytest.raises(StoreUnavailable):
-        await shelf.save(naming(new))
+        await writer.save(naming(new))
     store.fails = False
     now += 60.0
-    await shelf.sweep()
+    await writer.sweep()
     # Whoever has read the index that names the new one has some seconds left.
     assert openapi_record.piece_keys("x", new.hash, 1)[0] in await keys(store)
     now += 60.0
-    await shelf.sweep()
+    await writer.sweep()
     assert await keys(store) == [
         openapi_record.piece_keys("x", old.hash, 1)[0],
         "upstream-openapi/indexes/x",
@@ -189,12 +189,12 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
 async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(openapi_shelf, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(openapi_writer, "_SWEPT_AFTER_S", 0.0)
     store = MemoryStore()
-    first = Shelf(store, "x", await claimed(store))
+    first = DocumentsWriter(store, "x", await claimed(store))
     await first.load()
     await first.put(pack(b"{}"))  # and no index that names it
-    second = Shelf(store, "x", await claimed(store))
+    second = DocumentsWriter(store, "x", await claimed(store))
     await second.load()
     await second.sweep()
     assert await keys(store) == ["upstream-openapi/indexes/x"]
@@ -203,14 +203,14 @@ async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
 
 async def test_what_is_there_already_is_not_written_again() -> None:
     store = MemoryStore()
-    shelf, document = Shelf(store, "x", await claimed(store)), pack(b"{}")
-    await shelf.load()
-    await shelf.put(document)
-    await shelf.save(naming(document))
+    writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
+    await writer.load()
+    await writer.put(document)
+    await writer.save(naming(document))
     before = (await store.list("")).revision
-    await shelf.put(document)
-    await shelf.save(naming(document))
-    again = Shelf(store, "x", Guard("claims/upstreams/x", 1))
+    await writer.put(document)
+    await writer.save(naming(document))
+    again = DocumentsWriter(store, "x", Guard("claims/upstreams/x", 1))
     await again.load()
     await again.put(document)
     await again.save(naming(document))
@@ -219,7 +219,11 @@ async def test_what_is_there_already_is_not_written_again() -> None:
 
 async def test_who_has_lost_the_claim_writes_and_removes_nothing() -> None:
     store = MemoryStore()
-    first, document, other = Shelf(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
+    first, document, other = (
+        DocumentsWriter(store, "x", await claimed(store)),
+        pack(b"{}"),
+        pack(b"[]"),
+    )
     await first.load()
     await first.put(document)
     await first.save(naming(document))
@@ -239,11 +243,11 @@ async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> N
     store, document = MemoryStore(), pack(b"{}")
     guard = await claimed(store)
     for name in ("x", "x-2"):
-        shelf = Shelf(store, name, guard)
-        await shelf.load()
-        await shelf.put(document)
-        await shelf.save(naming(document))
-    await Shelf(store, "x", guard).remove()
+        writer = DocumentsWriter(store, name, guard)
+        await writer.load()
+        await writer.put(document)
+        await writer.save(naming(document))
+    await DocumentsWriter(store, "x", guard).remove()
     assert await keys(store) == [
         openapi_record.piece_keys("x-2", document.hash, 1)[0],
         "upstream-openapi/indexes/x-2",
@@ -253,10 +257,10 @@ async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> N
 async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
     store = MemoryStore()
     many = {f"apis/g{i}.test/v1": Kept(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)}
-    shelf = Shelf(store, "x", await claimed(store))
-    await shelf.load()
-    await shelf.save(Published(Form.V3, documents=many))
+    writer = DocumentsWriter(store, "x", await claimed(store))
+    await writer.load()
+    await writer.save(Published(Form.V3, documents=many))
     assert len(await keys(store)) > 1
-    again = Shelf(store, "x", Guard("claims/upstreams/x", 1))
+    again = DocumentsWriter(store, "x", Guard("claims/upstreams/x", 1))
     await again.load()
     assert again.published.documents == many
