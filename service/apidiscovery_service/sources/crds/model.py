@@ -127,6 +127,4 @@ def without_versions(content: object) -> object:
 
 def packed(document: bytes) -> bytes:
     """Return a document as it is kept: schemas are large, and shrink to a fifteenth."""
-    # Copied, for the first one is cut from a buffer as large as the document: what is left of each
-    # is too small for the next one, and the heap would grow by the whole documents all the same.
-    return bytes(memoryview(zstandard.compress(document, _LEVEL)))
+    return zstandard.compress(document, _LEVEL)
