@@ -118,12 +118,12 @@ class ApiServers:
     def objects(self) -> Sequence[storageversion_pb2.StorageVersion]:
         return self._list().list.items
 
-    def _list(self) -> storage_version_pb2.StorageVersionServiceListResponse:
+    def _list(self) -> storage_version_pb2.ListStorageVersionsResponse:
         return _ask(
             self._channels[0],
-            "List",
-            storage_version_pb2.StorageVersionServiceListRequest(),
-            storage_version_pb2.StorageVersionServiceListResponse.FromString,
+            "ListStorageVersions",
+            storage_version_pb2.ListStorageVersionsRequest(),
+            storage_version_pb2.ListStorageVersionsResponse.FromString,
         )
 
     def _request(
@@ -156,9 +156,9 @@ def _report(
 
 def _outcomes(answers: Iterable[storage_version_pb2.ReportResponse]) -> Outcomes:
     names = {
-        storage_version_pb2.REPORT_OUTCOME_CREATED: "created",
-        storage_version_pb2.REPORT_OUTCOME_UPDATED: "updated",
-        storage_version_pb2.REPORT_OUTCOME_UNCHANGED: "unchanged",
+        storage_version_pb2.ReportedStorageVersion.OUTCOME_CREATED: "created",
+        storage_version_pb2.ReportedStorageVersion.OUTCOME_UPDATED: "updated",
+        storage_version_pb2.ReportedStorageVersion.OUTCOME_UNCHANGED: "unchanged",
     }
     counted = dict.fromkeys(names.values(), 0)
     for answer in answers:

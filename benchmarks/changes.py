@@ -120,7 +120,7 @@ class _Watching:
             discovery_pb2.WatchDiscoveryRequest.SerializeToString,
             discovery_pb2.WatchDiscoveryResponse.FromString,
         )
-        request = discovery_pb2.WatchDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS)
+        request = discovery_pb2.WatchDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
         self._messages = call(request)
         next(self._messages)
 

@@ -171,7 +171,9 @@ async def apply(address: str) -> None:
         told, number = await lines(), 0
         while line := await told.readline():
             number += 1
-            request = registry_pb2.ApplyRequest(manifests=[registry_pb2.Manifest(content=line)])
+            request = registry_pb2.ApplyRequest(
+                manifests=[registry_pb2.ApplyRequest.Manifest(content=line)]
+            )
             await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
             before = time.perf_counter()
             await call(request, timeout=30.0)

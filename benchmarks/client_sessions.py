@@ -121,7 +121,7 @@ class GrpcSide:
 
     def add_gadget(self) -> None:
         definition = client_groups.definition(_gadget())
-        manifest = registry_pb2.Manifest(content=json.dumps(definition).encode())
+        manifest = registry_pb2.ApplyRequest.Manifest(content=json.dumps(definition).encode())
         with grpc.insecure_channel(self._served.grpc) as channel:
             call = channel.unary_unary(
                 APPLY,

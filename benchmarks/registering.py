@@ -21,7 +21,10 @@ def fill(address: str, documents: Iterable[Document]) -> None:
     texts = list(map(orjson.dumps, documents))
     requests = [
         registry_pb2.ApplyRequest(
-            manifests=[registry_pb2.Manifest(content=text) for text in texts[begin : begin + BATCH]]
+            manifests=[
+                registry_pb2.ApplyRequest.Manifest(content=text)
+                for text in texts[begin : begin + BATCH]
+            ]
         )
         for begin in range(0, len(texts), BATCH)
     ]

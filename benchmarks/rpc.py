@@ -23,11 +23,11 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
     file = folder / "600.json"
     file.write_bytes(manifest(groups(GROUPS, RESOURCES)))
     with serving(folder, "--manifests", file) as served:
-        everything = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS)
+        everything = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
         answer = _call(served.grpc, everything.SerializeToString())
         etag = discovery_pb2.GetDiscoveryResponse.FromString(answer).etag
         up_to_date = discovery_pb2.GetDiscoveryRequest(
-            scope=discovery_pb2.SCOPE_GROUPS, if_none_match=etag
+            scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS, if_none_match=etag
         )
         for name, request in (("not modified", up_to_date), ("whole document", everything)):
             encoded = request.SerializeToString()

@@ -21,7 +21,7 @@ SECTION = "storage-versions"
 WATCHERS = 1000
 CHANGES = 20
 
-WATCH = f"{SERVICE}/Watch"
+WATCH = f"{SERVICE}/WatchStorageVersions"
 _PATH = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions?watch=1&resourceVersion={}"
 _NEWCOMERS = 100
 _SETTLE_S = 0.02
@@ -76,7 +76,7 @@ def _wanted(kind: str, after: int) -> Wanted:
 
 def watch_request(after: str) -> bytes:
     """Return the request for what changes after a revision; empty for what is there as well."""
-    asked = storage_version_pb2.StorageVersionServiceWatchRequest(resource_version=after)
+    asked = storage_version_pb2.WatchStorageVersionsRequest(resource_version=after)
     return asked.SerializeToString()
 
 

@@ -113,10 +113,11 @@ def _known(address: str) -> bytes:
             discovery_pb2.GetDiscoveryRequest.SerializeToString,
             discovery_pb2.GetDiscoveryResponse.FromString,
         )
-        answer = call(discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS))
+        answer = call(discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS))
     hashes = {each.name: each.hash for each in answer.group_hashes}
     return discovery_pb2.WatchDiscoveryRequest(
-        scope=discovery_pb2.SCOPE_GROUPS, known_groups=discovery_pb2.KnownGroups(hashes=hashes)
+        scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS,
+        known_groups=discovery_pb2.KnownGroups(hashes=hashes),
     ).SerializeToString()
 
 

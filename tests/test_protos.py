@@ -47,11 +47,13 @@ def modules() -> list[str]:
 
 
 def messages() -> Iterator[Descriptor]:
-    """Yield every message of our protos, without nested ones, which are but map entries."""
+    """Yield every message of our protos, nested ones too, but not the entries of maps."""
     for name in modules():
         if name.endswith("_pb2") and not name.startswith("apidiscovery_etcd."):
             file = cast("FileDescriptor", importlib.import_module(name).DESCRIPTOR)
-            yield from file.message_types_by_name.values()
+            for message in file.message_types_by_name.values():
+                yield message
+                yield from (n for n in message.nested_types if not n.GetOptions().map_entry)
 
 
 ALL = {message.full_name: message for message in messages()}
@@ -59,8 +61,12 @@ each_message = pytest.mark.parametrize("name", ALL)
 
 
 def betterproto_class(name: str) -> type[betterproto.Message]:
-    """Return betterproto's class for the message `name`; it spells APIGroup as ApiGroup."""
-    package, _, short = name.rpartition(".")
+    """Return betterproto's class for the message `name`; it spells APIGroup as ApiGroup.
+
+    It has no nested classes: `Outer.Inner` is `OuterInner`.
+    """
+    package = ALL[name].file.package
+    short = name.removeprefix(f"{package}.").replace(".", "")
     module = importlib.import_module(f"apidiscovery_betterproto.{package}")
     classes = inspect.getmembers(module, inspect.isclass)
     (found,) = (c for n, c in classes if n.lower() == short.lower())

@@ -76,13 +76,15 @@ def test_a_proto_that_is_wrong_is_reported_and_nothing_is_replaced(small: Path) 
     assert (small / "generated/apidiscovery/runtime/v1/runtime_pb2.py").exists()
 
 
-def git(directory: Path, *args: str) -> None:
+def git(directory: Path, *args: str) -> str:
+    """Return what git prints, without the line feed at the end."""
     program = shutil.which("git")
     if program is None:
         pytest.skip("git is not installed")
     author = chain.from_iterable(("-c", f"user.{k}=x") for k in ("name", "email"))
     command = [program, "-C", str(directory), *author, "-c", "commit.gpgsign=false", *args]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - git
+    result = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - git
+    return result.stdout.rstrip("\n")
 
 
 def edit(project: Path, old: str, new: str) -> None:
@@ -124,6 +126,22 @@ def test_a_renumbered_field_is_found(repository: Path, committed: str) -> None:
     result = run(repository / "tools/breaking.py")
     assert result.returncode != 0
     assert 'field "2" with name "kind"' in result.stdout
+
+
+def test_a_break_from_accepted_protos_is_reported_and_passes(repository: Path) -> None:
+    tree = git(repository, "rev-parse", "HEAD:protos")
+    tool = repository / "tools/breaking.py"
+    tool.write_text(tool.read_text().replace("ACCEPTED = {", f'ACCEPTED = {{"{tree}": "a record",'))
+    edit(repository, "string kind = 2;", "string kind = 3;")
+    result = run(tool)
+    assert result.returncode == 0, result.stderr
+    assert 'field "2" with name "kind"' in result.stdout
+    assert result.stdout.endswith("breaking: accepted by a record\n")
+
+    git(repository, "commit", "--quiet", "--all", "--message=break")
+    assert run(tool).returncode == 0
+    edit(repository, "string kind = 3;", "string kind = 4;")
+    assert run(tool).returncode != 0
 
 
 def test_without_main_the_history_of_head_is_looked_at(repository: Path) -> None:

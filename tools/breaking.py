@@ -7,6 +7,10 @@ What they are compared with, the first of these that applies:
 3. main before its last commit that touches protos: a clean checkout of main, as in CI. A break that
    was merged on purpose fails there until protos/ changes again.
 
+`ACCEPTED` lists exceptions, each with its decision record: breaks from the protos named there are
+printed but do not fail. Protos are named by their git tree, so that an exception ends with the next
+change of protos/.
+
 Without any main, as where CI checks out one commit by its id, HEAD stands for it. A comparison that
 git cannot make is a failure. Nothing to compare with is none, and said: protos that main does not
 have yet, a shallow clone whose history does not reach back to others, a source tree without git.
@@ -24,6 +28,11 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parent.parent
 BUF = Path(sys.executable).parent / "buf"  # not resolved: in a virtual environment it is a link
 MAIN = ("refs/remotes/origin/main", "refs/heads/main")
+
+# Decision record, by the git tree of protos/ that may be broken.
+ACCEPTED = {
+    "81a85e9bbe3b734f9f3ffa6e748ef212bd6429b4": "docs/decisions/0034-names-in-the-protos.md",
+}
 
 
 class NothingToCompareError(Exception):
@@ -89,8 +98,12 @@ def before_last_change(head: str) -> str:
 
 
 def compare(base: str) -> int:
-    """Return buf's exit status for the working tree against the protos of the commit `base`."""
-    if not git("ls-tree", "-r", "--name-only", base, "--", "protos"):
+    """Return buf's exit status for the working tree against the protos of the commit `base`.
+
+    It is 0 when `ACCEPTED` has these protos.
+    """
+    tree = git("rev-parse", "--verify", "--quiet", f"{base}:protos", missing_ok=True)
+    if not tree:
         raise NothingToCompareError(f"{base[:12]} has no protos yet")
     with tempfile.TemporaryDirectory() as directory:
         archive = io.BytesIO(git_bytes("archive", "--format=tar", base, "protos"))
@@ -99,9 +112,13 @@ def compare(base: str) -> int:
         against = str(Path(directory, "protos"))
         command = [str(BUF), "breaking", "--against", against]
         try:
-            return subprocess.run(command, check=False, cwd=REPO).returncode
+            status = subprocess.run(command, check=False, cwd=REPO).returncode
         except FileNotFoundError:
             sys.exit(f"breaking: there is no {BUF}; run `make setup`")
+    if status and tree in ACCEPTED:
+        print(f"breaking: accepted by {ACCEPTED[tree]}")
+        return 0
+    return status
 
 
 def main() -> int:

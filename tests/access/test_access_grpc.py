@@ -302,7 +302,7 @@ async def test_publishing_is_for_publishers_and_the_unknown_for_admins(served: S
     registry = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"]
     expected: dict[str, tuple[grpc.StatusCode, ...]]
     expected = {f"/{REGISTRY}/{method.name}": PUBLISHERS for method in registry.methods}
-    expected[f"/{REGISTRY}/List"] = READERS
+    expected[f"/{REGISTRY}/ListRegistrations"] = READERS
     expected["/example.New/Method"] = ADMINS
     server = grpc.aio.server(interceptors=[AdmissionInterceptor(served.access, served.metrics)])
     for path in expected:

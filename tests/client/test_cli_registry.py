@@ -390,7 +390,7 @@ class TestGet:
         assert outcome.stdout.splitlines() == [
             f"{CRD_LINE}/f{number}.example.com" for number in range(5)
         ]
-        assert registry.methods() == ["List"] * 3
+        assert registry.methods() == ["ListRegistrations"] * 3
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
     @pytest.mark.parametrize(
@@ -439,8 +439,8 @@ class TestGet:
 
     def test_sources(self, capsys: Capture) -> None:
         sources = (
-            discovery_pb2.Source(name="catalog", state=discovery_pb2.SOURCE_STATE_CURRENT),
-            discovery_pb2.Source(
+            discovery_pb2.DiscoverySource(name="catalog", state=discovery_pb2.SOURCE_STATE_CURRENT),
+            discovery_pb2.DiscoverySource(
                 name="upstream:east",
                 state=discovery_pb2.SOURCE_STATE_STALE,
                 since=Timestamp(seconds=CREATED_S),

@@ -43,7 +43,7 @@ class TestErrors:
     def test_error_of_the_server_is_one_line(
         self, capsys: Capture, registry: FakeRegistry, args: str, code: grpc.StatusCode, reason: str
     ) -> None:
-        method = "List" if args.startswith("get") else "Withdraw"
+        method = "ListRegistrations" if args.startswith("get") else "Withdraw"
         registry.refuse(method, Refusal(code, "because\nof \x1b[31mthis"))
         outcome = cli(capsys, registry, *args.split())
         assert outcome == Outcome(
@@ -91,7 +91,7 @@ class TestErrors:
     ) -> None:
         registry.apply(CRON_TAB_CRD)
         starting = Refusal(grpc.StatusCode.UNAVAILABLE, "the server is still reading its sources")
-        registry.refuse("List", *[starting] * failures)
+        registry.refuse("ListRegistrations", *[starting] * failures)
         outcome = cli(capsys, registry, "get", "crds", "-o", "name")
         if failures == 4:
             assert outcome == Outcome(0, f"{CRD_LINE}/{CRON_TABS}\n", "")
@@ -101,7 +101,7 @@ class TestErrors:
                 "",
                 "Error from server (ServiceUnavailable): the server is still reading its sources\n",
             )
-        assert registry.methods() == ["List"] * 5
+        assert registry.methods() == ["ListRegistrations"] * 5
 
     @pytest.mark.usefixtures("hurry")
     def test_server_that_names_a_time_is_asked_then(
@@ -110,7 +110,8 @@ class TestErrors:
         for seconds, calls in ((0, 2), (3600, 3)):
             retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds))
             registry.refuse(
-                "List", Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many", (retry,))
+                "ListRegistrations",
+                Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many", (retry,)),
             )
             outcome = cli(capsys, registry, "get", "crds")
             assert outcome.exit_code == (1 if seconds else 0)
@@ -119,10 +120,10 @@ class TestErrors:
     def test_no_attempt_is_made_after_the_timeout(
         self, capsys: Capture, registry: FakeRegistry
     ) -> None:
-        registry.refuse("List", *[Refusal(grpc.StatusCode.UNAVAILABLE, "not yet")] * 9)
+        registry.refuse("ListRegistrations", *[Refusal(grpc.StatusCode.UNAVAILABLE, "not yet")] * 9)
         outcome = cli(capsys, registry, "get", "crds", "--request-timeout=150ms")
         assert outcome.stderr == "Error from server (ServiceUnavailable): not yet\n"
-        assert registry.methods() == ["List"] * 2
+        assert registry.methods() == ["ListRegistrations"] * 2
 
     @pytest.mark.usefixtures("hurry")
     def test_refused_connection(self, capsys: Capture) -> None:
@@ -142,14 +143,14 @@ class TestErrors:
             address = server.url.removeprefix("http://")
             outcome = run(capsys, "get", "crds", "--grpc-server", address)
         assert (outcome.exit_code, outcome.stdout) == (1, "")
-        assert outcome.stderr.startswith(f"error: List {address}: ")
+        assert outcome.stderr.startswith(f"error: ListRegistrations {address}: ")
         assert outcome.stderr.count("\n") == 1
 
     @pytest.mark.usefixtures("hurry")
     def test_unknown_host(self, capsys: Capture) -> None:
         outcome = run(capsys, "get", "crds", "--grpc-server", "host.invalid:1", "--plaintext")
         assert outcome.exit_code == 1
-        assert outcome.stderr.startswith("error: List host.invalid:1: ")
+        assert outcome.stderr.startswith("error: ListRegistrations host.invalid:1: ")
 
     def test_deadline(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
         write(folder, crd=CRON_TAB_CRD)
@@ -215,7 +216,7 @@ class TestConnection:
     ) -> None:
         (folder / "token").write_text("of-file\n")
         refusal = Refusal(grpc.StatusCode.UNAUTHENTICATED, "no such token")
-        registry.refuse("List", refusal, refusal, refusal)
+        registry.refuse("ListRegistrations", refusal, refusal, refusal)
         monkeypatch.setenv("APIDISCOVERY_TOKEN", "of-variable")
         for args in ((), ("--token", "of-flag"), ("--token-file", "token")):
             outcome = cli(capsys, registry, "get", "crds", *args)
@@ -250,7 +251,7 @@ class TestConnection:
             def told(*args: str) -> str:
                 return cli(capsys, registry, "get", "crds", *args).stderr
 
-            begin = f"error: List {registry.address}: "
+            begin = f"error: ListRegistrations {registry.address}: "
             named = "--tls-server-name=api.example"
             assert told(trusting, named, *client) == "No resources found\n"
             assert told(trusting, *client) == (
@@ -266,7 +267,7 @@ class TestConnection:
     def test_tls_with_a_server_that_has_none(self, capsys: Capture, registry: FakeRegistry) -> None:
         outcome = cli(capsys, registry, "get", "crds", "--tls-server-name=a")
         hint = "the port does not speak TLS; if it is the right one, use --plaintext"
-        assert outcome == Outcome(1, "", f"error: List {registry.address}: {hint}\n")
+        assert outcome == Outcome(1, "", f"error: ListRegistrations {registry.address}: {hint}\n")
 
 
 class TestProcess:

@@ -254,13 +254,13 @@ class TestShow:
             else:
                 assert len(text.splitlines()) >= 2
                 assert not {c for c in text if not c.isprintable()} - {"\n"}
-        service.ends["List"].append(End(grpc.StatusCode.NOT_FOUND, bad))
+        service.ends["ListStorageVersions"].append(End(grpc.StatusCode.NOT_FOUND, bad))
         outcome = cli(capsys, service)
         assert not {c for c in outcome.stderr if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0} - {"\n"}
 
     def test_the_gate_is_off(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
         off = "storage versions are not served: the feature gate StorageVersionAPI is off"
-        service.ends["List"].append(End(grpc.StatusCode.UNIMPLEMENTED, off))
+        service.ends["ListStorageVersions"].append(End(grpc.StatusCode.UNIMPLEMENTED, off))
         outcome = cli(capsys, service)
         assert outcome == Outcome(1, "", f"Error from server (MethodNotAllowed): {off}\n")
 
@@ -284,8 +284,8 @@ class TestWatch:
             shown.wait(10)
             service.list_all(400, storage_version({"id-1": "apps/v1"}))
             service.events.put(
-                pb.StorageVersionServiceWatchResponse(
-                    type=pb.WATCH_EVENT_TYPE_BOOKMARK, resource_version="500"
+                pb.WatchStorageVersionsResponse(
+                    type=pb.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK, resource_version="500"
                 )
             )
             for revision in range(10, 401):
@@ -302,9 +302,13 @@ class TestWatch:
         stamp, table = second.split("\n", 1)
         assert stamp.startswith("20")
         assert table.splitlines()[1].split() == [DEPLOYMENTS, "v1", "v1", "True", "-"]
-        assert service.methods() == ["List", "Watch", "List"]
+        assert service.methods() == [
+            "ListStorageVersions",
+            "WatchStorageVersions",
+            "ListStorageVersions",
+        ]
         watch = service.calls[1][1]
-        assert isinstance(watch, pb.StorageVersionServiceWatchRequest)
+        assert isinstance(watch, pb.WatchStorageVersionsRequest)
         assert (list(watch.names), watch.resource_version) == ([], "9")
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
@@ -315,11 +319,11 @@ class TestWatch:
         service.events.put(End(grpc.StatusCode.OUT_OF_RANGE, "too old"))
 
         def change() -> None:
-            while service.methods().count("Watch") < 2:  # it has listed again
+            while service.methods().count("WatchStorageVersions") < 2:  # it has listed again
                 time.sleep(0.01)
             service.list_all(2, storage_version({"id-1": "apps/v2"}))
             service.changed(2)
-            while service.methods().count("List") < 3:
+            while service.methods().count("ListStorageVersions") < 3:
                 time.sleep(0.01)
             service.events.put(STOP)
 
@@ -349,7 +353,7 @@ class TestWatch:
         outcome = cli(capsys, service, "-w", "pods")
         assert outcome == Outcome(1, "", f"No resources found\n{STOPPED}")
         watch = service.calls[1][1]
-        assert isinstance(watch, pb.StorageVersionServiceWatchRequest)
+        assert isinstance(watch, pb.WatchStorageVersionsRequest)
         assert list(watch.names) == ["core.pods"]
 
     def test_it_goes_on_after_an_outage_and_tells_it_once(
@@ -360,10 +364,10 @@ class TestWatch:
         outage = [End()] * 12
 
         def fail_later() -> None:
-            while "Watch" not in service.methods():
+            while "WatchStorageVersions" not in service.methods():
                 time.sleep(0.001)
-            service.ends["List"].extend(outage)
-            while service.ends["List"]:
+            service.ends["ListStorageVersions"].extend(outage)
+            while service.ends["ListStorageVersions"]:
                 time.sleep(0.01)
             service.events.put(STOP)
 
@@ -379,7 +383,7 @@ class TestWatch:
             two_resources(service)
 
             def stop() -> None:
-                while "Watch" not in service.methods():
+                while "WatchStorageVersions" not in service.methods():
                     time.sleep(0.01)
                 service.__exit__(None, None, None)
 

@@ -62,7 +62,11 @@ def grpcio_hashes(server: Server) -> dict[str, str]:
 
 
 def grpcio_document(server: Server, key: str, *, protobuf: bool) -> bytes:
-    form = openapi_pb2.DOCUMENT_FORM_PROTOBUF if protobuf else openapi_pb2.DOCUMENT_FORM_JSON
+    form = (
+        openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF
+        if protobuf
+        else openapi_pb2.OPEN_API_DOCUMENT_FORM_JSON
+    )
     request = openapi_pb2.GetDocumentRequest(key=key, form=form)
     with grpc.insecure_channel(server.grpc) as channel:
         header, *pieces = OpenAPIServiceStub(channel).GetDocument(request)
@@ -98,7 +102,7 @@ def betterproto_hashes(server: Server) -> dict[str, str]:
 
 
 def betterproto_document(server: Server, key: str, *, protobuf: bool) -> bytes:
-    request = v1.GetDocumentRequest(key=key, form=v1.DocumentForm(2 if protobuf else 1))
+    request = v1.GetDocumentRequest(key=key, form=v1.OpenApiDocumentForm(2 if protobuf else 1))
 
     async def ask() -> list[v1.GetDocumentResponse]:
         with betterproto_stub(server) as stub:

@@ -129,7 +129,7 @@ async def test_the_addresses_are_those_that_answer(server: Server) -> None:
     assert get(server.http_port, "/readyz").status == 200
     async with grpc.aio.insecure_channel(server.grpc) as channel:
         stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
-        request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS)
+        request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
         answer = await stub.GetDiscovery(request)
     assert f'"{answer.etag}"' == get(server.http_port, "/apis", AGG).etag
 

@@ -67,7 +67,7 @@ def crd(plural: str, group: str = "example.com") -> bytes:
 def apply(server: Server, *plurals: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
-        manifests = [registry_pb2.Manifest(content=crd(plural)) for plural in plurals]
+        manifests = [registry_pb2.ApplyRequest.Manifest(content=crd(plural)) for plural in plurals]
         stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=10)
 
 

@@ -20,8 +20,8 @@ from grpc_holding import Holding
 from grpc_server import DEADLINE_S, Served, betterproto_stub_of, channel_to, raw_get, serving, until
 from grpclib.exceptions import GRPCError
 
-SCOPES = tuple(v1.Scope)
-VERSIONS = (v1.DocumentVersion(1), v1.DocumentVersion(2))
+SCOPES = tuple(v1.DiscoveryScope)
+VERSIONS = (v1.DiscoveryVersion(1), v1.DiscoveryVersion(2))
 
 
 @pytest.fixture(name="builtin")
@@ -47,12 +47,14 @@ async def watching(
             await stream.aclose()
 
 
-async def next_changes(stream: AsyncIterator[v1.WatchDiscoveryResponse]) -> v1.Changes:
+async def next_changes(
+    stream: AsyncIterator[v1.WatchDiscoveryResponse],
+) -> v1.WatchDiscoveryResponseChanges:
     async with asyncio.timeout(DEADLINE_S):
         message = await anext(stream)
     kind, changes = betterproto.which_one_of(message, "event")
     assert kind == "changes"
-    assert isinstance(changes, v1.Changes)
+    assert isinstance(changes, v1.WatchDiscoveryResponseChanges)
     return changes
 
 
@@ -60,14 +62,14 @@ def result_of(response: v1.GetDiscoveryResponse) -> str:
     return betterproto.which_one_of(response, "result")[0]
 
 
-def apply(held: Holding, delta: v1.Delta) -> None:
-    held.apply(discovery_pb2.Delta.FromString(bytes(delta)))
+def apply(held: Holding, delta: v1.DiscoveryDelta) -> None:
+    held.apply(discovery_pb2.DiscoveryDelta.FromString(bytes(delta)))
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 async def test_document_is_what_the_other_stub_reads(
-    builtin: Served, scope: v1.Scope, version: v1.DocumentVersion
+    builtin: Served, scope: v1.DiscoveryScope, version: v1.DiscoveryVersion
 ) -> None:
     request = v1.GetDiscoveryRequest(scope=scope, accept_versions=[version])
     response = await get(builtin, request)
@@ -76,14 +78,14 @@ async def test_document_is_what_the_other_stub_reads(
         raw = await raw_get(channel, discovery_pb2.GetDiscoveryRequest.FromString(bytes(request)))
     assert bytes(response) == raw
     held = Holding.of(discovery_pb2.GetDiscoveryResponse.FromString(bytes(response)))
-    scope_number = discovery_pb2.Scope.Value(f"SCOPE_{scope.name}")
+    scope_number = discovery_pb2.DiscoveryScope.Value(f"DISCOVERY_SCOPE_{scope.name}")
     assert held.etag(scope_number) == response.etag
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
 async def test_current_etag_is_answered_with_not_modified_and_the_hashes(
-    builtin: Served, scope: v1.Scope, quote: str
+    builtin: Served, scope: v1.DiscoveryScope, quote: str
 ) -> None:
     full = await get(builtin, v1.GetDiscoveryRequest(scope=scope))
     request = v1.GetDiscoveryRequest(scope=scope, if_none_match=f"{quote}{full.etag}{quote}")
@@ -107,7 +109,7 @@ async def test_delta_leads_from_what_is_known_to_what_is_served() -> None:
         assert [(c.name, c.position) for c in response.delta.changed] == [("c.example.com", 0)]
         assert response.delta.removed == ["apps"]
         apply(held, response.delta)
-        assert held.etag(discovery_pb2.SCOPE_ALL) == response.etag
+        assert held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) == response.etag
 
 
 async def test_no_common_version_fails_and_names_those_offered() -> None:
@@ -138,13 +140,13 @@ async def test_watch_tells_changes_heartbeats_and_is_forgotten_when_left() -> No
         async with watching(served, request) as stream:
             first = await next_changes(stream)
             apply(held, first.delta)
-            assert held.etag(discovery_pb2.SCOPE_ALL) == first.etag
+            assert held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) == first.etag
             served.registry.publish(*EXAMPLES)
             served.registry.withdraw(CORE.source)
             second = await next_changes(stream)
             apply(held, second.delta)
             assert second.delta.removed == [""]
-            assert held.etag(discovery_pb2.SCOPE_ALL) == second.etag
+            assert held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) == second.etag
             async with asyncio.timeout(DEADLINE_S):
                 message = await anext(stream)
             assert betterproto.which_one_of(message, "event")[0] == "heartbeat"

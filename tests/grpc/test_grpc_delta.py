@@ -23,14 +23,15 @@ from grpc_server import DEADLINE_S, serving, stub_of
 from hypothesis import given, settings
 
 SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
-    discovery_pb2.SCOPE_CORE,
-    discovery_pb2.SCOPE_GROUPS,
-    discovery_pb2.SCOPE_ALL,
+    discovery_pb2.DISCOVERY_SCOPE_CORE,
+    discovery_pb2.DISCOVERY_SCOPE_GROUPS,
+    discovery_pb2.DISCOVERY_SCOPE_ALL,
 )
 
 
 async def whole(
-    stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub", scope: discovery_pb2.Scope.ValueType
+    stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub",
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> discovery_pb2.GetDiscoveryResponse:
     return await stub.GetDiscovery(
         discovery_pb2.GetDiscoveryRequest(scope=scope), timeout=DEADLINE_S
@@ -40,7 +41,7 @@ async def whole(
 async def delta_to(
     stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub",
     known: discovery_pb2.KnownGroups,
-    scope: discovery_pb2.Scope.ValueType = SCOPE_ALL,
+    scope: discovery_pb2.DiscoveryScope.ValueType = SCOPE_ALL,
 ) -> discovery_pb2.GetDiscoveryResponse:
     request = discovery_pb2.GetDiscoveryRequest(scope=scope, known_groups=known)
     response = await stub.GetDiscovery(request, timeout=DEADLINE_S)
@@ -51,7 +52,7 @@ async def delta_to(
 async def assert_in_step(
     stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub",
     held: Holding,
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     """Check that a client that follows deltas has what one that reads documents has."""
     response = await delta_to(stub, held.known, scope)
@@ -64,7 +65,7 @@ async def assert_in_step(
 
 @pytest.mark.parametrize("scope", [SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL])
 async def test_an_empty_map_is_answered_with_everything(
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     async with serving(kubernetes_catalog()) as served, stub_of(served) as stub:
         await assert_in_step(stub, Holding(), scope)
@@ -89,7 +90,7 @@ async def test_only_what_differs_is_sent() -> None:
     ],
 )
 async def test_known_groups_out_of_scope_are_not_removed(
-    scope: discovery_pb2.Scope.ValueType, changed: list[str], removed: list[str]
+    scope: discovery_pb2.DiscoveryScope.ValueType, changed: list[str], removed: list[str]
 ) -> None:
     """Selection and knowledge are two things (envoy#16063)."""
     known = discovery_pb2.KnownGroups(hashes={"": "old", "apps": "old", "z.example.com": "old"})
@@ -108,7 +109,7 @@ async def test_known_groups_out_of_scope_are_not_removed(
     ],
 )
 async def test_the_core_group_can_be_removed_too(
-    scope: discovery_pb2.Scope.ValueType, removed: list[str]
+    scope: discovery_pb2.DiscoveryScope.ValueType, removed: list[str]
 ) -> None:
     known = discovery_pb2.KnownGroups(hashes={"": "old", "apps": "old"})
     async with serving(EXAMPLES[0]) as served, stub_of(served) as stub:
@@ -172,7 +173,7 @@ async def test_a_moved_version_is_a_change_of_its_group() -> None:
 
 @pytest.mark.parametrize("scope", [SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL])
 async def test_hashes_are_those_of_another_server_fed_in_another_order(
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     contributions = [CORE, APPS, *EXAMPLES]
     shuffled = random.Random(3).sample(contributions, len(contributions))  # noqa: S311 - seeded

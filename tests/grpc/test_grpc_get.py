@@ -36,11 +36,11 @@ from grpc_server import (
 from grpc_status import rpc_status
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "builtin"
-V2 = discovery_pb2.DOCUMENT_VERSION_V2
-V2BETA1 = discovery_pb2.DOCUMENT_VERSION_V2BETA1
-UNSPECIFIED = discovery_pb2.DOCUMENT_VERSION_UNSPECIFIED
-UNKNOWN = cast("discovery_pb2.DocumentVersion.ValueType", 99)
-UNKNOWN_SCOPE = cast("discovery_pb2.Scope.ValueType", 99)
+V2 = discovery_pb2.DISCOVERY_VERSION_V2
+V2BETA1 = discovery_pb2.DISCOVERY_VERSION_V2BETA1
+UNSPECIFIED = discovery_pb2.DISCOVERY_VERSION_UNSPECIFIED
+UNKNOWN = cast("discovery_pb2.DiscoveryVersion.ValueType", 99)
+UNKNOWN_SCOPE = cast("discovery_pb2.DiscoveryScope.ValueType", 99)
 
 
 class Parts(NamedTuple):
@@ -51,12 +51,14 @@ class Parts(NamedTuple):
 
 
 SCOPES = {
-    discovery_pb2.SCOPE_UNSPECIFIED: Parts(core=True, named=True),
-    discovery_pb2.SCOPE_CORE: Parts(core=True, named=False),
-    discovery_pb2.SCOPE_GROUPS: Parts(core=False, named=True),
-    discovery_pb2.SCOPE_ALL: Parts(core=True, named=True),
+    discovery_pb2.DISCOVERY_SCOPE_UNSPECIFIED: Parts(core=True, named=True),
+    discovery_pb2.DISCOVERY_SCOPE_CORE: Parts(core=True, named=False),
+    discovery_pb2.DISCOVERY_SCOPE_GROUPS: Parts(core=False, named=True),
+    discovery_pb2.DISCOVERY_SCOPE_ALL: Parts(core=True, named=True),
 }
-each_scope = pytest.mark.parametrize("scope", SCOPES, ids=map(discovery_pb2.Scope.Name, SCOPES))
+each_scope = pytest.mark.parametrize(
+    "scope", SCOPES, ids=map(discovery_pb2.DiscoveryScope.Name, SCOPES)
+)
 each_version = pytest.mark.parametrize("version", [V2, V2BETA1], ids=["v2", "v2beta1"])
 
 
@@ -81,7 +83,7 @@ def golden_etag(document: str) -> str:
     return (GOLDEN / f"{document}.etag").read_text(encoding="utf-8").strip().strip('"')
 
 
-def expected_etag(scope: discovery_pb2.Scope.ValueType) -> str:
+def expected_etag(scope: discovery_pb2.DiscoveryScope.ValueType) -> str:
     core, named = golden_etag("api"), golden_etag("apis")
     both = hashlib.sha512(f"{core}\n{named}\n".encode()).hexdigest().upper()
     return {Parts(True, False): core, Parts(False, True): named}.get(SCOPES[scope], both)  # noqa: FBT003
@@ -139,8 +141,8 @@ async def failure_of(
 @each_version
 async def test_document_is_the_one_that_kubernetes_serves(
     builtin: Served,
-    scope: discovery_pb2.Scope.ValueType,
-    version: discovery_pb2.DocumentVersion.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
+    version: discovery_pb2.DiscoveryVersion.ValueType,
 ) -> None:
     request = discovery_pb2.GetDiscoveryRequest(scope=scope, accept_versions=[version])
     response = await get(builtin, request)
@@ -157,14 +159,14 @@ async def test_document_is_the_one_that_kubernetes_serves(
 
 @each_scope
 async def test_etag_is_that_of_http_and_of_kubernetes(
-    builtin: Served, scope: discovery_pb2.Scope.ValueType
+    builtin: Served, scope: discovery_pb2.DiscoveryScope.ValueType
 ) -> None:
     response = await get(builtin, discovery_pb2.GetDiscoveryRequest(scope=scope))
     assert response.etag == expected_etag(scope)
     snapshot = builtin.registry.snapshot
-    if scope == discovery_pb2.SCOPE_CORE:
+    if scope == discovery_pb2.DISCOVERY_SCOPE_CORE:
         assert response.etag == snapshot.core.etag
-    if scope == discovery_pb2.SCOPE_GROUPS:
+    if scope == discovery_pb2.DISCOVERY_SCOPE_GROUPS:
         assert response.etag == snapshot.named.etag
 
 
@@ -172,8 +174,8 @@ async def test_etag_is_that_of_http_and_of_kubernetes(
 @each_version
 async def test_etag_can_be_worked_out_from_the_document(
     builtin: Served,
-    scope: discovery_pb2.Scope.ValueType,
-    version: discovery_pb2.DocumentVersion.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
+    version: discovery_pb2.DiscoveryVersion.ValueType,
 ) -> None:
     request = discovery_pb2.GetDiscoveryRequest(scope=scope, accept_versions=[version])
     response = await get(builtin, request)
@@ -184,7 +186,7 @@ async def test_etag_can_be_worked_out_from_the_document(
 @pytest.mark.parametrize("quoted", [False, True], ids=["unquoted", "quoted"])
 async def test_current_etag_is_answered_with_not_modified_and_the_hashes(
     builtin: Served,
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
     quoted: bool,  # noqa: FBT001
 ) -> None:
     tag = expected_etag(scope)
@@ -200,18 +202,20 @@ async def test_current_etag_is_answered_with_not_modified_and_the_hashes(
 
 async def test_current_etag_wins_over_known_groups(builtin: Served) -> None:
     request = discovery_pb2.GetDiscoveryRequest(
-        if_none_match=expected_etag(discovery_pb2.SCOPE_ALL),
+        if_none_match=expected_etag(discovery_pb2.DISCOVERY_SCOPE_ALL),
         known_groups=discovery_pb2.KnownGroups(),
     )
     assert (await get(builtin, request)).WhichOneof("result") == "not_modified"
 
 
-@pytest.mark.parametrize("scope", [discovery_pb2.SCOPE_CORE, discovery_pb2.SCOPE_ALL])
+@pytest.mark.parametrize(
+    "scope", [discovery_pb2.DISCOVERY_SCOPE_CORE, discovery_pb2.DISCOVERY_SCOPE_ALL]
+)
 async def test_etag_of_another_scope_is_not_current(
-    builtin: Served, scope: discovery_pb2.Scope.ValueType
+    builtin: Served, scope: discovery_pb2.DiscoveryScope.ValueType
 ) -> None:
     request = discovery_pb2.GetDiscoveryRequest(
-        scope=scope, if_none_match=expected_etag(discovery_pb2.SCOPE_GROUPS)
+        scope=scope, if_none_match=expected_etag(discovery_pb2.DISCOVERY_SCOPE_GROUPS)
     )
     assert (await get(builtin, request)).WhichOneof("result") == "v2"
 
@@ -228,7 +232,7 @@ async def test_etag_is_no_longer_current_after_a_change_and_is_again_when_undone
 
 @each_scope
 async def test_hashes_stand_in_document_order_and_tell_groups_apart(
-    builtin: Served, scope: discovery_pb2.Scope.ValueType
+    builtin: Served, scope: discovery_pb2.DiscoveryScope.ValueType
 ) -> None:
     response = await get(builtin, discovery_pb2.GetDiscoveryRequest(scope=scope))
     document = document_of(response)
@@ -247,7 +251,7 @@ async def test_an_empty_server_serves_empty_documents() -> None:
     assert response.v2.HasField("groups")
     assert not response.v2.core.items
     assert not response.v2.groups.items
-    assert Holding().etag(discovery_pb2.SCOPE_ALL) == response.etag
+    assert Holding().etag(discovery_pb2.DISCOVERY_SCOPE_ALL) == response.etag
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ async def test_an_empty_server_serves_empty_documents() -> None:
     ],
 )
 async def test_first_accepted_version_that_is_served_is_sent(
-    accepted: list[discovery_pb2.DocumentVersion.ValueType], result: str
+    accepted: list[discovery_pb2.DiscoveryVersion.ValueType], result: str
 ) -> None:
     async with serving(CORE, APPS) as served:
         request = discovery_pb2.GetDiscoveryRequest(accept_versions=accepted)
@@ -293,7 +297,7 @@ async def test_a_version_that_is_switched_off_is_passed_over() -> None:
 )
 async def test_no_common_version_fails_and_names_those_offered(
     gates: str,
-    accepted: list[discovery_pb2.DocumentVersion.ValueType],
+    accepted: list[discovery_pb2.DiscoveryVersion.ValueType],
     offered: list[str],
     method: type[discovery_pb2.GetDiscoveryRequest | discovery_pb2.WatchDiscoveryRequest],
 ) -> None:
@@ -400,9 +404,11 @@ def set_document(response: discovery_pb2.GetDiscoveryResponse, parts: Parts, nam
         document.groups.MergeFromString(named.SerializeToString())
 
 
-def built_delta(served: Served, parts: Parts, name: str, removed: list[str]) -> discovery_pb2.Delta:
+def built_delta(
+    served: Served, parts: Parts, name: str, removed: list[str]
+) -> discovery_pb2.DiscoveryDelta:
     """Build the delta from nothing to everything."""
-    delta = discovery_pb2.Delta(removed=removed)
+    delta = discovery_pb2.DiscoveryDelta(removed=removed)
     documents = lists(parts, name)
     snapshot = served.registry.snapshot
     for message, document in zip(documents, (snapshot.core, snapshot.named), strict=True):
@@ -421,7 +427,7 @@ def built_delta(served: Served, parts: Parts, name: str, removed: list[str]) -> 
 @each_scope
 @pytest.mark.parametrize("name", ["v2", "v2beta1"])
 async def test_spliced_answers_are_the_bytes_of_built_messages(
-    builtin: Served, scope: discovery_pb2.Scope.ValueType, name: str
+    builtin: Served, scope: discovery_pb2.DiscoveryScope.ValueType, name: str
 ) -> None:
     version = V2 if name == "v2" else V2BETA1
     request = discovery_pb2.GetDiscoveryRequest(scope=scope, accept_versions=[version])
@@ -448,7 +454,7 @@ async def test_spliced_answers_are_the_bytes_of_built_messages(
 @each_scope
 @pytest.mark.parametrize("name", ["v2", "v2beta1"])
 async def test_spliced_watch_messages_are_the_bytes_of_built_messages(
-    builtin: Served, scope: discovery_pb2.Scope.ValueType, name: str
+    builtin: Served, scope: discovery_pb2.DiscoveryScope.ValueType, name: str
 ) -> None:
     version = V2 if name == "v2" else V2BETA1
     request = discovery_pb2.WatchDiscoveryRequest(scope=scope, accept_versions=[version])

@@ -24,7 +24,11 @@ from grpc_server import (
     until,
 )
 
-SCOPES = (discovery_pb2.SCOPE_CORE, discovery_pb2.SCOPE_GROUPS, discovery_pb2.SCOPE_ALL)
+SCOPES = (
+    discovery_pb2.DISCOVERY_SCOPE_CORE,
+    discovery_pb2.DISCOVERY_SCOPE_GROUPS,
+    discovery_pb2.DISCOVERY_SCOPE_ALL,
+)
 MIB = 1024 * 1024
 LARGE_BYTES = 20 * MIB
 
@@ -48,7 +52,7 @@ async def test_a_slow_reader_gets_few_messages_and_the_right_state() -> None:
                 if number % 10 == 0:
                     # Over a connection of its own: the server is not kept from sending.
                     await stub.GetDiscovery(
-                        discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_CORE),
+                        discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_CORE),
                         timeout=DEADLINE_S,
                     )
                 else:
@@ -56,12 +60,12 @@ async def test_a_slow_reader_gets_few_messages_and_the_right_state() -> None:
             served.registry.publish(*EXAMPLES[:2])
             final = await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
         received: list[int] = []
-        while held.etag(discovery_pb2.SCOPE_ALL) != final.etag:
+        while held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) != final.etag:
             message = await next_bytes(call)
             received.append(len(message))
             response = discovery_pb2.WatchDiscoveryResponse.FromString(message)
             held.apply(response.changes.delta)
-            assert response.changes.etag == held.etag(discovery_pb2.SCOPE_ALL)
+            assert response.changes.etag == held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL)
         call.cancel()
         assert held == Holding.of(final)
         # HTTP/2's windows may hold some messages; beyond those there is one at most.
@@ -118,7 +122,7 @@ class Watcher:
         rng: Says how long it does something else between two messages.
     """
 
-    scope: discovery_pb2.Scope.ValueType
+    scope: discovery_pb2.DiscoveryScope.ValueType
     rng: random.Random
     held: Holding = field(default_factory=Holding)
     messages: int = 0
@@ -154,7 +158,7 @@ async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
             random_step(served.registry, rng)
             for _ in range(rng.choice((0, 1, 20))):
                 await asyncio.sleep(0)
-        expected: dict[discovery_pb2.Scope.ValueType, Holding] = {}
+        expected: dict[discovery_pb2.DiscoveryScope.ValueType, Holding] = {}
         for scope in SCOPES:
             request = discovery_pb2.GetDiscoveryRequest(scope=scope)
             expected[scope] = Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
@@ -181,7 +185,7 @@ async def test_a_document_of_20_mb_passes_in_every_way() -> None:
         assert len(message) > LARGE_BYTES
         tag = served.registry.snapshot.named.etag
 
-        request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS)
+        request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
         whole = await raw_get(channel, request)
         response = discovery_pb2.GetDiscoveryResponse.FromString(whole)
         assert response.etag == tag
@@ -193,7 +197,7 @@ async def test_a_document_of_20_mb_passes_in_every_way() -> None:
 
         watch = raw_watch(
             channel,
-            discovery_pb2.WatchDiscoveryRequest(scope=discovery_pb2.SCOPE_GROUPS),
+            discovery_pb2.WatchDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS),
         )
         first = discovery_pb2.WatchDiscoveryResponse.FromString(await next_bytes(watch))
         assert first.changes.delta == delta.delta

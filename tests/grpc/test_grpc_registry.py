@@ -75,7 +75,7 @@ def publish(name: str = "east", **others: Any) -> registry_pb2.PublishRequest:  
 
 
 def apply(*contents: bytes, **others: Any) -> registry_pb2.ApplyRequest:  # noqa: ANN401
-    manifests = [registry_pb2.Manifest(content=content) for content in contents]
+    manifests = [registry_pb2.ApplyRequest.Manifest(content=content) for content in contents]
     return registry_pb2.ApplyRequest(manifests=manifests, **others)
 
 
@@ -142,7 +142,7 @@ async def test_what_is_published_is_given_back_as_it_was_sent(served: Served, st
     assert not registration.HasField("stale_since")
     assert registration.groups == sent
     assert [*served.replica.served()] == ["a.example.com", "b.example.com"]
-    listed = await stub.List(registry_pb2.RegistryServiceListRequest())
+    listed = await stub.ListRegistrations(registry_pb2.ListRegistrationsRequest())
     assert list(listed.registrations) == [registration]
     again = await stub.Publish(publish(groups=sent, owner="me", expected_revision=0))
     assert (again.changed, again.registration) == (False, registration)
@@ -231,7 +231,7 @@ async def test_kinds_sizes_and_tokens_are_checked(stub: Stub) -> None:
     ]
     for field, request in wrong:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.List(registry_pb2.RegistryServiceListRequest(**request))
+            await stub.ListRegistrations(registry_pb2.ListRegistrationsRequest(**request))
         assert [*violations_of(caught.value)] == [field]
 
 
@@ -243,8 +243,10 @@ async def test_too_many_parts_are_refused_before_they_are_looked_at(stub: Stub) 
         "registrations": lambda: stub.Withdraw(registry_pb2.WithdrawRequest(registrations=many)),
         "expected": lambda: stub.Apply(apply(MANIFEST, expected=many)),
         "manifests": lambda: stub.Apply(apply(*[b""] * 10_001)),
-        "kinds": lambda: stub.List(registry_pb2.RegistryServiceListRequest(kinds=kinds)),
-        "names": lambda: stub.List(registry_pb2.RegistryServiceListRequest(names=[""] * 10_001)),
+        "kinds": lambda: stub.ListRegistrations(registry_pb2.ListRegistrationsRequest(kinds=kinds)),
+        "names": lambda: stub.ListRegistrations(
+            registry_pb2.ListRegistrationsRequest(names=[""] * 10_001)
+        ),
     }
     for field, call in calls.items():
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -315,7 +317,7 @@ async def test_wrong_documents_are_named_by_field_file_and_line(stub: Stub) -> N
     violations = violations_of(caught.value)
     assert [*violations] == ["manifests[0].documents[1].spec.scope"]
     assert violations["manifests[0].documents[1].spec.scope"].startswith("crds.yaml:15: ")
-    assert not (await stub.List(registry_pb2.RegistryServiceListRequest())).registrations
+    assert not (await stub.ListRegistrations(registry_pb2.ListRegistrationsRequest())).registrations
 
 
 async def test_very_many_wrong_fields_still_make_a_readable_answer(stub: Stub) -> None:
@@ -331,8 +333,8 @@ async def test_pages_follow_each_other(stub: Stub) -> None:
     names: list[str] = []
     token = ""
     while True:
-        request = registry_pb2.RegistryServiceListRequest(page_size=2, page_token=token)
-        page = await stub.List(request)
+        request = registry_pb2.ListRegistrationsRequest(page_size=2, page_token=token)
+        page = await stub.ListRegistrations(request)
         names += [one.name for one in page.registrations]
         token = page.next_page_token
         if not token:
@@ -383,7 +385,7 @@ async def codes_of(stub: Stub) -> list[grpc.StatusCode]:
     calls: Iterable[Any] = (
         stub.Publish(publish()),
         stub.Withdraw(registry_pb2.WithdrawRequest(owner="me")),
-        stub.List(registry_pb2.RegistryServiceListRequest()),
+        stub.ListRegistrations(registry_pb2.ListRegistrationsRequest()),
         stub.Apply(apply(MANIFEST)),
         stub.Renew(registry_pb2.RenewRequest(owner="me")),
     )
@@ -395,7 +397,7 @@ async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stu
     wanted = {
         ("Publish", "OK"): 1,
         ("Withdraw", "OK"): 1,
-        ("List", "OK"): 1,
+        ("ListRegistrations", "OK"): 1,
         ("Apply", "OK"): 1,
         ("Renew", "NOT_FOUND"): 1,
     }
@@ -498,7 +500,9 @@ async def test_callers_may_change_what_they_may() -> None:
         for call in calls:
             assert await call.code() is grpc.StatusCode.PERMISSION_DENIED
         assert [*served.replica.served()] == ["east.example.com"]
-        await stub.List(registry_pb2.RegistryServiceListRequest(), metadata=(("user", "reader"),))
+        await stub.ListRegistrations(
+            registry_pb2.ListRegistrationsRequest(), metadata=(("user", "reader"),)
+        )
 
 
 async def test_an_admin_may_do_what_an_owner_may() -> None:
@@ -522,7 +526,9 @@ async def test_what_cannot_be_read_hides_nothing_else_and_goes_at_an_admins_word
         await stub.Publish(publish(), metadata=east)
         await served.replica.store.put("registrations/groups/north", b"nonsense")
         await stub.Publish(publish("west"), metadata=(("user", "west"),))
-        listed = await stub.List(registry_pb2.RegistryServiceListRequest(), metadata=east)
+        listed = await stub.ListRegistrations(
+            registry_pb2.ListRegistrationsRequest(), metadata=east
+        )
         assert [one.name for one in listed.registrations] == ["east", "west"]
         reference = registry_pb2.RegistrationReference(kind=GROUPS, name="north")
         request = registry_pb2.WithdrawRequest(registrations=[reference])

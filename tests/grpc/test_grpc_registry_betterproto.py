@@ -81,7 +81,7 @@ async def test_publish_list_renew_and_withdraw(stub: v1.RegistryServiceStub) -> 
     answer = await stub.publish(request)
     assert answer.changed
     assert betterproto.which_one_of(answer.registration, "content") == ("groups", sent)
-    listed = await stub.list(v1.RegistryServiceListRequest(owner="me"))
+    listed = await stub.list_registrations(v1.ListRegistrationsRequest(owner="me"))
     assert listed.registrations == [answer.registration]
     assert registry_pb2.Registration.FromString(bytes(answer.registration)).owner == "me"
     renewed = await stub.renew(v1.RenewRequest(owner="me"))
@@ -96,7 +96,7 @@ async def test_publish_list_renew_and_withdraw(stub: v1.RegistryServiceStub) -> 
 
 
 async def test_apply_tells_outcome_and_object(stub: v1.RegistryServiceStub) -> None:
-    request = v1.ApplyRequest(manifests=[v1.Manifest(content=CRD)])
+    request = v1.ApplyRequest(manifests=[v1.ApplyRequestManifest(content=CRD)])
     for outcome in (
         v1.AppliedDocumentOutcome.OUTCOME_CREATED,
         v1.AppliedDocumentOutcome.OUTCOME_UNCHANGED,

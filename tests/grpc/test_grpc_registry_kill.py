@@ -39,8 +39,8 @@ async def registered(target: str) -> dict[str, int]:
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
         token = ""
         while True:
-            page = await stub.List(
-                registry_pb2.RegistryServiceListRequest(page_size=1000, page_token=token)
+            page = await stub.ListRegistrations(
+                registry_pb2.ListRegistrationsRequest(page_size=1000, page_token=token)
             )
             found |= {one.name: one.revision for one in page.registrations}
             token = page.next_page_token

@@ -243,7 +243,7 @@ async def fail_each_way(
     served: Served, stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub"
 ) -> None:
     """Call each method so that it fails, once for each reason."""
-    unspecified = [discovery_pb2.DOCUMENT_VERSION_UNSPECIFIED]
+    unspecified = [discovery_pb2.DISCOVERY_VERSION_UNSPECIFIED]
     for ready, get, watch in (
         (
             True,

@@ -12,6 +12,7 @@ from apidiscovery_service.core.storage_version_hashes import storage_version_has
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.store import StoreRefused, StoreUnavailable
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
@@ -33,9 +34,9 @@ from storage_version_server import (
 )
 
 CREATED, UPDATED, UNCHANGED = (
-    pb.REPORT_OUTCOME_CREATED,
-    pb.REPORT_OUTCOME_UPDATED,
-    pb.REPORT_OUTCOME_UNCHANGED,
+    pb.ReportedStorageVersion.OUTCOME_CREATED,
+    pb.ReportedStorageVersion.OUTCOME_UPDATED,
+    pb.ReportedStorageVersion.OUTCOME_UNCHANGED,
 )
 NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"  # as kube-apiserver of a host `node-1` calls itself
 DEPLOYMENTS = "apps.deployments"
@@ -63,20 +64,20 @@ async def progresses(stub: Stub, *names: str) -> object:
     return [progress async for progress in waiting(stub, *names)]
 
 
-def get_request(name: str = DEPLOYMENTS) -> pb.StorageVersionServiceGetRequest:
-    return pb.StorageVersionServiceGetRequest(name=name)
+def get_request(name: str = DEPLOYMENTS) -> pb.GetStorageVersionRequest:
+    return pb.GetStorageVersionRequest(name=name)
 
 
 UNARY: dict[str, Call] = {
     "Heartbeat": lambda stub: stub.Heartbeat(pb.HeartbeatRequest(hostname="node-1")),
     "Depart": lambda stub: stub.Depart(pb.DepartRequest(api_server_id=NODE_1)),
     "Report": lambda stub: report(stub, NODE_1, deployments="v1"),
-    "Get": lambda stub: stub.Get(get_request()),
-    "List": lambda stub: stub.List(pb.StorageVersionServiceListRequest()),
+    "GetStorageVersion": lambda stub: stub.GetStorageVersion(get_request()),
+    "ListStorageVersions": lambda stub: stub.ListStorageVersions(pb.ListStorageVersionsRequest()),
 }
 METHODS: dict[str, Call] = {
     **UNARY,
-    "Watch": events,
+    "WatchStorageVersions": events,
     "WaitForAgreement": lambda stub: progresses(stub, DEPLOYMENTS),
 }
 
@@ -105,12 +106,14 @@ async def violations(call: Awaitable[object]) -> dict[str, str]:
     return {v.field: v.description for v in details.field_violations}
 
 
-async def listed(stub: Stub) -> pb.StorageVersionServiceListResponse:
-    return await stub.List(pb.StorageVersionServiceListRequest())
+async def listed(stub: Stub) -> pb.ListStorageVersionsResponse:
+    return await stub.ListStorageVersions(pb.ListStorageVersionsRequest())
 
 
 async def test_a_life_of_an_api_server(stub: Stub) -> None:
-    request = pb.HeartbeatRequest(hostname="node-1", instance="i", lease_duration_seconds=15)
+    request = pb.HeartbeatRequest(
+        hostname="node-1", instance="i", lease_duration=Duration(seconds=15)
+    )
     beat = await stub.Heartbeat(request)
     assert (beat.api_server_id, beat.joined, beat.renew_after.seconds) == (NODE_1, True, 5)
     spec = beat.lease.spec
@@ -126,7 +129,7 @@ async def test_a_life_of_an_api_server(stub: Stub) -> None:
     for outcome in (CREATED, UNCHANGED):
         (told,) = (await report(stub, NODE_1, deployments="v1")).reported
         assert (told.name, told.outcome, told.agreed) == (DEPLOYMENTS, outcome, True)
-        found = (await stub.Get(get_request())).storage_version
+        found = (await stub.GetStorageVersion(get_request())).storage_version
         assert found.metadata.resource_version == told.resource_version
     assert found.status.common_encoding_version == "apps/v1"
     (entry,) = found.status.storage_versions
@@ -145,8 +148,33 @@ async def test_the_default_lease_lasts_an_hour_and_zero_is_none(stub: Stub) -> N
     beat = await stub.Heartbeat(pb.HeartbeatRequest(hostname="node-1"))
     assert beat.lease.spec.lease_duration_seconds == 3600
     assert beat.renew_after.ToMilliseconds() == 10_000
-    zero = pb.HeartbeatRequest(hostname="node-1", lease_duration_seconds=0)
-    assert list(await violations(stub.Heartbeat(zero))) == ["lease_duration_seconds"]
+    zero = pb.HeartbeatRequest(hostname="node-1", lease_duration=Duration())
+    assert list(await violations(stub.Heartbeat(zero))) == ["lease_duration"]
+
+
+@pytest.mark.parametrize(
+    ("duration", "message"),
+    [
+        pytest.param(
+            Duration(seconds=15, nanos=1),
+            "is 15.000000001 s, must be whole seconds from 1 s to 86400 s",
+            id="fraction",
+        ),
+        pytest.param(
+            Duration(seconds=-15),
+            "is -15 s, must be whole seconds from 1 s to 86400 s",
+            id="negative",
+        ),
+        pytest.param(
+            Duration(seconds=15, nanos=-1),
+            "want nanos of up to 999999999 and of the sign of seconds, got 15 and -1",
+            id="malformed",
+        ),
+    ],
+)
+async def test_a_lease_lasts_whole_seconds(stub: Stub, duration: Duration, message: str) -> None:
+    request = pb.HeartbeatRequest(hostname="node-1", lease_duration=duration)
+    assert await violations(stub.Heartbeat(request)) == {"lease_duration": message}
 
 
 async def test_another_version_is_an_update_without_agreement(stub: Stub) -> None:
@@ -253,7 +281,7 @@ async def test_stopping(served: Served, stub: Stub, method: str) -> None:
     )
 
 
-@pytest.mark.parametrize("method", [*UNARY, "Watch"])
+@pytest.mark.parametrize("method", [*UNARY, "WatchStorageVersions"])
 @pytest.mark.parametrize(
     ("failure", "code"),
     [
@@ -311,16 +339,16 @@ async def test_who_is_no_member_may_not_report(stub: Stub) -> None:
 
 @pytest.mark.parametrize("name", [DEPLOYMENTS, "deployments", "../leases/x", "a\0b", "ä" * 317])
 async def test_there_is_no_such_object(stub: Stub, name: str) -> None:
-    error = await refusal(stub.Get(get_request(name)))
+    error = await refusal(stub.GetStorageVersion(get_request(name)))
     assert error.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def test_fields_of_a_heartbeat(stub: Stub) -> None:
     request = pb.HeartbeatRequest(
-        hostname="-", component="a b", instance="i" * 254, lease_duration_seconds=86_401
+        hostname="-", component="a b", instance="i" * 254, lease_duration=Duration(seconds=86_401)
     )
     found = await violations(stub.Heartbeat(request))
-    assert list(found) == ["hostname", "component", "instance", "lease_duration_seconds"]
+    assert list(found) == ["hostname", "component", "instance", "lease_duration"]
     found = await violations(stub.Heartbeat(pb.HeartbeatRequest()))
     assert list(found) == ["hostname"]
 
@@ -378,13 +406,13 @@ async def test_an_object_that_no_store_takes(stub: Stub) -> None:
             assert taken < 40
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "can be stored" in (error.details() or "")
-    found = (await stub.Get(get_request())).storage_version
+    found = (await stub.GetStorageVersion(get_request())).storage_version
     assert len(found.status.storage_versions) == taken
 
 
 async def test_fields_of_get_watch_and_wait(stub: Stub) -> None:
     for name in ("", "a" * 318):
-        assert list(await violations(stub.Get(get_request(name)))) == ["name"]
+        assert list(await violations(stub.GetStorageVersion(get_request(name)))) == ["name"]
     for after in ("-1", "1.0", " 1", "1_0", "\u0661", "x", "9223372036854775808", "1" * 5000):
         assert list(await violations(events(stub, after=after))) == ["resource_version"], after
     for names, field in (
@@ -441,7 +469,7 @@ async def test_what_is_put_by_others_is_shown_whole(served: Served, stub: Stub) 
         },
     )
     await served.state.collection.create(value)
-    found = (await stub.Get(get_request())).storage_version
+    found = (await stub.GetStorageVersion(get_request())).storage_version
     assert dict(found.metadata.labels) == {"a": "b"}
     assert [one.type for one in found.status.conditions] == ["Odd"]
     call = waiting(stub, DEPLOYMENTS)

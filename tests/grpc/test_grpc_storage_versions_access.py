@@ -13,6 +13,7 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
+from google.protobuf.duration_pb2 import Duration
 from secured import TOKENS, Secured, bearer, secured
 from storage_version_server import Served, Stub, resource, serving
 
@@ -67,10 +68,8 @@ def given(user: str) -> Metadata:
 
 def watching(
     stub: Stub, metadata: Metadata
-) -> grpc.aio.UnaryStreamCall[
-    pb.StorageVersionServiceWatchRequest, pb.StorageVersionServiceWatchResponse
-]:
-    return stub.Watch(pb.StorageVersionServiceWatchRequest(), metadata=metadata)
+) -> grpc.aio.UnaryStreamCall[pb.WatchStorageVersionsRequest, pb.WatchStorageVersionsResponse]:
+    return stub.WatchStorageVersions(pb.WatchStorageVersionsRequest(), metadata=metadata)
 
 
 async def watch(stub: Stub, metadata: Metadata) -> object:
@@ -104,17 +103,17 @@ METHODS: dict[str, tuple[Callable[[Stub, Metadata], Awaitable[object]], object]]
         ),
         REPORTERS,
     ),
-    "Get": (
-        lambda stub, who: stub.Get(
-            pb.StorageVersionServiceGetRequest(name="apps.widgets"), metadata=who
+    "GetStorageVersion": (
+        lambda stub, who: stub.GetStorageVersion(
+            pb.GetStorageVersionRequest(name="apps.widgets"), metadata=who
         ),
         READERS,
     ),
-    "List": (
-        lambda stub, who: stub.List(pb.StorageVersionServiceListRequest(), metadata=who),
+    "ListStorageVersions": (
+        lambda stub, who: stub.ListStorageVersions(pb.ListStorageVersionsRequest(), metadata=who),
         READERS,
     ),
-    "Watch": (watch, READERS),
+    "WatchStorageVersions": (watch, READERS),
     "WaitForAgreement": (wait, READERS),
 }
 
@@ -149,7 +148,9 @@ async def test_what_is_denied_changes_nothing(running: Both) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.Heartbeat(pb.HeartbeatRequest(hostname="a"), metadata=given("paul"))
         details = caught.value.details()
-        answer = await stub.List(pb.StorageVersionServiceListRequest(), metadata=given("paul"))
+        answer = await stub.ListStorageVersions(
+            pb.ListStorageVersionsRequest(), metadata=given("paul")
+        )
     assert details == "user 'paul' may not change these API groups: 'internal.apiserver.k8s.io'"
     assert not answer.members
 
@@ -157,7 +158,7 @@ async def test_what_is_denied_changes_nothing(running: Both) -> None:
 async def test_the_role_is_asked_before_the_fields_and_the_gate(tmp_path: Path) -> None:
     async with both(tmp_path) as running, running.front.channel() as channel:
         stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        bad = pb.HeartbeatRequest(lease_duration_seconds=-1)
+        bad = pb.HeartbeatRequest(lease_duration=Duration(seconds=-1))
         for user, code in (("rita", DENIED), ("nemo", grpc.StatusCode.INVALID_ARGUMENT)):
             assert await outcome(stub.Heartbeat(bad, metadata=given(user))) is code
 

@@ -43,11 +43,9 @@ def writes(version: str) -> v1.ReportedResource:
 
 
 async def join(
-    stub: Stub, hostname: str, lease_duration_seconds: int | None = None
+    stub: Stub, hostname: str, lease_duration: timedelta = timedelta()
 ) -> v1.HeartbeatResponse:
-    request = v1.HeartbeatRequest(
-        hostname=hostname, instance="1", lease_duration_seconds=lease_duration_seconds
-    )
+    request = v1.HeartbeatRequest(hostname=hostname, instance="1", lease_duration=lease_duration)
     return await stub.heartbeat(request)
 
 
@@ -58,8 +56,8 @@ async def report(stub: Stub, server: str, version: str) -> v1.ReportedStorageVer
 
 
 async def watch(stub: Stub) -> object:
-    request = v1.StorageVersionServiceWatchRequest()
-    return [event async for event in stub.watch(request)]
+    request = v1.WatchStorageVersionsRequest()
+    return [event async for event in stub.watch_storage_versions(request)]
 
 
 async def wait(stub: Stub) -> object:
@@ -71,9 +69,11 @@ METHODS: dict[str, Callable[[Stub], Awaitable[object]]] = {
     "Heartbeat": lambda stub: join(stub, "node-1"),
     "Depart": lambda stub: stub.depart(v1.DepartRequest(api_server_id="a")),
     "Report": lambda stub: report(stub, "a", "apps/v1"),
-    "Get": lambda stub: stub.get(v1.StorageVersionServiceGetRequest(name=DEPLOYMENTS)),
-    "List": lambda stub: stub.list(v1.StorageVersionServiceListRequest()),
-    "Watch": watch,
+    "GetStorageVersion": lambda stub: stub.get_storage_version(
+        v1.GetStorageVersionRequest(name=DEPLOYMENTS)
+    ),
+    "ListStorageVersions": lambda stub: stub.list_storage_versions(v1.ListStorageVersionsRequest()),
+    "WatchStorageVersions": watch,
     "WaitForAgreement": wait,
 }
 
@@ -86,22 +86,22 @@ async def refusal(call: Awaitable[object]) -> GRPCError:
 
 
 async def test_a_life_of_an_api_server(stub: Stub) -> None:
-    beat = await join(stub, "node-1", lease_duration_seconds=15)
+    beat = await join(stub, "node-1", lease_duration=timedelta(seconds=15))
     assert (beat.api_server_id, beat.joined) == ("apiserver-lgabes5ywnaqeagh5dny4zlzs4", True)
     assert beat.renew_after == timedelta(seconds=5)
     assert beat.lease.spec.lease_duration_seconds == 15
     server = beat.api_server_id
     for outcome in (
-        v1.ReportOutcome.CREATED,
-        v1.ReportOutcome.UNCHANGED,
+        v1.ReportedStorageVersionOutcome.OUTCOME_CREATED,
+        v1.ReportedStorageVersionOutcome.OUTCOME_UNCHANGED,
     ):
         told = await report(stub, server, "apps/v1beta1")
         assert (told.name, told.outcome, told.agreed) == (DEPLOYMENTS, outcome, True)
-    answer = await stub.get(v1.StorageVersionServiceGetRequest(name=DEPLOYMENTS))
+    answer = await stub.get_storage_version(v1.GetStorageVersionRequest(name=DEPLOYMENTS))
     found = answer.storage_version
     assert found.metadata.resource_version == told.resource_version
     assert found.status.common_encoding_version == "apps/v1beta1"
-    listed = await stub.list(v1.StorageVersionServiceListRequest())
+    listed = await stub.list_storage_versions(v1.ListStorageVersionsRequest())
     assert listed.list.items == [found]
     assert [one.metadata.name for one in listed.members] == [server]
     assert [one.verdict for one in listed.comparisons] == [v1.HashVerdict.DIFFERENT]
@@ -114,15 +114,15 @@ async def test_watch(served: Served, stub: Stub) -> None:
     server = (await join(stub, "a")).api_server_id
     await report(stub, server, "apps/v1")
     async with asyncio.timeout(DEADLINE_S):
-        events = stub.watch(v1.StorageVersionServiceWatchRequest(names=[DEPLOYMENTS]))
+        events = stub.watch_storage_versions(v1.WatchStorageVersionsRequest(names=[DEPLOYMENTS]))
         first, bookmark = await anext(events), await anext(events)
         await report(stub, server, "apps/v2")
         changed = await anext(events)
         await events.aclose()  # type: ignore[attr-defined] # it is a generator
     assert [one.type for one in (first, bookmark, changed)] == [
-        v1.WatchEventType.ADDED,
-        v1.WatchEventType.BOOKMARK,
-        v1.WatchEventType.MODIFIED,
+        v1.WatchStorageVersionsResponseEventType.EVENT_TYPE_ADDED,
+        v1.WatchStorageVersionsResponseEventType.EVENT_TYPE_BOOKMARK,
+        v1.WatchStorageVersionsResponseEventType.EVENT_TYPE_MODIFIED,
     ]
     assert changed.storage_version.status.common_encoding_version == "apps/v2"
     await served.no_streams()
@@ -161,7 +161,8 @@ async def test_the_gate_is_off(method: str) -> None:
 
 async def test_streams_end_when_the_server_stops(served: Served, stub: Stub) -> None:
     calls = [
-        asyncio.create_task(refusal(METHODS[name](stub))) for name in ("Watch", "WaitForAgreement")
+        asyncio.create_task(refusal(METHODS[name](stub)))
+        for name in ("WatchStorageVersions", "WaitForAgreement")
     ]
     async with asyncio.timeout(DEADLINE_S):
         while served.streams < 2:  # noqa: ASYNC110 - it has no event
@@ -183,5 +184,5 @@ async def test_errors_have_details(stub: Stub) -> None:
     (info,) = cast("list[object]", error.details)
     assert isinstance(info, error_details_pb2.ErrorInfo)
     assert info.reason == "NOT_A_MEMBER"
-    error = await refusal(METHODS["Get"](stub))
+    error = await refusal(METHODS["GetStorageVersion"](stub))
     assert error.status is Status.NOT_FOUND

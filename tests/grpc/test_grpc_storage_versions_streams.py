@@ -29,10 +29,10 @@ from storage_version_server import (
 )
 
 ADDED, MODIFIED, DELETED, BOOKMARK = (
-    pb.WATCH_EVENT_TYPE_ADDED,
-    pb.WATCH_EVENT_TYPE_MODIFIED,
-    pb.WATCH_EVENT_TYPE_DELETED,
-    pb.WATCH_EVENT_TYPE_BOOKMARK,
+    pb.WatchStorageVersionsResponse.EVENT_TYPE_ADDED,
+    pb.WatchStorageVersionsResponse.EVENT_TYPE_MODIFIED,
+    pb.WatchStorageVersionsResponse.EVENT_TYPE_DELETED,
+    pb.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK,
 )
 DEPLOYMENTS, DAEMON_SETS = "apps.deployments", "apps.daemonsets"
 STOPPED = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
@@ -63,7 +63,7 @@ def large_events(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(storage_version_messages, "event_bytes", made)
 
 
-def summary(event: pb.StorageVersionServiceWatchResponse) -> tuple[int, str]:
+def summary(event: pb.WatchStorageVersionsResponse) -> tuple[int, str]:
     return event.type, event.storage_version.metadata.name
 
 
@@ -171,7 +171,7 @@ async def test_a_reader_that_is_too_slow(
 ) -> None:
     """It gets what was under way, and then is told to list again."""
     large_events(monkeypatch, 200_000)
-    path = f"/{storage_versions.SERVICE}/Watch"
+    path = f"/{storage_versions.SERVICE}/WatchStorageVersions"
     server = await join(stub, "a")
     async with grpc.aio.insecure_channel(served.target) as channel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
@@ -309,8 +309,12 @@ async def test_whoever_goes_leaves_nothing_behind(
         for wait in waits:
             wait.cancel()
     await served.no_streams()
-    await served.counted("Watch", "CANCELLED", 50)
-    assert served.calls("Watch", "UNKNOWN") == served.calls("Watch", "OK") == 0
+    await served.counted("WatchStorageVersions", "CANCELLED", 50)
+    assert (
+        served.calls("WatchStorageVersions", "UNKNOWN")
+        == served.calls("WatchStorageVersions", "OK")
+        == 0
+    )
 
 
 async def test_a_deadline_ends_a_wait(served: Served, stub: Stub) -> None:
@@ -333,7 +337,7 @@ async def test_streams_end_at_once_when_the_server_stops(served: Served, stub: S
     assert time.monotonic() - begun < PROMPTLY_S
     assert {await ended(call) for call in calls} == {STOPPED}
     assert {await ended(wait) for wait in waits} == {STOPPED}
-    await served.counted("Watch", "UNAVAILABLE", 20)
+    await served.counted("WatchStorageVersions", "UNAVAILABLE", 20)
     await served.counted("WaitForAgreement", "UNAVAILABLE", 20)
 
 
@@ -365,7 +369,7 @@ async def test_who_does_not_read_keeps_the_server_no_longer_than_its_grace(
 ) -> None:
     large_events(monkeypatch, 2_000_000)
     await report(stub, await join(stub, "a"), deployments="v1", daemonsets="v1")
-    path = f"/{storage_versions.SERVICE}/Watch"
+    path = f"/{storage_versions.SERVICE}/WatchStorageVersions"
     async with grpc.aio.insecure_channel(served.target) as channel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
         call = method(b"")

@@ -24,9 +24,9 @@ from grpc_server import (
 )
 
 SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
-    discovery_pb2.SCOPE_CORE,
-    discovery_pb2.SCOPE_GROUPS,
-    discovery_pb2.SCOPE_ALL,
+    discovery_pb2.DISCOVERY_SCOPE_CORE,
+    discovery_pb2.DISCOVERY_SCOPE_GROUPS,
+    discovery_pb2.DISCOVERY_SCOPE_ALL,
 )
 each_scope = pytest.mark.parametrize(
     "scope", [SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL], ids=["core", "groups", "all"]
@@ -39,7 +39,7 @@ LATE_S = 0.7
 async def watching(
     served: Served,
     known: Holding | None = None,
-    scope: discovery_pb2.Scope.ValueType = SCOPE_ALL,
+    scope: discovery_pb2.DiscoveryScope.ValueType = SCOPE_ALL,
     heartbeat_s: int | None = None,
 ) -> AsyncGenerator[WatchCall]:
     """Watch from what is known, cancelling in the end."""
@@ -56,7 +56,9 @@ async def watching(
             call.cancel()
 
 
-async def held_by(served: Served, scope: discovery_pb2.Scope.ValueType = SCOPE_ALL) -> Holding:
+async def held_by(
+    served: Served, scope: discovery_pb2.DiscoveryScope.ValueType = SCOPE_ALL
+) -> Holding:
     """Return what is served, as a client holds it."""
     async with stub_of(served) as stub:
         request = discovery_pb2.GetDiscoveryRequest(scope=scope)
@@ -72,7 +74,7 @@ async def round_trips(served: Served, count: int = 3) -> None:
 
 @each_scope
 async def test_first_message_brings_everything_to_a_caller_that_knows_nothing(
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     async with serving(kubernetes_catalog()) as served:
         async with watching(served, scope=scope) as call:
@@ -85,7 +87,7 @@ async def test_first_message_brings_everything_to_a_caller_that_knows_nothing(
 
 @each_scope
 async def test_first_message_comes_even_when_nothing_differs(
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     async with serving(CORE, APPS) as served:
         held = await held_by(served, scope)
@@ -135,7 +137,7 @@ async def test_each_change_is_one_message_with_what_differs_alone() -> None:
 async def test_version_asked_for_is_the_one_sent() -> None:
     async with serving(CORE, APPS) as served, stub_of(served) as stub:
         request = discovery_pb2.WatchDiscoveryRequest(
-            accept_versions=[discovery_pb2.DOCUMENT_VERSION_V2BETA1]
+            accept_versions=[discovery_pb2.DISCOVERY_VERSION_V2BETA1]
         )
         call = stub.WatchDiscovery(request)
         first = await next_changes(call)
@@ -154,7 +156,7 @@ async def test_version_asked_for_is_the_one_sent() -> None:
     ],
 )
 async def test_changes_out_of_scope_are_not_heard_of(
-    scope: discovery_pb2.Scope.ValueType, inside: str, outside: str
+    scope: discovery_pb2.DiscoveryScope.ValueType, inside: str, outside: str
 ) -> None:
     async with serving(CORE, APPS) as served, watching(served, scope=scope) as call:
         first = await next_changes(call)
@@ -196,7 +198,7 @@ async def test_changes_at_one_moment_arrive_as_one() -> None:
 
 @each_scope
 async def test_resuming_at_another_server_with_the_same_content_says_nothing_new(
-    scope: discovery_pb2.Scope.ValueType,
+    scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     async with serving(CORE, APPS, *EXAMPLES) as one, watching(one, scope=scope) as call:
         held = Holding()
@@ -242,7 +244,7 @@ async def test_resuming_tells_what_was_removed_meanwhile(
     ],
 )
 async def test_resuming_with_another_scope_removes_nothing_outside_of_it(
-    scope: discovery_pb2.Scope.ValueType, removed: list[str]
+    scope: discovery_pb2.DiscoveryScope.ValueType, removed: list[str]
 ) -> None:
     async with serving(CORE, APPS, *EXAMPLES[:2]) as served:
         held = await held_by(served)
@@ -266,7 +268,7 @@ async def test_heartbeats_come_within_the_interval() -> None:
         )
 
 
-async def assert_heartbeat(served: Served, scope: discovery_pb2.Scope.ValueType) -> None:
+async def assert_heartbeat(served: Served, scope: discovery_pb2.DiscoveryScope.ValueType) -> None:
     """Check that a watch of nothing new hears after a second that it is up to date."""
     loop = asyncio.get_running_loop()
     async with watching(served, scope=scope, heartbeat_s=1) as call:

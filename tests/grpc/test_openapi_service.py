@@ -43,7 +43,7 @@ from openapi_recipes import LoopLag
 
 M = TypeVar("M")
 
-UNKNOWN = cast("openapi_pb2.DocumentForm.ValueType", 99)
+UNKNOWN = cast("openapi_pb2.OpenAPIDocumentForm.ValueType", 99)
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 LARGE = bytes(range(256)) * 20_000  # 5 MB, more than a default client takes in one message
 
@@ -163,7 +163,7 @@ async def index_of(served: Served, if_none_match: str = "") -> openapi_pb2.GetIn
 
 async def document_of(
     served: Served, **fields: object
-) -> tuple[openapi_pb2.DocumentHeader, bytes, Sequence[int]]:
+) -> tuple[openapi_pb2.OpenAPIDocumentHeader, bytes, Sequence[int]]:
     """Return header, document and the size of each piece."""
     async with stub_of(served) as stub:
         call = stub.GetDocument(made(openapi_pb2.GetDocumentRequest, fields), timeout=DEADLINE_S)
@@ -175,7 +175,7 @@ async def document_of(
 
 async def bundle_of(
     served: Served, **fields: object
-) -> tuple[openapi_pb2.BundleOutline, dict[str, bytes], list[str]]:
+) -> tuple[openapi_pb2.GetBundleResponse.Outline, dict[str, bytes], list[str]]:
     """Return the outline, the documents in order, and what was gone meanwhile."""
     async with stub_of(served) as stub:
         call = stub.GetBundle(made(openapi_pb2.GetBundleRequest, fields), timeout=DEADLINE_S)
@@ -303,7 +303,7 @@ async def test_a_document_is_found_by_its_group_version(
 
 async def test_protobuf_has_its_media_type_and_the_hash_of_the_json(served: Served) -> None:
     header, data, _ = await document_of(
-        served, key="api/v1", form=openapi_pb2.DOCUMENT_FORM_PROTOBUF
+        served, key="api/v1", form=openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF
     )
     assert data == b"\x0a" + CONTENT["api/v1"]
     assert (header.media_type, header.hash) == (PROTOBUF, digest(CONTENT["api/v1"]))
@@ -387,7 +387,7 @@ async def test_a_bundle_of_chosen_keys_has_no_others(served: Served) -> None:
         served,
         keys=keys,
         known_hashes={"api": digest(b"{}"), "apis/old/v1": "0"},
-        form=openapi_pb2.DOCUMENT_FORM_PROTOBUF,
+        form=openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF,
     )
     assert documents == {"version": b"\x0a" + CONTENT["version"]}
     assert (outline.documents, outline.index_etag) == (1, "")
@@ -560,7 +560,7 @@ async def test_the_documents_of_the_server_are_served() -> None:
         assert (entry.key, entry.hash) == ("apis/batch/v1", digest(REAL))
         header, data, _ = await document_of(served, key=entry.key, hash=entry.hash)
         assert (header.superseded, data) == (False, REAL)
-        form = openapi_pb2.DOCUMENT_FORM_PROTOBUF
+        form = openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF
         _, encoded, _ = await document_of(served, key=entry.key, form=form)
         assert v3_pb2.Document.FromString(encoded).info.title == "batch"
         _, documents, _ = await bundle_of(served)

@@ -258,9 +258,11 @@ async def test_answers_have_hashes_and_documents_only_when_asked(served: Served)
     hashes = {"v1": hashlib.sha512(canonical).hexdigest().upper()}
     async with stub_of(served) as stub:
         response = await stub.Publish(request_of({"v1": sent(document())}), timeout=DEADLINE_S)
-        listed = await stub.List(registry_pb2.RegistryServiceListRequest(), timeout=DEADLINE_S)
-        full = await stub.List(
-            registry_pb2.RegistryServiceListRequest(with_openapi=True), timeout=DEADLINE_S
+        listed = await stub.ListRegistrations(
+            registry_pb2.ListRegistrationsRequest(), timeout=DEADLINE_S
+        )
+        full = await stub.ListRegistrations(
+            registry_pb2.ListRegistrationsRequest(with_openapi=True), timeout=DEADLINE_S
         )
     for registration in (response.registration, listed.registrations[0]):
         (placed,) = registration.groups.groups
@@ -278,12 +280,14 @@ async def test_pages_with_documents_stay_below_the_limit_of_clients(served: Serv
             request = request_of({"v1": large})
             request.name = f"east{number}"
             await stub.Publish(request, timeout=DEADLINE_S)
-        listed = await stub.List(registry_pb2.RegistryServiceListRequest(), timeout=DEADLINE_S)
+        listed = await stub.ListRegistrations(
+            registry_pb2.ListRegistrationsRequest(), timeout=DEADLINE_S
+        )
         assert len(listed.registrations) == 5
         token, pages = "", list[list[str]]()
         while token or not pages:
-            page = await stub.List(
-                registry_pb2.RegistryServiceListRequest(with_openapi=True, page_token=token),
+            page = await stub.ListRegistrations(
+                registry_pb2.ListRegistrationsRequest(with_openapi=True, page_token=token),
                 timeout=DEADLINE_S,
             )
             pages.append([registration.name for registration in page.registrations])
@@ -317,7 +321,7 @@ async def test_betterproto_publishes_and_lists_documents(served: Served) -> None
     try:
         stub = v1.RegistryServiceStub(channel)
         await stub.publish(v1.PublishRequest().parse(request.SerializeToString()))
-        listed = await stub.list(v1.RegistryServiceListRequest(with_openapi=True))
+        listed = await stub.list_registrations(v1.ListRegistrationsRequest(with_openapi=True))
     finally:
         channel.close()
     (placed,) = listed.registrations[0].groups.groups

@@ -248,7 +248,9 @@ async def _put(target: Target, key: Key, value: str, expected: int | None) -> in
     reference = registry_pb2.RegistrationReference(kind=kind, name=name, expected_revision=expected)
     applied = await target.registry.Apply(
         registry_pb2.ApplyRequest(
-            manifests=[registry_pb2.Manifest(content=documents.definition(key.group, value))],
+            manifests=[
+                registry_pb2.ApplyRequest.Manifest(content=documents.definition(key.group, value))
+            ],
             expected=[] if expected is None else [reference],
         ),
         timeout=CALL_S,
@@ -259,10 +261,10 @@ async def _put(target: Target, key: Key, value: str, expected: int | None) -> in
 async def _invalid(target: Target, key: Key, value: str) -> int:
     """Ask for what must not be taken: a priority, or a group beside a definition, out of range."""
     if key.is_definition:
-        sound = registry_pb2.Manifest(content=documents.definition(key.group, value))
+        sound = registry_pb2.ApplyRequest.Manifest(content=documents.definition(key.group, value))
         broken = documents.definition(key.group, value).replace(b'"Namespaced"', b'"Nowhere"')
         request = registry_pb2.ApplyRequest(
-            manifests=[sound, registry_pb2.Manifest(content=broken)]
+            manifests=[sound, registry_pb2.ApplyRequest.Manifest(content=broken)]
         )
         await target.registry.Apply(request, timeout=CALL_S)
         return 0
@@ -463,7 +465,7 @@ async def get(traffic: Traffic, client: str, rate: float) -> None:
 
 
 async def _get_once(traffic: Traffic, client: str, target: Target, held: Holding) -> None:
-    scope = discovery_pb2.SCOPE_GROUPS
+    scope = discovery_pb2.DISCOVERY_SCOPE_GROUPS
     life, began, history = target.replica.life, traffic.history.now(), traffic.history
     status, etag, content, problem = "OK", "", "", ""
     try:
@@ -506,7 +508,11 @@ async def watch(
 
 
 async def _watch_once(traffic: Traffic, stream: str, target: Target, held: Holding) -> None:
-    history, scope, life = traffic.history, discovery_pb2.SCOPE_GROUPS, target.replica.life
+    history, scope, life = (
+        traffic.history,
+        discovery_pb2.DISCOVERY_SCOPE_GROUPS,
+        target.replica.life,
+    )
     client = stream.partition("/")[0]
 
     def record(kind: str, *, etag: str = "", changed: dict[str, str] | None = None,

@@ -178,8 +178,8 @@ async def test_a_lease_that_ends_during_a_heartbeat_is_made_again(
         pytest.param(Heartbeat("a" * 64), "hostname", id="too long a label"),
         pytest.param(Heartbeat("a", "b/c"), "component", id="component"),
         pytest.param(Heartbeat("a", instance="i" * 254), "instance", id="instance"),
-        pytest.param(Heartbeat("a", lease_duration_s=0), "lease_duration_seconds", id="no time"),
-        pytest.param(Heartbeat("a", lease_duration_s=86_401), "lease_duration_seconds", id="days"),
+        pytest.param(Heartbeat("a", lease_duration_s=0), "lease_duration", id="no time"),
+        pytest.param(Heartbeat("a", lease_duration_s=86_401), "lease_duration", id="days"),
     ],
 )
 async def test_a_heartbeat_that_cannot_be_is_refused(

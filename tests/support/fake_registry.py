@@ -70,14 +70,14 @@ class FakeRegistry:
         calls: Every call that arrived.
         refusals: For a method, how its next calls end.
         held: By kind and name.
-        page_size: The most registrations in an answer of List.
+        page_size: The most registrations in an answer of ListRegistrations.
         before_apply: Called before an Apply is answered.
     """
 
     def __init__(
         self,
         credentials: grpc.ServerCredentials | None = None,
-        sources: tuple[discovery_pb2.Source, ...] = (),
+        sources: tuple[discovery_pb2.DiscoverySource, ...] = (),
     ) -> None:
         self.calls: list[Call] = []
         self.refusals: dict[str, deque[Refusal]] = {}
@@ -141,7 +141,10 @@ class FakeRegistry:
 
     def apply(self, *texts: str, name: str = "apis") -> None:
         """Hold what manifests define."""
-        manifests = [registry_pb2.Manifest(content=text.encode(), list_name=name) for text in texts]
+        manifests = [
+            registry_pb2.ApplyRequest.Manifest(content=text.encode(), list_name=name)
+            for text in texts
+        ]
         for registration in _documents(manifests, _Violations()):
             self.put(registration)
 
@@ -157,7 +160,7 @@ class _Service:
                 {
                     "Apply": (self.apply, registry_pb2.ApplyRequest),
                     "Withdraw": (self.withdraw, registry_pb2.WithdrawRequest),
-                    "List": (self.list, registry_pb2.RegistryServiceListRequest),
+                    "ListRegistrations": (self.list, registry_pb2.ListRegistrationsRequest),
                 },
             ),
             _handler(
@@ -242,9 +245,9 @@ class _Service:
         return abort(context, late) if late else answer
 
     def list(
-        self, request: registry_pb2.RegistryServiceListRequest, context: _Context
-    ) -> registry_pb2.RegistryServiceListResponse:
-        self._registry.arrived("List", request, context)
+        self, request: registry_pb2.ListRegistrationsRequest, context: _Context
+    ) -> registry_pb2.ListRegistrationsResponse:
+        self._registry.arrived("ListRegistrations", request, context)
         chosen = [
             registration
             for key, registration in sorted(self._registry.held.items())
@@ -253,7 +256,7 @@ class _Service:
         ]
         start = int(request.page_token or 0)
         end = start + min(self._registry.page_size, request.page_size or 1000)
-        return registry_pb2.RegistryServiceListResponse(
+        return registry_pb2.ListRegistrationsResponse(
             registrations=chosen[start:end],
             next_page_token=str(end) if end < len(chosen) else "",
         )
@@ -322,7 +325,7 @@ def _documents(
 
 
 def _values(
-    manifest: registry_pb2.Manifest, place: int, violations: _Violations
+    manifest: registry_pb2.ApplyRequest.Manifest, place: int, violations: _Violations
 ) -> Iterator[_Object]:
     try:
         loaded = list(yaml.load_all(manifest.content, yaml.CSafeLoader))

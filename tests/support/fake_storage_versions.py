@@ -125,7 +125,8 @@ class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer
     def _unused(self, request: object, context: object) -> NoReturn:
         raise NotImplementedError
 
-    Get = List = Watch = WaitForAgreement = _unused
+    GetStorageVersion = ListStorageVersions = _unused
+    WatchStorageVersions = WaitForAgreement = _unused
 
 
 @asynccontextmanager

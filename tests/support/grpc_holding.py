@@ -16,7 +16,9 @@ from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1_pb2
 
 GroupMessage: TypeAlias = v2_pb2.APIGroupDiscovery | v2beta1_pb2.APIGroupDiscovery
-DocumentMessage: TypeAlias = discovery_pb2.DocumentV2 | discovery_pb2.DocumentV2Beta1
+DocumentMessage: TypeAlias = (
+    discovery_pb2.DiscoveryDocumentV2 | discovery_pb2.DiscoveryDocumentV2Beta1
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Holding:
             (held.named if told.name else held.core).append(Item(told.name, told.hash, message))
         return held
 
-    def apply(self, delta: discovery_pb2.Delta) -> None:
+    def apply(self, delta: discovery_pb2.DiscoveryDelta) -> None:
         """Take out the removed and the changed groups, then insert the changed ones."""
         assert list(delta.removed) == sorted(set(delta.removed))
         places = [(changed.name != "", changed.position) for changed in delta.changed]
@@ -67,13 +69,13 @@ class Holding:
     def known(self) -> discovery_pb2.KnownGroups:
         return discovery_pb2.KnownGroups(hashes=self.hashes)
 
-    def etag(self, scope: discovery_pb2.Scope.ValueType) -> str:
+    def etag(self, scope: discovery_pb2.DiscoveryScope.ValueType) -> str:
         """Work out the ETag from the messages."""
         core, named = _etag(self.core), _etag(self.named)
         match scope:
-            case discovery_pb2.SCOPE_CORE:
+            case discovery_pb2.DISCOVERY_SCOPE_CORE:
                 return core
-            case discovery_pb2.SCOPE_GROUPS:
+            case discovery_pb2.DISCOVERY_SCOPE_GROUPS:
                 return named
             case _:
                 return hashlib.sha512(f"{core}\n{named}\n".encode()).hexdigest().upper()

@@ -167,7 +167,7 @@ async def next_message(call: WatchCall) -> discovery_pb2.WatchDiscoveryResponse:
     return message
 
 
-async def next_changes(call: WatchCall) -> discovery_pb2.Changes:
+async def next_changes(call: WatchCall) -> discovery_pb2.WatchDiscoveryResponse.Changes:
     """Return the next message of a watch, which must not be a heartbeat."""
     message = await next_message(call)
     assert message.WhichOneof("event") == "changes"

@@ -104,7 +104,9 @@ def publish(server: Server, group: str, *documents: Mapping[str, Any]) -> str:
 
 
 def apply(server: Server, *definitions: Mapping[str, Any]) -> None:
-    manifests = [registry_pb2.Manifest(content=json.dumps(one).encode()) for one in definitions]
+    manifests = [
+        registry_pb2.ApplyRequest.Manifest(content=json.dumps(one).encode()) for one in definitions
+    ]
     with registry(server) as stub:
         stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=DEADLINE_S)
 

@@ -142,4 +142,5 @@ class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
     def _unused(self, request: object, context: object) -> NoReturn:
         raise NotImplementedError
 
-    Get = List = Watch = WaitForAgreement = _unused
+    GetStorageVersion = ListStorageVersions = _unused
+    WatchStorageVersions = WaitForAgreement = _unused

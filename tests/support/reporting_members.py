@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
+from google.protobuf.duration_pb2 import Duration
 from storage_version_history import History, Stub, connected, stub_of
 
 GROUP = "example.com"
@@ -77,7 +78,7 @@ class Member:
     async def beat(self) -> None:
         """Send a heartbeat, until it is acknowledged."""
         request = pb.HeartbeatRequest(
-            hostname=self.name, instance=self.name, lease_duration_seconds=self._lease_s
+            hostname=self.name, instance=self.name, lease_duration=Duration(seconds=self._lease_s)
         )
         answer = await self._until_done(
             lambda stub: self._history.heartbeat(stub, request, _CALL_S)

@@ -154,12 +154,14 @@ def changes(
     *groups: pb.ChangedGroup, removed: Iterable[str] = (), etag: str = "F"
 ) -> pb.WatchDiscoveryResponse:
     """Return a message of a watch."""
-    delta = pb.Delta(changed=groups, removed=removed)
-    return pb.WatchDiscoveryResponse(changes=pb.Changes(etag=etag, delta=delta))
+    delta = pb.DiscoveryDelta(changed=groups, removed=removed)
+    return pb.WatchDiscoveryResponse(
+        changes=pb.WatchDiscoveryResponse.Changes(etag=etag, delta=delta)
+    )
 
 
 def heartbeat(etag: str = "F") -> pb.WatchDiscoveryResponse:
-    return pb.WatchDiscoveryResponse(heartbeat=pb.Heartbeat(etag=etag))
+    return pb.WatchDiscoveryResponse(heartbeat=pb.WatchDiscoveryResponse.Heartbeat(etag=etag))
 
 
 def _hashes(groups: Iterable[v2.APIGroupDiscovery]) -> list[pb.GroupHash]:

@@ -32,18 +32,18 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
     """The server; use it as a context manager.
 
     Attributes:
-        listing: What List answers.
+        listing: What ListStorageVersions answers.
         ends: For a method, how its next calls end.
-        events: What Watch tells next, and how it ends.
+        events: What WatchStorageVersions tells next, and how it ends.
         scripts: What the next calls of WaitForAgreement say; after the last of them it is silent.
         calls: Every call that arrived.
         timeouts: For how long each of them was to go on, in seconds.
     """
 
     def __init__(self, port: int = 0) -> None:
-        self.listing = pb.StorageVersionServiceListResponse()
+        self.listing = pb.ListStorageVersionsResponse()
         self.ends: dict[str, deque[End]] = defaultdict(deque)
-        self.events: queue.Queue[pb.StorageVersionServiceWatchResponse | End] = queue.Queue()
+        self.events: queue.Queue[pb.WatchStorageVersionsResponse | End] = queue.Queue()
         self.scripts: deque[Sequence[Step]] = deque()
         self.calls: list[tuple[str, object]] = []
         self.timeouts: list[float | None] = []
@@ -77,29 +77,29 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
         members: Sequence[lease_pb2.Lease] = (),
         comparisons: Sequence[pb.HashComparison] = (),
     ) -> None:
-        """Answer List so from now on."""
-        answer = pb.StorageVersionServiceListResponse(members=members, comparisons=comparisons)
+        """Answer ListStorageVersions so from now on."""
+        answer = pb.ListStorageVersionsResponse(members=members, comparisons=comparisons)
         answer.list.metadata.resource_version = str(revision)
         answer.list.items.extend(objects)
         self.listing = answer
 
     def changed(self, revision: int) -> None:
-        """Have Watch tell of a change."""
-        event = pb.StorageVersionServiceWatchResponse(
-            type=pb.WATCH_EVENT_TYPE_MODIFIED, resource_version=str(revision)
+        """Have WatchStorageVersions tell of a change."""
+        event = pb.WatchStorageVersionsResponse(
+            type=pb.WatchStorageVersionsResponse.EVENT_TYPE_MODIFIED, resource_version=str(revision)
         )
         self.events.put(event)
 
-    def List(  # noqa: N802 - a method of the service
-        self, request: pb.StorageVersionServiceListRequest, context: grpc.ServicerContext
-    ) -> pb.StorageVersionServiceListResponse:
-        self._arrived("List", request, context)
+    def ListStorageVersions(  # noqa: N802 - a method of the service
+        self, request: pb.ListStorageVersionsRequest, context: grpc.ServicerContext
+    ) -> pb.ListStorageVersionsResponse:
+        self._arrived("ListStorageVersions", request, context)
         return self.listing
 
-    def Watch(  # noqa: N802
-        self, request: pb.StorageVersionServiceWatchRequest, context: grpc.ServicerContext
-    ) -> Iterator[pb.StorageVersionServiceWatchResponse]:
-        self._arrived("Watch", request, context)
+    def WatchStorageVersions(  # noqa: N802
+        self, request: pb.WatchStorageVersionsRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.WatchStorageVersionsResponse]:
+        self._arrived("WatchStorageVersions", request, context)
         while context.is_active():
             try:
                 step = self.events.get(timeout=0.02)
@@ -129,7 +129,7 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
     def _unused(self, request: object, context: object) -> NoReturn:
         raise NotImplementedError
 
-    Heartbeat = Depart = Report = Get = _unused
+    Heartbeat = Depart = Report = GetStorageVersion = _unused
 
     def _arrived(self, method: str, request: object, context: grpc.ServicerContext) -> None:
         self.calls.append((method, request))

@@ -301,9 +301,11 @@ class Cluster:
         """Return another network that can be cut."""
         return await self._stack.enter_async_context(TcpProxy(address))
 
-    async def list(self, replica: Replica) -> pb.StorageVersionServiceListResponse:
+    async def list(self, replica: Replica) -> pb.ListStorageVersionsResponse:
         async with connected(replica.address) as channel:
-            return await stub_of(channel).List(pb.StorageVersionServiceListRequest(), timeout=2)
+            return await stub_of(channel).ListStorageVersions(
+                pb.ListStorageVersionsRequest(), timeout=2
+            )
 
     async def converge(self, wanted: "Callable[[Listed], bool]", within_s: float) -> "Listed":
         """Return what every replica says, as soon as all say the same and it is as wanted."""
@@ -348,7 +350,7 @@ class Listed:
     common: Mapping[str, str]
 
     @classmethod
-    def of(cls, answer: pb.StorageVersionServiceListResponse) -> Self:
+    def of(cls, answer: pb.ListStorageVersionsResponse) -> Self:
         items = {item.metadata.name: item for item in answer.list.items}
         return cls(
             frozenset(lease.metadata.name for lease in answer.members),

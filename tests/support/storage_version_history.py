@@ -193,13 +193,13 @@ class History:
     async def _follow(self, stub: Stub, view: dict[str, int], after: str) -> str:
         """Return from where to go on, when the replica has ended the stream or gone."""
         listed: set[str] | None = None if after else set()
-        request = pb.StorageVersionServiceWatchRequest(resource_version=after)
+        request = pb.WatchStorageVersionsRequest(resource_version=after)
         try:
-            async for event in stub.Watch(request):
+            async for event in stub.WatchStorageVersions(request):
                 self._take(event, view)
                 if listed is None:
                     after = event.resource_version
-                elif event.type != pb.WATCH_EVENT_TYPE_BOOKMARK:
+                elif event.type != pb.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK:
                     listed.add(event.storage_version.metadata.name)
                 else:
                     for name in view.keys() - listed:
@@ -210,12 +210,12 @@ class History:
                 raise
         return after
 
-    def _take(self, event: pb.StorageVersionServiceWatchResponse, view: dict[str, int]) -> None:
+    def _take(self, event: pb.WatchStorageVersionsResponse, view: dict[str, int]) -> None:
         found, now = event.storage_version, time.monotonic()
-        if event.type == pb.WATCH_EVENT_TYPE_DELETED:
+        if event.type == pb.WatchStorageVersionsResponse.EVENT_TYPE_DELETED:
             view.pop(found.metadata.name, None)
             self.gone.append(Gone(found.metadata.name, found.metadata.uid, now))
-        elif event.type != pb.WATCH_EVENT_TYPE_BOOKMARK:
+        elif event.type != pb.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK:
             seen = _seen(found, now)
             view[seen.name] = seen.revision
             self._keep(seen, found.SerializeToString(deterministic=True))

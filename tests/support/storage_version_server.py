@@ -30,7 +30,7 @@ DEADLINE_S = 10.0
 
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"
 WatchCall: TypeAlias = grpc.aio.UnaryStreamCall[
-    pb.StorageVersionServiceWatchRequest, pb.StorageVersionServiceWatchResponse
+    pb.WatchStorageVersionsRequest, pb.WatchStorageVersionsResponse
 ]
 WaitCall: TypeAlias = grpc.aio.UnaryStreamCall[
     pb.WaitForAgreementRequest, pb.WaitForAgreementResponse
@@ -172,8 +172,8 @@ async def report(stub: Stub, server_id: str, **versions: str) -> pb.ReportRespon
 
 def watching(stub: Stub, *names: str, after: str = "") -> WatchCall:
     """Begin a watch."""
-    request = pb.StorageVersionServiceWatchRequest(names=names, resource_version=after)
-    return stub.Watch(request)
+    request = pb.WatchStorageVersionsRequest(names=names, resource_version=after)
+    return stub.WatchStorageVersions(request)
 
 
 def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
@@ -182,11 +182,11 @@ def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
     return stub.WaitForAgreement(pb.WaitForAgreementRequest(targets=targets))
 
 
-async def next_event(call: WatchCall) -> pb.StorageVersionServiceWatchResponse:
+async def next_event(call: WatchCall) -> pb.WatchStorageVersionsResponse:
     """Return the next message of a watch."""
     async with asyncio.timeout(DEADLINE_S):
         message = await call.read()
-    assert isinstance(message, pb.StorageVersionServiceWatchResponse), await call.code()
+    assert isinstance(message, pb.WatchStorageVersionsResponse), await call.code()
     return message
 
 

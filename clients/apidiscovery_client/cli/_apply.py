@@ -171,7 +171,9 @@ class _Applying:
     def _request(self, files: Sequence[File]) -> None:
         flags = self._flags
         manifests = [
-            registry_pb2.Manifest(content=f.content, file=f.path, list_name=f.list_name)
+            registry_pb2.ApplyRequest.Manifest(
+                content=f.content, file=f.path, list_name=f.list_name
+            )
             for f in files
         ]
         request = registry_pb2.ApplyRequest(

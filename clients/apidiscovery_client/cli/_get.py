@@ -96,7 +96,7 @@ def _get_sources(client: RegistryClient, names: Sequence[str], flags: _Flags) ->
     return _tell_missing("sources", names, by_name)
 
 
-def _print_sources(found: Sequence[discovery_pb2.Source], flags: _Flags) -> None:
+def _print_sources(found: Sequence[discovery_pb2.DiscoverySource], flags: _Flags) -> None:
     output = flags["output"]
     if output == "name":
         print_lines(*(f"sources/{source.name}" for source in found))

@@ -93,7 +93,7 @@ def document(objects: Sequence[Object], *, always_list: bool) -> Object:
     }
 
 
-def sources_document(sources: Iterable[discovery_pb2.Source]) -> Object:
+def sources_document(sources: Iterable[discovery_pb2.DiscoverySource]) -> Object:
     """Return sources as discovery.proto's ListSourcesResponse in JSON."""
     return {"sources": [MessageToDict(source) for source in sources]}
 
@@ -156,7 +156,9 @@ _TABLES: Mapping[Kind, tuple[tuple[str, ...], _Row]] = {
 }
 
 
-def sources_table(found: Sequence[discovery_pb2.Source], *, wide: bool, headers: bool) -> str:
+def sources_table(
+    found: Sequence[discovery_pb2.DiscoverySource], *, wide: bool, headers: bool
+) -> str:
     """Return the table of sources; wide has their addresses and every group-version.
 
     What another source serves in place of one is told with that source.
@@ -167,7 +169,7 @@ def sources_table(found: Sequence[discovery_pb2.Source], *, wide: bool, headers:
     return table([*([head] if headers else []), *rows]) if rows else ""
 
 
-def _source_row(source: discovery_pb2.Source, *, wide: bool) -> list[str]:
+def _source_row(source: discovery_pb2.DiscoverySource, *, wide: bool) -> list[str]:
     offered = [f"{gv.group}/{gv.version}".lstrip("/") for gv in source.group_versions]
     shadowed = [
         f"{name} by {gv.shadowed_by}"

@@ -48,7 +48,7 @@ class Skew:
 
     @classmethod
     def of(
-        cls, answer: storage_version_pb2.StorageVersionServiceListResponse, names: Sequence[str]
+        cls, answer: storage_version_pb2.ListStorageVersionsResponse, names: Sequence[str]
     ) -> "Skew":
         """Return what an answer tells of some StorageVersions, or of all if none is named."""
         objects = (one for one in answer.list.items if not names or one.metadata.name in names)

@@ -120,13 +120,16 @@ def _follow(client: StorageVersionClient, names: Sequence[str], printer: "_Print
 
 def _answers(
     client: StorageVersionClient, names: Sequence[str]
-) -> Iterator[storage_version_pb2.StorageVersionServiceListResponse]:
+) -> Iterator[storage_version_pb2.ListStorageVersionsResponse]:
     """Yield what there is, and again after changes of these names, or of any if none is given."""
     answer = client.list()
     yield answer
     listed = time.monotonic()
     for event in client.watch(names, answer.list.metadata.resource_version):
-        if event.type == storage_version_pb2.WATCH_EVENT_TYPE_BOOKMARK or _has(answer, event):
+        if (
+            event.type == storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK
+            or _has(answer, event)
+        ):
             continue
         time.sleep(max(0.0, listed + _GATHER_S - time.monotonic()))
         answer = client.list()
@@ -135,8 +138,8 @@ def _answers(
 
 
 def _has(
-    answer: storage_version_pb2.StorageVersionServiceListResponse,
-    event: storage_version_pb2.StorageVersionServiceWatchResponse,
+    answer: storage_version_pb2.ListStorageVersionsResponse,
+    event: storage_version_pb2.WatchStorageVersionsResponse,
 ) -> bool:
     """Tell whether an event happened before something was listed."""
     return int(event.resource_version) <= int(answer.list.metadata.resource_version)

@@ -52,16 +52,16 @@ class RegistryClient(GrpcClient):
         """Yield the registrations of a kind by name, all or those with these names."""
         token = ""
         while True:
-            request = registry_pb2.RegistryServiceListRequest(
+            request = registry_pb2.ListRegistrationsRequest(
                 kinds=[kind], names=names, page_size=PAGE_SIZE, page_token=token
             )
-            page, _ = self._call("List", self._registry.List, request)
+            page, _ = self._call("ListRegistrations", self._registry.ListRegistrations, request)
             yield from page.registrations
             token = page.next_page_token
             if not token:
                 return
 
-    def sources(self) -> tuple[discovery_pb2.Source, ...]:
+    def sources(self) -> tuple[discovery_pb2.DiscoverySource, ...]:
         """Return where what is served comes from, by name."""
         request = discovery_pb2.ListSourcesRequest()
         answer, _ = self._call("ListSources", self._discovery.ListSources, request)

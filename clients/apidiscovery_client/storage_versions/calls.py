@@ -16,31 +16,33 @@ class StorageVersionClient(GrpcClient):
         super().__init__(server)
         self._stub = storage_version_pb2_grpc.StorageVersionServiceStub(self._channel)
 
-    def list(self, timeout_s: float | None = None) -> messages.StorageVersionServiceListResponse:
+    def list(self, timeout_s: float | None = None) -> messages.ListStorageVersionsResponse:
         """Return all objects and all members, by name, and how discovery compares.
 
         Args:
             timeout_s: For how long to wait, if that is less than for any request.
         """
-        request = messages.StorageVersionServiceListRequest()
-        return self._call("List", self._stub.List, request, timeout_s)[0]
+        request = messages.ListStorageVersionsRequest()
+        return self._call(
+            "ListStorageVersions", self._stub.ListStorageVersions, request, timeout_s
+        )[0]
 
     def watch(
         self, names: Sequence[str] = (), resource_version: str = ""
-    ) -> Iterator[messages.StorageVersionServiceWatchResponse]:
+    ) -> Iterator[messages.WatchStorageVersionsResponse]:
         """Yield what changes, of these objects or of all, for as long as the server tells.
 
         Args:
             names: Of StorageVersions; none for all.
             resource_version: After which to begin; empty to begin with what is there.
         """
-        request = messages.StorageVersionServiceWatchRequest(
+        request = messages.WatchStorageVersionsRequest(
             names=names, resource_version=resource_version
         )
         try:
-            yield from self._stub.Watch(request, metadata=self._metadata)
+            yield from self._stub.WatchStorageVersions(request, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise self._error("Watch", error) from None
+            raise self._error("WatchStorageVersions", error) from None
 
     def wait(
         self, targets: Sequence[tuple[str, str]], timeout_s: float | None = None

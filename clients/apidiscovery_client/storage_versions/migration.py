@@ -187,11 +187,11 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
 
     async def _watch(self) -> None:
         """Return when a change of the object ends the agreement."""
-        request = storage_version_pb2.StorageVersionServiceWatchRequest(
+        request = storage_version_pb2.WatchStorageVersionsRequest(
             names=[self._name], resource_version=self._agreement.resource_version
         )
         while not self._reason:
-            call = self._stub.Watch(request, metadata=self._metadata)
+            call = self._stub.WatchStorageVersions(request, metadata=self._metadata)
             try:
                 async for event in call:
                     self._look_at(event)
@@ -202,11 +202,11 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
             finally:
                 call.cancel()
             # What happened meanwhile is told at the beginning of the next one.
-            request = storage_version_pb2.StorageVersionServiceWatchRequest(names=[self._name])
+            request = storage_version_pb2.WatchStorageVersionsRequest(names=[self._name])
             await asyncio.sleep(_PAUSE_S)
 
-    def _look_at(self, event: storage_version_pb2.StorageVersionServiceWatchResponse) -> None:
-        if event.type == storage_version_pb2.WATCH_EVENT_TYPE_DELETED:
+    def _look_at(self, event: storage_version_pb2.WatchStorageVersionsResponse) -> None:
+        if event.type == storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_DELETED:
             self._lose("the object was removed")
         elif event.HasField("storage_version"):
             self._compare(Agreement.of(event.storage_version))
@@ -246,9 +246,11 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
 
     async def _get(self, timeout_s: float) -> storageversion_pb2.StorageVersion | None:
         """Return the object, None when it is not there."""
-        request = storage_version_pb2.StorageVersionServiceGetRequest(name=self._name)
+        request = storage_version_pb2.GetStorageVersionRequest(name=self._name)
         try:
-            answer = await self._stub.Get(request, timeout=timeout_s, metadata=self._metadata)
+            answer = await self._stub.GetStorageVersion(
+                request, timeout=timeout_s, metadata=self._metadata
+            )
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None

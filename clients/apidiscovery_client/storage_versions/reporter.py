@@ -17,6 +17,7 @@ from typing import Self
 import grpc
 from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2
+from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_client.storage_versions.gate import Refusal, RequestAttributes
 from apidiscovery_client.storage_versions.membership import (
@@ -132,7 +133,7 @@ class StorageVersionReporter:
             hostname=hostname,
             component=component,
             instance=str(uuid.uuid4()),
-            lease_duration_seconds=timing.lease_duration_s,
+            lease_duration=Duration(seconds=timing.lease_duration_s),
         )
         self._api_server_id: str | None = None
         self._lease = _Lease()

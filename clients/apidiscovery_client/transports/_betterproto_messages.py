@@ -47,8 +47,8 @@ AnyResource = v2_messages.ApiResourceDiscovery | v2beta1_messages.ApiResourceDis
 AnySubresource = v2_messages.ApiSubresourceDiscovery | v2beta1_messages.ApiSubresourceDiscovery
 
 # Members as attributes are plain integers to type checkers.
-_VERSIONS = [v1.DocumentVersion.from_string(name) for name in ("V2", "V2BETA1")]
-_ALL = v1.Scope.from_string("ALL")
+_VERSIONS = [v1.DiscoveryVersion.from_string(name) for name in ("V2", "V2BETA1")]
+_ALL = v1.DiscoveryScope.from_string("ALL")
 
 
 class SyncStub:
@@ -103,11 +103,11 @@ def answer(message: v1.GetDiscoveryResponse, at: datetime) -> Answer:
     match betterproto.which_one_of(message, "result"):
         case _, v1.NotModified():
             return Same(at, message.etag)
-        case _, v1.DocumentV2() | v1.DocumentV2Beta1() as whole:
+        case _, v1.DiscoveryDocumentV2() | v1.DiscoveryDocumentV2Beta1() as whole:
             items: list[AnyGroup] = [*whole.core.items, *whole.groups.items]
             groups = tuple(_group(item, at) for item in items)
             return Whole(at, message.etag, groups, hashes)
-        case _, v1.Delta() as delta:
+        case _, v1.DiscoveryDelta() as delta:
             return _difference(message.etag, delta, at, hashes)
         case _:
             raise UnreadableError("the answer has no result that this client knows")
@@ -116,9 +116,11 @@ def answer(message: v1.GetDiscoveryResponse, at: datetime) -> Answer:
 def event(message: v1.WatchDiscoveryResponse, at: datetime) -> Answer:
     """Return what a message of a watch says; raise `UnreadableError` when it says nothing."""
     match betterproto.which_one_of(message, "event"):
-        case _, v1.Heartbeat() as heartbeat:
+        case _, v1.WatchDiscoveryResponseHeartbeat() as heartbeat:
             return Same(at, heartbeat.etag)
-        case _, v1.Changes() as changes if betterproto.serialized_on_wire(changes.delta):
+        case _, v1.WatchDiscoveryResponseChanges() as changes if betterproto.serialized_on_wire(
+            changes.delta
+        ):
             return _difference(changes.etag, changes.delta, at, None)
         case _:
             raise UnreadableError("the message has no event that this client knows")
@@ -130,7 +132,7 @@ def sources(message: v1.ListSourcesResponse) -> Sources:
 
 
 def _difference(
-    etag: str, delta: v1.Delta, at: datetime, hashes: Mapping[str, str] | None
+    etag: str, delta: v1.DiscoveryDelta, at: datetime, hashes: Mapping[str, str] | None
 ) -> Difference:
     changed = [_changed(change, at) for change in delta.changed]
     return Difference(at, etag, changed, tuple(delta.removed), hashes)
@@ -217,7 +219,7 @@ def _extras(message: betterproto.Message) -> Mapping[str, object]:
     return dict(kept)
 
 
-def _source(source: v1.Source) -> Source:
+def _source(source: v1.DiscoverySource) -> Source:
     served = (offer for offer in source.group_versions if not offer.shadowed_by)
     # betterproto gives an absent time as the one that all zeros are.
     since = source.since if source.since.timestamp() else None

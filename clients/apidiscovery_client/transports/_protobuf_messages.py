@@ -21,7 +21,7 @@ from apidiscovery_client.transports._grpc_answers import (
     Whole,
 )
 
-_VERSIONS = (pb.DOCUMENT_VERSION_V2, pb.DOCUMENT_VERSION_V2BETA1)
+_VERSIONS = (pb.DISCOVERY_VERSION_V2, pb.DISCOVERY_VERSION_V2BETA1)
 
 
 def get_request(etag: str, known: Mapping[str, str] | None) -> pb.GetDiscoveryRequest:
@@ -29,7 +29,7 @@ def get_request(etag: str, known: Mapping[str, str] | None) -> pb.GetDiscoveryRe
     return pb.GetDiscoveryRequest(
         if_none_match=etag,
         accept_versions=_VERSIONS,
-        scope=pb.SCOPE_ALL,
+        scope=pb.DISCOVERY_SCOPE_ALL,
         known_groups=None if known is None else pb.KnownGroups(hashes=known),
     )
 
@@ -40,7 +40,7 @@ def watch_request(known: Mapping[str, str], heartbeat_s: float) -> pb.WatchDisco
     heartbeat.FromNanoseconds(round(heartbeat_s * 1e9))
     return pb.WatchDiscoveryRequest(
         accept_versions=_VERSIONS,
-        scope=pb.SCOPE_ALL,
+        scope=pb.DISCOVERY_SCOPE_ALL,
         known_groups=pb.KnownGroups(hashes=known),
         heartbeat_interval=heartbeat,
     )
@@ -88,7 +88,7 @@ def sources(message: pb.ListSourcesResponse) -> Sources:
 
 
 def _difference(
-    etag: str, delta: pb.Delta, at: datetime, hashes: Mapping[str, str] | None
+    etag: str, delta: pb.DiscoveryDelta, at: datetime, hashes: Mapping[str, str] | None
 ) -> Difference:
     changed = [_changed(change, at) for change in delta.changed]
     return Difference(at, etag, changed, tuple(delta.removed), hashes)
@@ -117,7 +117,7 @@ def _group(item: v2_pb.APIGroupDiscovery | v2beta1_pb.APIGroupDiscovery, at: dat
     return aggregated_group(item, at)
 
 
-def _source(source: pb.Source) -> Source:
+def _source(source: pb.DiscoverySource) -> Source:
     served = (offer for offer in source.group_versions if not offer.shadowed_by)
     return Source(
         name=source.name,

@@ -86,13 +86,13 @@ class Heartbeat:
         component: What kind of API server it is; empty for kube-apiserver.
         instance: Differs between two of its lives, and another one joins anew; empty for whichever
             life holds the lease.
-        lease_duration_s: How long it may be silent, 1 to 86 400 s.
+        lease_duration_s: How long it may be silent, in whole seconds from 1 to 86 400.
     """
 
     hostname: str
     component: str = ""
     instance: str = ""
-    lease_duration_s: int = leases.DEFAULT_DURATION_S
+    lease_duration_s: float = leases.DEFAULT_DURATION_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Members:
         not its heartbeats either.
 
         Raises:
-            InvalidFields: Naming `hostname`, `component`, `instance` or `lease_duration_seconds`.
+            InvalidFields: Naming `hostname`, `component`, `instance` or `lease_duration`.
             Superseded: By a later life.
         """
         holding = _holding(heartbeat)
@@ -345,7 +345,7 @@ def _holding(heartbeat: Heartbeat) -> leases.Holding:
         api_server_id,
         _holder(api_server_id, heartbeat.instance or str(uuid.uuid4())),
         {leases.COMPONENT_LABEL: component, leases.HOSTNAME_LABEL: heartbeat.hostname},
-        heartbeat.lease_duration_s,
+        int(heartbeat.lease_duration_s),
     )
 
 
@@ -364,8 +364,10 @@ def _violations(heartbeat: Heartbeat) -> Iterator[FieldViolation]:
         yield FieldViolation(
             "instance", f"has {size} bytes, must be no more than {_INSTANCE_MAX_BYTES}"
         )
-    if not 1 <= heartbeat.lease_duration_s <= MAX_DURATION_S:
+    duration_s = heartbeat.lease_duration_s
+    # A Lease has whole seconds.
+    if not 1 <= duration_s <= MAX_DURATION_S or duration_s != int(duration_s):
         yield FieldViolation(
-            "lease_duration_seconds",
-            f"is {heartbeat.lease_duration_s}, must be from 1 to {MAX_DURATION_S}",
+            "lease_duration",
+            f"is {duration_s:.15g} s, must be whole seconds from 1 s to {MAX_DURATION_S} s",
         )

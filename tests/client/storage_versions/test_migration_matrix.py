@@ -31,11 +31,11 @@ class Service(storage_version_pb2_grpc.StorageVersionServiceServicer):
     """Says what it is told to.
 
     Attributes:
-        found: What Get answers and Watch tells of.
-        stale: How often WaitForAgreement tells of an agreement that Get knows to be over.
-        failing: How the next calls of Get end.
-        answers: While clear, Get does not answer.
-        asked: Set when Get has been called while `answers` is clear.
+        found: What GetStorageVersion answers and WatchStorageVersions tells of.
+        stale: How often WaitForAgreement tells of an agreement that is over for GetStorageVersion.
+        failing: How the next calls of GetStorageVersion end.
+        answers: While clear, GetStorageVersion does not answer.
+        asked: Set when GetStorageVersion has been called while `answers` is clear.
     """
 
     found: storageversion_pb2.StorageVersion = field(default_factory=lambda: AGREED)
@@ -62,31 +62,31 @@ class Service(storage_version_pb2_grpc.StorageVersionServiceServicer):
             told.progress[0].storage_version.metadata.uid = "of an earlier one"
         yield told
 
-    async def Get(  # noqa: N802
-        self, request: pb.StorageVersionServiceGetRequest, context: Context
-    ) -> pb.StorageVersionServiceGetResponse:
+    async def GetStorageVersion(  # noqa: N802
+        self, request: pb.GetStorageVersionRequest, context: Context
+    ) -> pb.GetStorageVersionResponse:
         del request
         if not self.answers.is_set():
             self.asked.set()
             await self.answers.wait()
         if self.failing:
             await context.abort(self.failing.pop(0), "as it was told to")
-        return pb.StorageVersionServiceGetResponse(storage_version=self.found)
+        return pb.GetStorageVersionResponse(storage_version=self.found)
 
-    async def Watch(  # noqa: N802
-        self, request: pb.StorageVersionServiceWatchRequest, context: Context
-    ) -> AsyncGenerator[pb.StorageVersionServiceWatchResponse]:
+    async def WatchStorageVersions(  # noqa: N802
+        self, request: pb.WatchStorageVersionsRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchStorageVersionsResponse]:
         del request, context
         await self.changed.wait()
-        yield pb.StorageVersionServiceWatchResponse(
-            type=pb.WATCH_EVENT_TYPE_MODIFIED, storage_version=self.found
+        yield pb.WatchStorageVersionsResponse(
+            type=pb.WatchStorageVersionsResponse.EVENT_TYPE_MODIFIED, storage_version=self.found
         )
         await asyncio.Event().wait()
 
     def _unused(self, request: object, context: object) -> NoReturn:
         raise NotImplementedError
 
-    Heartbeat = Depart = Report = List = _unused
+    Heartbeat = Depart = Report = ListStorageVersions = _unused
 
 
 @dataclass

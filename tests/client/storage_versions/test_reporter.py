@@ -105,7 +105,7 @@ async def test_what_is_said_is_what_was_given(service: FakeStorageVersions) -> N
     async with reporter(service.address) as made:
         await confirmed(made)
     heartbeat = service.requests("Heartbeat")[0]
-    assert (heartbeat.hostname, heartbeat.lease_duration_seconds) == ("server-1", 60)
+    assert (heartbeat.hostname, heartbeat.lease_duration.seconds) == ("server-1", 60)
     assert {beat.instance for beat in service.requests("Heartbeat")} == {heartbeat.instance}
     assert len(heartbeat.instance) == 36
     report = service.requests("Report")[0]

@@ -42,7 +42,7 @@ def hashes(**by_name: str) -> list[pb.GroupHash]:
 def delta(
     *groups: pb.ChangedGroup, removed: tuple[str, ...] = (), **by_name: str
 ) -> pb.GetDiscoveryResponse:
-    told = pb.Delta(changed=groups, removed=removed)
+    told = pb.DiscoveryDelta(changed=groups, removed=removed)
     return pb.GetDiscoveryResponse(etag="F", group_hashes=hashes(**by_name), delta=told)
 
 
@@ -53,7 +53,7 @@ async def test_the_first_fetch_asks_once_for_everything(family: str) -> None:
         [(method, request, metadata)] = script.asked
         assert method == "GetDiscovery"
         assert not request.HasField("known_groups")
-        assert request.scope == pb.SCOPE_ALL
+        assert request.scope == pb.DISCOVERY_SCOPE_ALL
         assert list(request.accept_versions) == [1, 2]
         assert "authorization" not in metadata
         assert held.snapshot.server == script.address
@@ -324,12 +324,12 @@ async def test_fields_that_are_absent_are_not_those_that_are_empty(family: str) 
 
 
 def stale_source(error: str, since: datetime | None) -> pb.ListSourcesResponse:
-    source = pb.Source(name="upstream:east", error=error)
+    source = pb.DiscoverySource(name="upstream:east", error=error)
     if since:
         source.since.CopyFrom(Timestamp(seconds=int(since.timestamp())))
     for name in ("apps", "batch"):
         source.group_versions.add(group=name, version="v1", freshness="Stale")
-    shadowed = pb.Source(name="another", error="not asked")
+    shadowed = pb.DiscoverySource(name="another", error="not asked")
     shadowed.group_versions.add(group="apps", version="v1", shadowed_by="upstream:east")
     return pb.ListSourcesResponse(sources=[shadowed, source])
 

@@ -71,7 +71,7 @@ async def test_the_first_message_tells_everything_to_who_knows_nothing(family: s
     assert names(held) == ["", "apps", "batch"]
     assert held.hashes == {"": "2", "apps": "2", "batch": "2"}
     assert (held.etags, held.snapshot.freshness) == ({"": "F"}, CURRENT)
-    assert (list(request.accept_versions), request.scope) == ([1, 2], pb.SCOPE_ALL)
+    assert (list(request.accept_versions), request.scope) == ([1, 2], pb.DISCOVERY_SCOPE_ALL)
     assert request.heartbeat_interval.ToNanoseconds() == 30_000_000_000
     assert not request.known_groups.hashes
 
@@ -122,7 +122,7 @@ async def test_groups_in_v2beta1_are_read(family: str) -> None:
 
 
 async def test_a_stale_version_is_explained_by_its_source(family: str) -> None:
-    source = pb.Source(name="upstream:east", error="refused")
+    source = pb.DiscoverySource(name="upstream:east", error="refused")
     source.group_versions.add(group="apps", version="v1")
     stale = changes(changed(group("apps", "deployments", freshness="Stale"), 0))
     async with scripted() as script, opened(family, script.address) as client:
@@ -204,7 +204,12 @@ async def test_what_makes_no_sense_from_nothing_either_is_raised(family: str) ->
 
 
 @pytest.mark.parametrize(
-    "empty", [b"", pb.WatchDiscoveryResponse(changes=pb.Changes(etag="F")), b"\xa2\x06\x00"]
+    "empty",
+    [
+        b"",
+        pb.WatchDiscoveryResponse(changes=pb.WatchDiscoveryResponse.Changes(etag="F")),
+        b"\xa2\x06\x00",
+    ],
 )
 async def test_a_message_without_an_event_is_an_error(
     family: str, empty: pb.WatchDiscoveryResponse | bytes

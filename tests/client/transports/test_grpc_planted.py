@@ -75,7 +75,7 @@ async def test_a_delta_to_what_is_genuine_is_not_asked_again(family: str) -> Non
         first = replace(first, etags={"": etag_of_all(first.snapshot.groups)})
         script.gets.append(whole(PODS, APPS))
         etag = etag_of_all((await client.fetch()).snapshot.groups)
-        told = pb.Delta(changed=[changed(APPS, 0)])
+        told = pb.DiscoveryDelta(changed=[changed(APPS, 0)])
         hashes = [pb.GroupHash(name="", hash="1"), pb.GroupHash(name="apps", hash="2")]
         script.gets.append(pb.GetDiscoveryResponse(etag=etag, group_hashes=hashes, delta=told))
         found = await client.fetch(first)
@@ -88,7 +88,7 @@ async def test_etags_by_a_rule_of_the_servers_own_are_not_checked(family: str) -
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(PODS, etag="A" * 128))
         first = await client.fetch()
-        told = pb.Delta(changed=[changed(APPS, 0)])
+        told = pb.DiscoveryDelta(changed=[changed(APPS, 0)])
         hashes = [pb.GroupHash(name="", hash="1"), pb.GroupHash(name="apps", hash="2")]
         script.gets.append(pb.GetDiscoveryResponse(etag="B" * 128, group_hashes=hashes, delta=told))
         found = await client.fetch(first)

@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from apidiscovery.meta.v1 import meta_pb2 as apidiscovery_dot_meta_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(apidiscovery/coordination/v1/lease.proto\x12\x1c\x61pidiscovery.coordination.v1\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\"r\n\x05Lease\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .apidiscovery.meta.v1.ObjectMeta\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\'.apidiscovery.coordination.v1.LeaseSpec\"\xf7\x02\n\tLeaseSpec\x12\x1c\n\x0fholder_identity\x18\x01 \x01(\tH\x00\x88\x01\x01\x12#\n\x16lease_duration_seconds\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x35\n\x0c\x61\x63quire_time\x18\x03 \x01(\x0b\x32\x1f.apidiscovery.meta.v1.MicroTime\x12\x33\n\nrenew_time\x18\x04 \x01(\x0b\x32\x1f.apidiscovery.meta.v1.MicroTime\x12\x1e\n\x11lease_transitions\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x15\n\x08strategy\x18\x06 \x01(\tH\x03\x88\x01\x01\x12\x1d\n\x10preferred_holder\x18\x07 \x01(\tH\x04\x88\x01\x01\x42\x12\n\x10_holder_identityB\x19\n\x17_lease_duration_secondsB\x14\n\x12_lease_transitionsB\x0b\n\t_strategyB\x13\n\x11_preferred_holder\"q\n\tLeaseList\x12\x30\n\x08metadata\x18\x01 \x01(\x0b\x32\x1e.apidiscovery.meta.v1.ListMeta\x12\x32\n\x05items\x18\x02 \x03(\x0b\x32#.apidiscovery.coordination.v1.Leaseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(apidiscovery/coordination/v1/lease.proto\x12\x1c\x61pidiscovery.coordination.v1\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\"r\n\x05Lease\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .apidiscovery.meta.v1.ObjectMeta\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\'.apidiscovery.coordination.v1.LeaseSpec\"\xf7\x02\n\tLeaseSpec\x12\x1c\n\x0fholder_identity\x18\x01 \x01(\tH\x00\x88\x01\x01\x12#\n\x16lease_duration_seconds\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x35\n\x0c\x61\x63quire_time\x18\x03 \x01(\x0b\x32\x1f.apidiscovery.meta.v1.MicroTime\x12\x33\n\nrenew_time\x18\x04 \x01(\x0b\x32\x1f.apidiscovery.meta.v1.MicroTime\x12\x1e\n\x11lease_transitions\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x15\n\x08strategy\x18\x06 \x01(\tH\x03\x88\x01\x01\x12\x1d\n\x10preferred_holder\x18\x07 \x01(\tH\x04\x88\x01\x01\x42\x12\n\x10_holder_identityB\x19\n\x17_lease_duration_secondsB\x14\n\x12_lease_transitionsB\x0b\n\t_strategyB\x13\n\x11_preferred_holder\"q\n\tLeaseList\x12\x30\n\x08metadata\x18\x01 \x01(\x0b\x32\x1e.apidiscovery.meta.v1.ListMeta\x12\x32\n\x05items\x18\x02 \x03(\x0b\x32#.apidiscovery.coordination.v1.LeaseBkZibuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/coordination/v1;coordinationv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.coordination.v1.lease_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Zibuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/coordination/v1;coordinationv1'
   _globals['_LEASE']._serialized_start=107
   _globals['_LEASE']._serialized_end=221
   _globals['_LEASESPEC']._serialized_start=224

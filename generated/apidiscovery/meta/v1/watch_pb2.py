@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n apidiscovery/meta/v1/watch.proto\x12\x14\x61pidiscovery.meta.v1\"\\\n\nWatchEvent\x12\x11\n\x04type\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x32\n\x06object\x18\x02 \x01(\x0b\x32\".apidiscovery.meta.v1.RawExtensionB\x07\n\x05_type\"(\n\x0cRawExtension\x12\x10\n\x03raw\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x06\n\x04_rawb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n apidiscovery/meta/v1/watch.proto\x12\x14\x61pidiscovery.meta.v1\"\\\n\nWatchEvent\x12\x11\n\x04type\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x32\n\x06object\x18\x02 \x01(\x0b\x32\".apidiscovery.meta.v1.RawExtensionB\x07\n\x05_type\"(\n\x0cRawExtension\x12\x10\n\x03raw\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x06\n\x04_rawB[ZYbuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/meta/v1;metav1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.meta.v1.watch_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'ZYbuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/meta/v1;metav1'
   _globals['_WATCHEVENT']._serialized_start=58
   _globals['_WATCHEVENT']._serialized_end=150
   _globals['_RAWEXTENSION']._serialized_start=152

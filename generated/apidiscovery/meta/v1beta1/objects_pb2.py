@@ -26,13 +26,14 @@ from apidiscovery.meta.v1 import meta_pb2 as apidiscovery_dot_meta_dot_v1_dot_me
 from apidiscovery.meta.v1 import objects_pb2 as apidiscovery_dot_meta_dot_v1_dot_objects__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'apidiscovery/meta/v1beta1/objects.proto\x12\x19\x61pidiscovery.meta.v1beta1\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\x1a\"apidiscovery/meta/v1/objects.proto\"\x89\x01\n\x19PartialObjectMetadataList\x12:\n\x05items\x18\x01 \x03(\x0b\x32+.apidiscovery.meta.v1.PartialObjectMetadata\x12\x30\n\x08metadata\x18\x02 \x01(\x0b\x32\x1e.apidiscovery.meta.v1.ListMetab\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'apidiscovery/meta/v1beta1/objects.proto\x12\x19\x61pidiscovery.meta.v1beta1\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\x1a\"apidiscovery/meta/v1/objects.proto\"\x89\x01\n\x19PartialObjectMetadataList\x12:\n\x05items\x18\x01 \x03(\x0b\x32+.apidiscovery.meta.v1.PartialObjectMetadata\x12\x30\n\x08metadata\x18\x02 \x01(\x0b\x32\x1e.apidiscovery.meta.v1.ListMetaBeZcbuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/meta/v1beta1;metav1beta1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.meta.v1beta1.objects_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Zcbuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/meta/v1beta1;metav1beta1'
   _globals['_PARTIALOBJECTMETADATALIST']._serialized_start=140
   _globals['_PARTIALOBJECTMETADATALIST']._serialized_end=277
 # @@protoc_insertion_point(module_scope)

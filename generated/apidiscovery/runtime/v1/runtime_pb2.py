@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%apidiscovery/runtime/v1/runtime.proto\x12\x17\x61pidiscovery.runtime.v1\"P\n\x08TypeMeta\x12\x18\n\x0b\x61pi_version\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04kind\x18\x02 \x01(\tH\x01\x88\x01\x01\x42\x0e\n\x0c_api_versionB\x07\n\x05_kind\"\xb9\x01\n\x07Unknown\x12\x34\n\ttype_meta\x18\x01 \x01(\x0b\x32!.apidiscovery.runtime.v1.TypeMeta\x12\x10\n\x03raw\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\x1d\n\x10\x63ontent_encoding\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0c\x63ontent_type\x18\x04 \x01(\tH\x02\x88\x01\x01\x42\x06\n\x04_rawB\x13\n\x11_content_encodingB\x0f\n\r_content_typeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%apidiscovery/runtime/v1/runtime.proto\x12\x17\x61pidiscovery.runtime.v1\"P\n\x08TypeMeta\x12\x18\n\x0b\x61pi_version\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04kind\x18\x02 \x01(\tH\x01\x88\x01\x01\x42\x0e\n\x0c_api_versionB\x07\n\x05_kind\"\xb9\x01\n\x07Unknown\x12\x34\n\ttype_meta\x18\x01 \x01(\x0b\x32!.apidiscovery.runtime.v1.TypeMeta\x12\x10\n\x03raw\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\x1d\n\x10\x63ontent_encoding\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0c\x63ontent_type\x18\x04 \x01(\tH\x02\x88\x01\x01\x42\x06\n\x04_rawB\x13\n\x11_content_encodingB\x0f\n\r_content_typeBaZ_buf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/runtime/v1;runtimev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.runtime.v1.runtime_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z_buf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/runtime/v1;runtimev1'
   _globals['_TYPEMETA']._serialized_start=66
   _globals['_TYPEMETA']._serialized_end=146
   _globals['_UNKNOWN']._serialized_start=149

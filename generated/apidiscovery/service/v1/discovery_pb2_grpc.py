@@ -26,14 +26,14 @@ if _version_not_supported:
 
 
 class DiscoveryServiceStub:
-    """DiscoveryService tells which APIs are served: the whole document, only what changed, or nothing
-    when the caller is up to date.
+    """DiscoveryService returns the APIs that are served: the whole document, the difference to what the
+    caller has, or nothing when the caller is up to date.
 
-    Versions of a group are opaque hashes and never ordered: discovery has no order that could be
-    replayed across servers (KEP-3352). Replicas with the same sources have the same ETags and the
-    same hashes, so a caller may go on at another replica with what the first one told it.
+    Group hashes are opaque and have no order: discovery has no sequence of versions that holds across
+    servers (KEP-3352). Replicas with the same sources have the same ETags and group hashes, so a
+    caller can continue at another replica with the hashes that it got from the first one.
 
-    Answers can be larger than the 4 MB that gRPC clients take by default: raise that limit
+    Responses can be larger than 4 MB, the default limit of gRPC clients: raise the limit
     (`grpc.max_receive_message_length`).
     """
 
@@ -61,45 +61,44 @@ class DiscoveryServiceStub:
 
 
 class DiscoveryServiceServicer:
-    """DiscoveryService tells which APIs are served: the whole document, only what changed, or nothing
-    when the caller is up to date.
+    """DiscoveryService returns the APIs that are served: the whole document, the difference to what the
+    caller has, or nothing when the caller is up to date.
 
-    Versions of a group are opaque hashes and never ordered: discovery has no order that could be
-    replayed across servers (KEP-3352). Replicas with the same sources have the same ETags and the
-    same hashes, so a caller may go on at another replica with what the first one told it.
+    Group hashes are opaque and have no order: discovery has no sequence of versions that holds across
+    servers (KEP-3352). Replicas with the same sources have the same ETags and group hashes, so a
+    caller can continue at another replica with the hashes that it got from the first one.
 
-    Answers can be larger than the 4 MB that gRPC clients take by default: raise that limit
+    Responses can be larger than 4 MB, the default limit of gRPC clients: raise the limit
     (`grpc.max_receive_message_length`).
     """
 
     def GetDiscovery(self, request, context):
-        """GetDiscovery answers with the current document, the difference to what the caller knows, or
+        """GetDiscovery returns the current document, the difference to what the caller has, or
         `not_modified`.
 
-        Errors: INVALID_ARGUMENT with google.rpc.BadRequest naming the field; FAILED_PRECONDITION with
-        google.rpc.PreconditionFailure naming the versions offered, when none that the caller accepts
-        is served; UNAVAILABLE until the local sources have been read.
+        Errors: INVALID_ARGUMENT with a google.rpc.BadRequest that names the field; FAILED_PRECONDITION
+        with a google.rpc.PreconditionFailure that lists the served versions, when the server has none
+        of the accepted versions; UNAVAILABLE until the server has read its local sources.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchDiscovery(self, request, context):
-        """WatchDiscovery sends what differs from `known_groups` at once, even when nothing does, and then
-        every change. Changes that happen while the caller reads slowly arrive as one.
+        """WatchDiscovery first sends the difference to `known_groups`, even when it is empty, and then
+        every change. When the caller reads slowly, several changes arrive as one message.
 
-        Errors: those of GetDiscovery; UNAVAILABLE when the server stops, upon which the caller should
-        go on elsewhere with the groups it knows by then.
+        Errors: those of GetDiscovery; UNAVAILABLE when the server stops. The caller then continues at
+        another replica with the group hashes that it has.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSources(self, request, context):
-        """ListSources tells where what is served comes from: every source, how it is, and which
-        group-versions it offers.
+        """ListSources returns every source of discovery, its state, and the group-versions it offers.
 
-        Errors: UNAVAILABLE until the local sources have been read.
+        Errors: UNAVAILABLE until the server has read its local sources.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,14 +131,14 @@ def add_DiscoveryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DiscoveryService:
-    """DiscoveryService tells which APIs are served: the whole document, only what changed, or nothing
-    when the caller is up to date.
+    """DiscoveryService returns the APIs that are served: the whole document, the difference to what the
+    caller has, or nothing when the caller is up to date.
 
-    Versions of a group are opaque hashes and never ordered: discovery has no order that could be
-    replayed across servers (KEP-3352). Replicas with the same sources have the same ETags and the
-    same hashes, so a caller may go on at another replica with what the first one told it.
+    Group hashes are opaque and have no order: discovery has no sequence of versions that holds across
+    servers (KEP-3352). Replicas with the same sources have the same ETags and group hashes, so a
+    caller can continue at another replica with the hashes that it got from the first one.
 
-    Answers can be larger than the 4 MB that gRPC clients take by default: raise that limit
+    Responses can be larger than 4 MB, the default limit of gRPC clients: raise the limit
     (`grpc.max_receive_message_length`).
     """
 

@@ -25,17 +25,24 @@ _sym_db = _symbol_database.Default()
 from apidiscovery.service.v1 import discovery_pb2 as apidiscovery_dot_service_dot_v1_dot_discovery__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%apidiscovery/service/v1/openapi.proto\x12\x17\x61pidiscovery.service.v1\x1a\'apidiscovery/service/v1/discovery.proto\"(\n\x0fGetIndexRequest\x12\x15\n\rif_none_match\x18\x01 \x01(\t\"\xa0\x01\n\x10GetIndexResponse\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12<\n\x0cnot_modified\x18\x02 \x01(\x0b\x32$.apidiscovery.service.v1.NotModifiedH\x00\x12\x36\n\x05index\x18\x03 \x01(\x0b\x32%.apidiscovery.service.v1.OpenAPIIndexH\x00\x42\x08\n\x06result\"K\n\x0cOpenAPIIndex\x12;\n\x07\x65ntries\x18\x01 \x03(\x0b\x32*.apidiscovery.service.v1.OpenAPIIndexEntry\"y\n\x11OpenAPIIndexEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04hash\x18\x04 \x01(\t\x12\x1b\n\x13server_relative_url\x18\x05 \x01(\t\x12\x0c\n\x04note\x18\x06 \x01(\t\"\xd0\x01\n\x12GetDocumentRequest\x12\r\n\x03key\x18\x01 \x01(\tH\x00\x12\x45\n\rgroup_version\x18\x02 \x01(\x0b\x32,.apidiscovery.service.v1.OpenAPIGroupVersionH\x00\x12\x0c\n\x04hash\x18\x03 \x01(\t\x12\x33\n\x04\x66orm\x18\x04 \x01(\x0e\x32%.apidiscovery.service.v1.DocumentForm\x12\x15\n\rif_none_match\x18\x05 \x01(\tB\n\n\x08\x64ocument\"5\n\x13OpenAPIGroupVersion\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"i\n\x13GetDocumentResponse\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.apidiscovery.service.v1.DocumentHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"}\n\x0e\x44ocumentHeader\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\x12\n\nsuperseded\x18\x05 \x01(\x08\x12\x14\n\x0cnot_modified\x18\x06 \x01(\x08\"\xdb\x01\n\x10GetBundleRequest\x12\x0c\n\x04keys\x18\x01 \x03(\t\x12P\n\x0cknown_hashes\x18\x02 \x03(\x0b\x32:.apidiscovery.service.v1.GetBundleRequest.KnownHashesEntry\x12\x33\n\x04\x66orm\x18\x03 \x01(\x0e\x32%.apidiscovery.service.v1.DocumentForm\x1a\x32\n\x10KnownHashesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb2\x01\n\x11GetBundleResponse\x12\x39\n\x07outline\x18\x01 \x01(\x0b\x32&.apidiscovery.service.v1.BundleOutlineH\x00\x12\x39\n\x06header\x18\x02 \x01(\x0b\x32\'.apidiscovery.service.v1.DocumentHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x12\x0e\n\x04gone\x18\x04 \x01(\tH\x00\x42\x06\n\x04part\"W\n\rBundleOutline\x12\x12\n\nindex_etag\x18\x01 \x01(\t\x12\x11\n\tdocuments\x18\x02 \x01(\x05\x12\x11\n\tunchanged\x18\x03 \x03(\t\x12\x0c\n\x04gone\x18\x04 \x03(\t*a\n\x0c\x44ocumentForm\x12\x1d\n\x19\x44OCUMENT_FORM_UNSPECIFIED\x10\x00\x12\x16\n\x12\x44OCUMENT_FORM_JSON\x10\x01\x12\x1a\n\x16\x44OCUMENT_FORM_PROTOBUF\x10\x02\x32\xc3\x02\n\x0eOpenAPIService\x12_\n\x08GetIndex\x12(.apidiscovery.service.v1.GetIndexRequest\x1a).apidiscovery.service.v1.GetIndexResponse\x12j\n\x0bGetDocument\x12+.apidiscovery.service.v1.GetDocumentRequest\x1a,.apidiscovery.service.v1.GetDocumentResponse0\x01\x12\x64\n\tGetBundle\x12).apidiscovery.service.v1.GetBundleRequest\x1a*.apidiscovery.service.v1.GetBundleResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%apidiscovery/service/v1/openapi.proto\x12\x17\x61pidiscovery.service.v1\x1a\'apidiscovery/service/v1/discovery.proto\"(\n\x0fGetIndexRequest\x12\x15\n\rif_none_match\x18\x01 \x01(\t\"\xa0\x01\n\x10GetIndexResponse\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12<\n\x0cnot_modified\x18\x02 \x01(\x0b\x32$.apidiscovery.service.v1.NotModifiedH\x00\x12\x36\n\x05index\x18\x03 \x01(\x0b\x32%.apidiscovery.service.v1.OpenAPIIndexH\x00\x42\x08\n\x06result\"K\n\x0cOpenAPIIndex\x12;\n\x07\x65ntries\x18\x01 \x03(\x0b\x32*.apidiscovery.service.v1.OpenAPIIndexEntry\"y\n\x11OpenAPIIndexEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04hash\x18\x04 \x01(\t\x12\x1b\n\x13server_relative_url\x18\x05 \x01(\t\x12\x0c\n\x04note\x18\x06 \x01(\t\"\xd7\x01\n\x12GetDocumentRequest\x12\r\n\x03key\x18\x01 \x01(\tH\x00\x12\x45\n\rgroup_version\x18\x02 \x01(\x0b\x32,.apidiscovery.service.v1.OpenAPIGroupVersionH\x00\x12\x0c\n\x04hash\x18\x03 \x01(\t\x12:\n\x04\x66orm\x18\x04 \x01(\x0e\x32,.apidiscovery.service.v1.OpenAPIDocumentForm\x12\x15\n\rif_none_match\x18\x05 \x01(\tB\n\n\x08\x64ocument\"5\n\x13OpenAPIGroupVersion\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"p\n\x13GetDocumentResponse\x12@\n\x06header\x18\x01 \x01(\x0b\x32..apidiscovery.service.v1.OpenAPIDocumentHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\x84\x01\n\x15OpenAPIDocumentHeader\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\x12\n\nsuperseded\x18\x05 \x01(\x08\x12\x14\n\x0cnot_modified\x18\x06 \x01(\x08\"\xe2\x01\n\x10GetBundleRequest\x12\x0c\n\x04keys\x18\x01 \x03(\t\x12P\n\x0cknown_hashes\x18\x02 \x03(\x0b\x32:.apidiscovery.service.v1.GetBundleRequest.KnownHashesEntry\x12:\n\x04\x66orm\x18\x03 \x01(\x0e\x32,.apidiscovery.service.v1.OpenAPIDocumentForm\x1a\x32\n\x10KnownHashesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x98\x02\n\x11GetBundleResponse\x12\x45\n\x07outline\x18\x01 \x01(\x0b\x32\x32.apidiscovery.service.v1.GetBundleResponse.OutlineH\x00\x12@\n\x06header\x18\x02 \x01(\x0b\x32..apidiscovery.service.v1.OpenAPIDocumentHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x12\x0e\n\x04gone\x18\x04 \x01(\tH\x00\x1aQ\n\x07Outline\x12\x12\n\nindex_etag\x18\x01 \x01(\t\x12\x11\n\tdocuments\x18\x02 \x01(\x05\x12\x11\n\tunchanged\x18\x03 \x03(\t\x12\x0c\n\x04gone\x18\x04 \x03(\tB\x06\n\x04part*\x83\x01\n\x13OpenAPIDocumentForm\x12&\n\"OPEN_API_DOCUMENT_FORM_UNSPECIFIED\x10\x00\x12\x1f\n\x1bOPEN_API_DOCUMENT_FORM_JSON\x10\x01\x12#\n\x1fOPEN_API_DOCUMENT_FORM_PROTOBUF\x10\x02\x32\xd2\x02\n\x0eOpenAPIService\x12\x64\n\x08GetIndex\x12(.apidiscovery.service.v1.GetIndexRequest\x1a).apidiscovery.service.v1.GetIndexResponse\"\x03\x90\x02\x01\x12o\n\x0bGetDocument\x12+.apidiscovery.service.v1.GetDocumentRequest\x1a,.apidiscovery.service.v1.GetDocumentResponse\"\x03\x90\x02\x01\x30\x01\x12i\n\tGetBundle\x12).apidiscovery.service.v1.GetBundleRequest\x1a*.apidiscovery.service.v1.GetBundleResponse\"\x03\x90\x02\x01\x30\x01\x42\x61Z_buf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/service/v1;servicev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.service.v1.openapi_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z_buf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/service/v1;servicev1'
   _globals['_GETBUNDLEREQUEST_KNOWNHASHESENTRY']._loaded_options = None
   _globals['_GETBUNDLEREQUEST_KNOWNHASHESENTRY']._serialized_options = b'8\001'
-  _globals['_DOCUMENTFORM']._serialized_start=1504
-  _globals['_DOCUMENTFORM']._serialized_end=1601
+  _globals['_OPENAPISERVICE'].methods_by_name['GetIndex']._loaded_options = None
+  _globals['_OPENAPISERVICE'].methods_by_name['GetIndex']._serialized_options = b'\220\002\001'
+  _globals['_OPENAPISERVICE'].methods_by_name['GetDocument']._loaded_options = None
+  _globals['_OPENAPISERVICE'].methods_by_name['GetDocument']._serialized_options = b'\220\002\001'
+  _globals['_OPENAPISERVICE'].methods_by_name['GetBundle']._loaded_options = None
+  _globals['_OPENAPISERVICE'].methods_by_name['GetBundle']._serialized_options = b'\220\002\001'
+  _globals['_OPENAPIDOCUMENTFORM']._serialized_start=1547
+  _globals['_OPENAPIDOCUMENTFORM']._serialized_end=1678
   _globals['_GETINDEXREQUEST']._serialized_start=107
   _globals['_GETINDEXREQUEST']._serialized_end=147
   _globals['_GETINDEXRESPONSE']._serialized_start=150
@@ -45,21 +52,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPENAPIINDEXENTRY']._serialized_start=389
   _globals['_OPENAPIINDEXENTRY']._serialized_end=510
   _globals['_GETDOCUMENTREQUEST']._serialized_start=513
-  _globals['_GETDOCUMENTREQUEST']._serialized_end=721
-  _globals['_OPENAPIGROUPVERSION']._serialized_start=723
-  _globals['_OPENAPIGROUPVERSION']._serialized_end=776
-  _globals['_GETDOCUMENTRESPONSE']._serialized_start=778
-  _globals['_GETDOCUMENTRESPONSE']._serialized_end=883
-  _globals['_DOCUMENTHEADER']._serialized_start=885
-  _globals['_DOCUMENTHEADER']._serialized_end=1010
-  _globals['_GETBUNDLEREQUEST']._serialized_start=1013
-  _globals['_GETBUNDLEREQUEST']._serialized_end=1232
-  _globals['_GETBUNDLEREQUEST_KNOWNHASHESENTRY']._serialized_start=1182
-  _globals['_GETBUNDLEREQUEST_KNOWNHASHESENTRY']._serialized_end=1232
-  _globals['_GETBUNDLERESPONSE']._serialized_start=1235
-  _globals['_GETBUNDLERESPONSE']._serialized_end=1413
-  _globals['_BUNDLEOUTLINE']._serialized_start=1415
-  _globals['_BUNDLEOUTLINE']._serialized_end=1502
-  _globals['_OPENAPISERVICE']._serialized_start=1604
-  _globals['_OPENAPISERVICE']._serialized_end=1927
+  _globals['_GETDOCUMENTREQUEST']._serialized_end=728
+  _globals['_OPENAPIGROUPVERSION']._serialized_start=730
+  _globals['_OPENAPIGROUPVERSION']._serialized_end=783
+  _globals['_GETDOCUMENTRESPONSE']._serialized_start=785
+  _globals['_GETDOCUMENTRESPONSE']._serialized_end=897
+  _globals['_OPENAPIDOCUMENTHEADER']._serialized_start=900
+  _globals['_OPENAPIDOCUMENTHEADER']._serialized_end=1032
+  _globals['_GETBUNDLEREQUEST']._serialized_start=1035
+  _globals['_GETBUNDLEREQUEST']._serialized_end=1261
+  _globals['_GETBUNDLEREQUEST_KNOWNHASHESENTRY']._serialized_start=1211
+  _globals['_GETBUNDLEREQUEST_KNOWNHASHESENTRY']._serialized_end=1261
+  _globals['_GETBUNDLERESPONSE']._serialized_start=1264
+  _globals['_GETBUNDLERESPONSE']._serialized_end=1544
+  _globals['_GETBUNDLERESPONSE_OUTLINE']._serialized_start=1455
+  _globals['_GETBUNDLERESPONSE_OUTLINE']._serialized_end=1536
+  _globals['_OPENAPISERVICE']._serialized_start=1681
+  _globals['_OPENAPISERVICE']._serialized_end=2019
 # @@protoc_insertion_point(module_scope)

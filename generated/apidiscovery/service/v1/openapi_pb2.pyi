@@ -20,33 +20,33 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _DocumentForm:
+class _OpenAPIDocumentForm:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _DocumentFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DocumentForm.ValueType], _builtins.type):
+class _OpenAPIDocumentFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OpenAPIDocumentForm.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    DOCUMENT_FORM_UNSPECIFIED: _DocumentForm.ValueType  # 0
-    """The same as DOCUMENT_FORM_JSON."""
-    DOCUMENT_FORM_JSON: _DocumentForm.ValueType  # 1
-    """Compact JSON, the bytes that hashes are of."""
-    DOCUMENT_FORM_PROTOBUF: _DocumentForm.ValueType  # 2
-    """A Document of apidiscovery.openapi.v3, which is gnostic's openapi.v3. It has the hash of the
-    JSON, of which it does not hold everything.
+    OPEN_API_DOCUMENT_FORM_UNSPECIFIED: _OpenAPIDocumentForm.ValueType  # 0
+    """The same as OPEN_API_DOCUMENT_FORM_JSON."""
+    OPEN_API_DOCUMENT_FORM_JSON: _OpenAPIDocumentForm.ValueType  # 1
+    """Compact JSON. Hashes are hashes of these bytes."""
+    OPEN_API_DOCUMENT_FORM_PROTOBUF: _OpenAPIDocumentForm.ValueType  # 2
+    """A Document of apidiscovery.openapi.v3, which is gnostic's openapi.v3. It does not hold everything
+    that the JSON document has, and has the same hash.
     """
 
-class DocumentForm(_DocumentForm, metaclass=_DocumentFormEnumTypeWrapper):
-    """DocumentForm is how a document is written."""
+class OpenAPIDocumentForm(_OpenAPIDocumentForm, metaclass=_OpenAPIDocumentFormEnumTypeWrapper):
+    """OpenAPIDocumentForm is the encoding of a document."""
 
-DOCUMENT_FORM_UNSPECIFIED: DocumentForm.ValueType  # 0
-"""The same as DOCUMENT_FORM_JSON."""
-DOCUMENT_FORM_JSON: DocumentForm.ValueType  # 1
-"""Compact JSON, the bytes that hashes are of."""
-DOCUMENT_FORM_PROTOBUF: DocumentForm.ValueType  # 2
-"""A Document of apidiscovery.openapi.v3, which is gnostic's openapi.v3. It has the hash of the
-JSON, of which it does not hold everything.
+OPEN_API_DOCUMENT_FORM_UNSPECIFIED: OpenAPIDocumentForm.ValueType  # 0
+"""The same as OPEN_API_DOCUMENT_FORM_JSON."""
+OPEN_API_DOCUMENT_FORM_JSON: OpenAPIDocumentForm.ValueType  # 1
+"""Compact JSON. Hashes are hashes of these bytes."""
+OPEN_API_DOCUMENT_FORM_PROTOBUF: OpenAPIDocumentForm.ValueType  # 2
+"""A Document of apidiscovery.openapi.v3, which is gnostic's openapi.v3. It does not hold everything
+that the JSON document has, and has the same hash.
 """
-Global___DocumentForm: _TypeAlias = DocumentForm  # noqa: Y015
+Global___OpenAPIDocumentForm: _TypeAlias = OpenAPIDocumentForm  # noqa: Y015
 
 @_typing.final
 class GetIndexRequest(_message.Message):
@@ -54,7 +54,7 @@ class GetIndexRequest(_message.Message):
 
     IF_NONE_MATCH_FIELD_NUMBER: _builtins.int
     if_none_match: _builtins.str
-    """The ETag of the index that the caller holds, with or without its double quotes; empty for none."""
+    """The ETag of the index that the caller has, with or without double quotes; empty for none."""
     def __init__(
         self,
         *,
@@ -76,12 +76,12 @@ class GetIndexResponse(_message.Message):
     NOT_MODIFIED_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
     etag: _builtins.str
-    """The ETag that HTTP sends with /openapi/v3, without its double quotes: it changes whenever any
-    hash does.
+    """The ETag that HTTP sends with /openapi/v3, without double quotes. It changes whenever the hash of
+    any document changes.
     """
     @_builtins.property
     def not_modified(self) -> _discovery_pb2.NotModified:
-        """The caller's `if_none_match` is current."""
+        """The ETag in `if_none_match` is current."""
 
     @_builtins.property
     def index(self) -> Global___OpenAPIIndex: ...
@@ -104,7 +104,7 @@ Global___GetIndexResponse: _TypeAlias = GetIndexResponse  # noqa: Y015
 
 @_typing.final
 class OpenAPIIndex(_message.Message):
-    """OpenAPIIndex lists documents."""
+    """OpenAPIIndex is the list of documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -128,7 +128,7 @@ Global___OpenAPIIndex: _TypeAlias = OpenAPIIndex  # noqa: Y015
 
 @_typing.final
 class OpenAPIIndexEntry(_message.Message):
-    """OpenAPIIndexEntry is one document."""
+    """OpenAPIIndexEntry describes one document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -139,20 +139,22 @@ class OpenAPIIndexEntry(_message.Message):
     SERVER_RELATIVE_URL_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """Its path below /openapi/v3/, such as `api/v1`, `apis/apps/v1`, `apis/apps` or `version`."""
+    """The path below /openapi/v3/, such as `api/v1`, `apis/apps/v1`, `apis/apps` or `version`."""
     group: _builtins.str
-    """Its group; empty for the core group, and where `version` is empty also for none."""
+    """The group of the document; empty for the core group. It is also empty when the document belongs
+    to no group, such as `version`.
+    """
     version: _builtins.str
-    """Empty where the document is not that of a group-version."""
+    """Empty when the document is not that of a group-version."""
     hash: _builtins.str
-    """SHA-512 of the document as JSON, in upper-case hexadecimal; that of the document before while
-    the present one is being made for longer than 5 s, and empty while there was none before.
+    """The SHA-512 of the JSON document, in upper-case hexadecimal. When the server needs more than 5 s
+    to make the current document, this is the hash of the previous one, or empty when there was none.
     """
     server_relative_url: _builtins.str
-    """Where HTTP serves it, such as `/openapi/v3/apis/apps/v1?hash=...`."""
+    """Where HTTP serves the document, such as `/openapi/v3/apis/apps/v1?hash=...`."""
     note: _builtins.str
-    """Why it is not the document that one would want, such as that its source publishes none and it
-    is made from discovery; empty when there is nothing to say.
+    """What is wrong with the document, such as that its source publishes none and that it is generated
+    from discovery; empty when nothing is wrong.
     """
     def __init__(
         self,
@@ -184,12 +186,12 @@ class GetDocumentRequest(_message.Message):
     key: _builtins.str
     """As in the index."""
     hash: _builtins.str
-    """The hash that the caller expects, such as from an index; empty for any. When the document has
-    another one by now it is sent all the same, and its header says `superseded`.
+    """The hash that the caller expects, such as from an index; empty for any. When the current document
+    has another hash, it is sent anyway, and `superseded` is set in its header.
     """
-    form: Global___DocumentForm.ValueType
+    form: Global___OpenAPIDocumentForm.ValueType
     if_none_match: _builtins.str
-    """The hash of the document that the caller holds, with or without double quotes; empty for none."""
+    """The hash of the document that the caller has, with or without double quotes; empty for none."""
     @_builtins.property
     def group_version(self) -> Global___OpenAPIGroupVersion: ...
     def __init__(
@@ -198,7 +200,7 @@ class GetDocumentRequest(_message.Message):
         key: _builtins.str = ...,
         group_version: Global___OpenAPIGroupVersion | None = ...,
         hash: _builtins.str = ...,
-        form: Global___DocumentForm.ValueType = ...,
+        form: Global___OpenAPIDocumentForm.ValueType = ...,
         if_none_match: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "group_version", b"group_version", "key", b"key"]  # noqa: Y015
@@ -213,7 +215,7 @@ Global___GetDocumentRequest: _TypeAlias = GetDocumentRequest  # noqa: Y015
 
 @_typing.final
 class OpenAPIGroupVersion(_message.Message):
-    """OpenAPIGroupVersion names the document of a group-version."""
+    """OpenAPIGroupVersion selects the document of a group-version."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -243,15 +245,15 @@ class GetDocumentResponse(_message.Message):
     HEADER_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
-    """All others: the document, a piece of it each."""
+    """All other messages: a chunk of the document each."""
     @_builtins.property
-    def header(self) -> Global___DocumentHeader:
+    def header(self) -> Global___OpenAPIDocumentHeader:
         """The first message."""
 
     def __init__(
         self,
         *,
-        header: Global___DocumentHeader | None = ...,
+        header: Global___OpenAPIDocumentHeader | None = ...,
         chunk: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "part", b"part"]  # noqa: Y015
@@ -265,8 +267,8 @@ class GetDocumentResponse(_message.Message):
 Global___GetDocumentResponse: _TypeAlias = GetDocumentResponse  # noqa: Y015
 
 @_typing.final
-class DocumentHeader(_message.Message):
-    """DocumentHeader tells what the pieces after it make up."""
+class OpenAPIDocumentHeader(_message.Message):
+    """OpenAPIDocumentHeader describes the document whose chunks follow."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -280,13 +282,13 @@ class DocumentHeader(_message.Message):
     hash: _builtins.str
     """As in the index, whatever the form."""
     media_type: _builtins.str
-    """As HTTP's Content-Type."""
+    """The Content-Type that HTTP sends."""
     size_bytes: _builtins.int
-    """Bytes in all pieces together."""
+    """The total size of the chunks, in bytes."""
     superseded: _builtins.bool
-    """The request has another hash, which is not that of the current document any more."""
+    """The request has a `hash`, and the current document has another one."""
     not_modified: _builtins.bool
-    """The caller's `if_none_match` is current, and no pieces follow; `size_bytes` is 0 then."""
+    """The hash in `if_none_match` is current. No chunks follow, and `size_bytes` is 0."""
     def __init__(
         self,
         *,
@@ -303,7 +305,7 @@ class DocumentHeader(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___DocumentHeader: _TypeAlias = DocumentHeader  # noqa: Y015
+Global___OpenAPIDocumentHeader: _TypeAlias = OpenAPIDocumentHeader  # noqa: Y015
 
 @_typing.final
 class GetBundleRequest(_message.Message):
@@ -332,15 +334,15 @@ class GetBundleRequest(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     KNOWN_HASHES_FIELD_NUMBER: _builtins.int
     FORM_FIELD_NUMBER: _builtins.int
-    form: Global___DocumentForm.ValueType
+    form: Global___OpenAPIDocumentForm.ValueType
     @_builtins.property
     def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Which documents to send, up to 20000; empty for all."""
+        """The documents to send, at most 20000; empty for all."""
 
     @_builtins.property
     def known_hashes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The hash of each document that the caller has, by key, up to 20000. Keys have 1 MiB at most, both
-        fields together.
+        """The hash of each document that the caller has, by key, at most 20000. The keys of both fields
+        together have at most 1 MiB.
         """
 
     def __init__(
@@ -348,7 +350,7 @@ class GetBundleRequest(_message.Message):
         *,
         keys: _abc.Iterable[_builtins.str] | None = ...,
         known_hashes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        form: Global___DocumentForm.ValueType = ...,
+        form: Global___OpenAPIDocumentForm.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -362,27 +364,65 @@ Global___GetBundleRequest: _TypeAlias = GetBundleRequest  # noqa: Y015
 class GetBundleResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class Outline(_message.Message):
+        """Outline describes the content of the bundle."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        INDEX_ETAG_FIELD_NUMBER: _builtins.int
+        DOCUMENTS_FIELD_NUMBER: _builtins.int
+        UNCHANGED_FIELD_NUMBER: _builtins.int
+        GONE_FIELD_NUMBER: _builtins.int
+        index_etag: _builtins.str
+        """The ETag of the index that the bundle is made from; empty when the request has `keys`."""
+        documents: _builtins.int
+        """The number of documents that follow, including those that are removed before they are sent."""
+        @_builtins.property
+        def unchanged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+            """Keys of documents that the caller already has; sorted."""
+
+        @_builtins.property
+        def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+            """Keys in the request without a document; sorted. These are the keys in `keys`, or in
+            `known_hashes` when `keys` is empty.
+            """
+
+        def __init__(
+            self,
+            *,
+            index_etag: _builtins.str = ...,
+            documents: _builtins.int = ...,
+            unchanged: _abc.Iterable[_builtins.str] | None = ...,
+            gone: _abc.Iterable[_builtins.str] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "gone", b"gone", "index_etag", b"index_etag", "unchanged", b"unchanged"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OUTLINE_FIELD_NUMBER: _builtins.int
     HEADER_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
-    """A piece of the document whose header came last."""
+    """A chunk of the document that the last header describes."""
     gone: _builtins.str
-    """The key of a document that was still there when the outline was written, and is not any more."""
+    """The key of a document that was removed after the outline was sent."""
     @_builtins.property
-    def outline(self) -> Global___BundleOutline:
+    def outline(self) -> Global___GetBundleResponse.Outline:
         """The first message."""
 
     @_builtins.property
-    def header(self) -> Global___DocumentHeader:
-        """Begins a document."""
+    def header(self) -> Global___OpenAPIDocumentHeader:
+        """The beginning of a document."""
 
     def __init__(
         self,
         *,
-        outline: Global___BundleOutline | None = ...,
-        header: Global___DocumentHeader | None = ...,
+        outline: Global___GetBundleResponse.Outline | None = ...,
+        header: Global___OpenAPIDocumentHeader | None = ...,
         chunk: _builtins.bytes = ...,
         gone: _builtins.str = ...,
     ) -> None: ...
@@ -395,43 +435,3 @@ class GetBundleResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
 Global___GetBundleResponse: _TypeAlias = GetBundleResponse  # noqa: Y015
-
-@_typing.final
-class BundleOutline(_message.Message):
-    """BundleOutline tells what a bundle consists of."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEX_ETAG_FIELD_NUMBER: _builtins.int
-    DOCUMENTS_FIELD_NUMBER: _builtins.int
-    UNCHANGED_FIELD_NUMBER: _builtins.int
-    GONE_FIELD_NUMBER: _builtins.int
-    index_etag: _builtins.str
-    """The ETag of the index that it was made by; empty when the request chooses keys."""
-    documents: _builtins.int
-    """How many documents follow, those included that are gone when it is their turn."""
-    @_builtins.property
-    def unchanged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keys of documents that are as the caller has them; sorted."""
-
-    @_builtins.property
-    def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keys that the request chooses, or names in `known_hashes` where it chooses none, under which
-        there is no document; sorted.
-        """
-
-    def __init__(
-        self,
-        *,
-        index_etag: _builtins.str = ...,
-        documents: _builtins.int = ...,
-        unchanged: _abc.Iterable[_builtins.str] | None = ...,
-        gone: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "gone", b"gone", "index_etag", b"index_etag", "unchanged", b"unchanged"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___BundleOutline: _TypeAlias = BundleOutline  # noqa: Y015

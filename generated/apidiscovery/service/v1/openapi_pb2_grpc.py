@@ -26,16 +26,16 @@ if _version_not_supported:
 
 
 class OpenAPIServiceStub:
-    """OpenAPIService serves the OpenAPI v3 documents of what is discovered, one for each group-version,
-    with the hashes under which HTTP serves them at /openapi/v3. Replicas with the same sources have
-    the same hashes.
+    """OpenAPIService serves the OpenAPI v3 documents of the discovered APIs, one for each group-version,
+    with the same hashes as HTTP at /openapi/v3. Replicas with the same sources have the same hashes.
 
-    Documents come in pieces of less than 1 MiB, so that a client with default limits reads one of any
-    size. A piece is sent when the caller has taken the one before, and a document is made when the
-    one before it is sent: a caller may take its time, within its deadline.
+    Documents arrive in chunks of less than 1 MiB, so that clients with default limits can read
+    documents of any size. The server sends a chunk after the caller has taken the previous one, and
+    makes a document after it has sent the previous one. The caller may read slowly, within its
+    deadline.
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAVAILABLE until the local sources have been read; UNIMPLEMENTED where the feature gate
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAVAILABLE until the server has read its local sources; UNIMPLEMENTED when the feature gate
     OpenAPIV3 is off.
     """
 
@@ -63,40 +63,40 @@ class OpenAPIServiceStub:
 
 
 class OpenAPIServiceServicer:
-    """OpenAPIService serves the OpenAPI v3 documents of what is discovered, one for each group-version,
-    with the hashes under which HTTP serves them at /openapi/v3. Replicas with the same sources have
-    the same hashes.
+    """OpenAPIService serves the OpenAPI v3 documents of the discovered APIs, one for each group-version,
+    with the same hashes as HTTP at /openapi/v3. Replicas with the same sources have the same hashes.
 
-    Documents come in pieces of less than 1 MiB, so that a client with default limits reads one of any
-    size. A piece is sent when the caller has taken the one before, and a document is made when the
-    one before it is sent: a caller may take its time, within its deadline.
+    Documents arrive in chunks of less than 1 MiB, so that clients with default limits can read
+    documents of any size. The server sends a chunk after the caller has taken the previous one, and
+    makes a document after it has sent the previous one. The caller may read slowly, within its
+    deadline.
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAVAILABLE until the local sources have been read; UNIMPLEMENTED where the feature gate
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAVAILABLE until the server has read its local sources; UNIMPLEMENTED when the feature gate
     OpenAPIV3 is off.
     """
 
     def GetIndex(self, request, context):
-        """GetIndex tells which documents there are, and their hashes.
+        """GetIndex returns the list of documents and their hashes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetDocument(self, request, context):
-        """GetDocument sends one document: a header, then its pieces in order.
+        """GetDocument sends one document: a header, then its chunks in order.
 
-        Errors: NOT_FOUND with google.rpc.ErrorInfo, reason DOCUMENT_NOT_FOUND and the key under `key`,
-        when there is no such document.
+        Errors: NOT_FOUND when there is no such document, with a google.rpc.ErrorInfo that has the reason
+        DOCUMENT_NOT_FOUND and the metadata `key`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetBundle(self, request, context):
-        """GetBundle sends the documents that differ from those that the caller has: an outline of what is
-        unchanged and what is gone, then one document after the other, sorted by key. Each is the
-        current one when it is its turn, and its header has its hash.
+        """GetBundle sends the documents that differ from those that the caller has: first an outline that
+        lists the unchanged and the removed ones, then the other documents one after the other, sorted by
+        key. Each document is the current one at the time it is sent, and its header has its hash.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -129,16 +129,16 @@ def add_OpenAPIServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OpenAPIService:
-    """OpenAPIService serves the OpenAPI v3 documents of what is discovered, one for each group-version,
-    with the hashes under which HTTP serves them at /openapi/v3. Replicas with the same sources have
-    the same hashes.
+    """OpenAPIService serves the OpenAPI v3 documents of the discovered APIs, one for each group-version,
+    with the same hashes as HTTP at /openapi/v3. Replicas with the same sources have the same hashes.
 
-    Documents come in pieces of less than 1 MiB, so that a client with default limits reads one of any
-    size. A piece is sent when the caller has taken the one before, and a document is made when the
-    one before it is sent: a caller may take its time, within its deadline.
+    Documents arrive in chunks of less than 1 MiB, so that clients with default limits can read
+    documents of any size. The server sends a chunk after the caller has taken the previous one, and
+    makes a document after it has sent the previous one. The caller may read slowly, within its
+    deadline.
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAVAILABLE until the local sources have been read; UNIMPLEMENTED where the feature gate
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAVAILABLE until the server has read its local sources; UNIMPLEMENTED when the feature gate
     OpenAPIV3 is off.
     """
 

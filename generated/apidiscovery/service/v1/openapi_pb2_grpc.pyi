@@ -27,16 +27,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OpenAPIServiceStub:
-    """OpenAPIService serves the OpenAPI v3 documents of what is discovered, one for each group-version,
-    with the hashes under which HTTP serves them at /openapi/v3. Replicas with the same sources have
-    the same hashes.
+    """OpenAPIService serves the OpenAPI v3 documents of the discovered APIs, one for each group-version,
+    with the same hashes as HTTP at /openapi/v3. Replicas with the same sources have the same hashes.
 
-    Documents come in pieces of less than 1 MiB, so that a client with default limits reads one of any
-    size. A piece is sent when the caller has taken the one before, and a document is made when the
-    one before it is sent: a caller may take its time, within its deadline.
+    Documents arrive in chunks of less than 1 MiB, so that clients with default limits can read
+    documents of any size. The server sends a chunk after the caller has taken the previous one, and
+    makes a document after it has sent the previous one. The caller may read slowly, within its
+    deadline.
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAVAILABLE until the local sources have been read; UNIMPLEMENTED where the feature gate
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAVAILABLE until the server has read its local sources; UNIMPLEMENTED when the feature gate
     OpenAPIV3 is off.
     """
 
@@ -45,60 +45,60 @@ class OpenAPIServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OpenAPIServiceAsyncStub: ...
     GetIndex: _grpc.UnaryUnaryMultiCallable[_openapi_pb2.GetIndexRequest, _openapi_pb2.GetIndexResponse]
-    """GetIndex tells which documents there are, and their hashes."""
+    """GetIndex returns the list of documents and their hashes."""
     GetDocument: _grpc.UnaryStreamMultiCallable[_openapi_pb2.GetDocumentRequest, _openapi_pb2.GetDocumentResponse]
-    """GetDocument sends one document: a header, then its pieces in order.
+    """GetDocument sends one document: a header, then its chunks in order.
 
-    Errors: NOT_FOUND with google.rpc.ErrorInfo, reason DOCUMENT_NOT_FOUND and the key under `key`,
-    when there is no such document.
+    Errors: NOT_FOUND when there is no such document, with a google.rpc.ErrorInfo that has the reason
+    DOCUMENT_NOT_FOUND and the metadata `key`.
     """
     GetBundle: _grpc.UnaryStreamMultiCallable[_openapi_pb2.GetBundleRequest, _openapi_pb2.GetBundleResponse]
-    """GetBundle sends the documents that differ from those that the caller has: an outline of what is
-    unchanged and what is gone, then one document after the other, sorted by key. Each is the
-    current one when it is its turn, and its header has its hash.
+    """GetBundle sends the documents that differ from those that the caller has: first an outline that
+    lists the unchanged and the removed ones, then the other documents one after the other, sorted by
+    key. Each document is the current one at the time it is sent, and its header has its hash.
     """
 
 @_typing.type_check_only
 class OpenAPIServiceAsyncStub(OpenAPIServiceStub):
-    """OpenAPIService serves the OpenAPI v3 documents of what is discovered, one for each group-version,
-    with the hashes under which HTTP serves them at /openapi/v3. Replicas with the same sources have
-    the same hashes.
+    """OpenAPIService serves the OpenAPI v3 documents of the discovered APIs, one for each group-version,
+    with the same hashes as HTTP at /openapi/v3. Replicas with the same sources have the same hashes.
 
-    Documents come in pieces of less than 1 MiB, so that a client with default limits reads one of any
-    size. A piece is sent when the caller has taken the one before, and a document is made when the
-    one before it is sent: a caller may take its time, within its deadline.
+    Documents arrive in chunks of less than 1 MiB, so that clients with default limits can read
+    documents of any size. The server sends a chunk after the caller has taken the previous one, and
+    makes a document after it has sent the previous one. The caller may read slowly, within its
+    deadline.
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAVAILABLE until the local sources have been read; UNIMPLEMENTED where the feature gate
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAVAILABLE until the server has read its local sources; UNIMPLEMENTED when the feature gate
     OpenAPIV3 is off.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetIndex: _aio.UnaryUnaryMultiCallable[_openapi_pb2.GetIndexRequest, _openapi_pb2.GetIndexResponse]  # type: ignore[assignment]
-    """GetIndex tells which documents there are, and their hashes."""
+    """GetIndex returns the list of documents and their hashes."""
     GetDocument: _aio.UnaryStreamMultiCallable[_openapi_pb2.GetDocumentRequest, _openapi_pb2.GetDocumentResponse]  # type: ignore[assignment]
-    """GetDocument sends one document: a header, then its pieces in order.
+    """GetDocument sends one document: a header, then its chunks in order.
 
-    Errors: NOT_FOUND with google.rpc.ErrorInfo, reason DOCUMENT_NOT_FOUND and the key under `key`,
-    when there is no such document.
+    Errors: NOT_FOUND when there is no such document, with a google.rpc.ErrorInfo that has the reason
+    DOCUMENT_NOT_FOUND and the metadata `key`.
     """
     GetBundle: _aio.UnaryStreamMultiCallable[_openapi_pb2.GetBundleRequest, _openapi_pb2.GetBundleResponse]  # type: ignore[assignment]
-    """GetBundle sends the documents that differ from those that the caller has: an outline of what is
-    unchanged and what is gone, then one document after the other, sorted by key. Each is the
-    current one when it is its turn, and its header has its hash.
+    """GetBundle sends the documents that differ from those that the caller has: first an outline that
+    lists the unchanged and the removed ones, then the other documents one after the other, sorted by
+    key. Each document is the current one at the time it is sent, and its header has its hash.
     """
 
 class OpenAPIServiceServicer(metaclass=_abc_1.ABCMeta):
-    """OpenAPIService serves the OpenAPI v3 documents of what is discovered, one for each group-version,
-    with the hashes under which HTTP serves them at /openapi/v3. Replicas with the same sources have
-    the same hashes.
+    """OpenAPIService serves the OpenAPI v3 documents of the discovered APIs, one for each group-version,
+    with the same hashes as HTTP at /openapi/v3. Replicas with the same sources have the same hashes.
 
-    Documents come in pieces of less than 1 MiB, so that a client with default limits reads one of any
-    size. A piece is sent when the caller has taken the one before, and a document is made when the
-    one before it is sent: a caller may take its time, within its deadline.
+    Documents arrive in chunks of less than 1 MiB, so that clients with default limits can read
+    documents of any size. The server sends a chunk after the caller has taken the previous one, and
+    makes a document after it has sent the previous one. The caller may read slowly, within its
+    deadline.
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAVAILABLE until the local sources have been read; UNIMPLEMENTED where the feature gate
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAVAILABLE until the server has read its local sources; UNIMPLEMENTED when the feature gate
     OpenAPIV3 is off.
     """
 
@@ -108,7 +108,7 @@ class OpenAPIServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _openapi_pb2.GetIndexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_openapi_pb2.GetIndexResponse, _abc.Awaitable[_openapi_pb2.GetIndexResponse]]:
-        """GetIndex tells which documents there are, and their hashes."""
+        """GetIndex returns the list of documents and their hashes."""
 
     @_abc_1.abstractmethod
     def GetDocument(
@@ -116,10 +116,10 @@ class OpenAPIServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _openapi_pb2.GetDocumentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_openapi_pb2.GetDocumentResponse], _abc.AsyncIterator[_openapi_pb2.GetDocumentResponse]]:
-        """GetDocument sends one document: a header, then its pieces in order.
+        """GetDocument sends one document: a header, then its chunks in order.
 
-        Errors: NOT_FOUND with google.rpc.ErrorInfo, reason DOCUMENT_NOT_FOUND and the key under `key`,
-        when there is no such document.
+        Errors: NOT_FOUND when there is no such document, with a google.rpc.ErrorInfo that has the reason
+        DOCUMENT_NOT_FOUND and the metadata `key`.
         """
 
     @_abc_1.abstractmethod
@@ -128,9 +128,9 @@ class OpenAPIServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _openapi_pb2.GetBundleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_openapi_pb2.GetBundleResponse], _abc.AsyncIterator[_openapi_pb2.GetBundleResponse]]:
-        """GetBundle sends the documents that differ from those that the caller has: an outline of what is
-        unchanged and what is gone, then one document after the other, sorted by key. Each is the
-        current one when it is its turn, and its header has its hash.
+        """GetBundle sends the documents that differ from those that the caller has: first an outline that
+        lists the unchanged and the removed ones, then the other documents one after the other, sorted by
+        key. Each document is the current one at the time it is sent, and its header has its hash.
         """
 
 def add_OpenAPIServiceServicer_to_server(servicer: OpenAPIServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -37,7 +37,7 @@ class _RegistrationKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Regi
     """An APIService of apiregistration.k8s.io/v1."""
 
 class RegistrationKind(_RegistrationKind, metaclass=_RegistrationKindEnumTypeWrapper):
-    """RegistrationKind is what a registration consists of. Names are unique within a kind."""
+    """RegistrationKind is the kind of content of a registration. Names are unique within a kind."""
 
 REGISTRATION_KIND_UNSPECIFIED: RegistrationKind.ValueType  # 0
 REGISTRATION_KIND_GROUPS: RegistrationKind.ValueType  # 1
@@ -56,23 +56,27 @@ class _RegistrationStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reg
     DESCRIPTOR: _descriptor.EnumDescriptor
     REGISTRATION_STATE_UNSPECIFIED: _RegistrationState.ValueType  # 0
     REGISTRATION_STATE_CURRENT: _RegistrationState.ValueType  # 1
-    """Its owner renews, or it has no owner that must."""
+    """The owner renews its lease, or needs none."""
     REGISTRATION_STATE_STALE: _RegistrationState.ValueType  # 2
-    """Its owner has stopped renewing; its group-versions are served as Stale until it is removed."""
+    """The lease of the owner has expired. The group-versions are served as Stale until the registration
+    is removed.
+    """
 
 class RegistrationState(_RegistrationState, metaclass=_RegistrationStateEnumTypeWrapper):
-    """RegistrationState tells whether the owner of a registration is alive."""
+    """RegistrationState is the state of the owner of a registration."""
 
 REGISTRATION_STATE_UNSPECIFIED: RegistrationState.ValueType  # 0
 REGISTRATION_STATE_CURRENT: RegistrationState.ValueType  # 1
-"""Its owner renews, or it has no owner that must."""
+"""The owner renews its lease, or needs none."""
 REGISTRATION_STATE_STALE: RegistrationState.ValueType  # 2
-"""Its owner has stopped renewing; its group-versions are served as Stale until it is removed."""
+"""The lease of the owner has expired. The group-versions are served as Stale until the registration
+is removed.
+"""
 Global___RegistrationState: _TypeAlias = RegistrationState  # noqa: Y015
 
 @_typing.final
 class Registration(_message.Message):
-    """Registration is what is kept under a name."""
+    """Registration is what is stored under a name."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -88,23 +92,25 @@ class Registration(_message.Message):
     kind: Global___RegistrationKind.ValueType
     name: _builtins.str
     revision: _builtins.int
-    """Changes with every change of the registration; never taken again, also not after removal."""
+    """Changes with every change of the registration. A revision is never used again, not even after the
+    registration is removed.
+    """
     owner: _builtins.str
-    """Empty when it has none."""
+    """Empty when there is no owner."""
     state: Global___RegistrationState.ValueType
     manifest: _builtins.bytes
-    """Of the other kinds: the object as JSON, with the `status` that it has here, and the revision
-    as `metadata.resourceVersion`.
+    """For the other kinds: the object as JSON, with the `status` that it has here, and with the
+    revision as `metadata.resourceVersion`.
     """
     @_builtins.property
     def stale_since(self) -> _timestamp_pb2.Timestamp:
-        """Since when the owner is taken for gone; only when stale."""
+        """When the lease of the owner expired; only when stale."""
 
     @_builtins.property
     def created(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def groups(self) -> Global___PublishedGroups:
-        """Of kind GROUPS. Of the groups of an applied list only the names and versions are kept."""
+        """For the kind GROUPS. The groups of an applied list have only their names and versions."""
 
     def __init__(
         self,
@@ -131,7 +137,7 @@ Global___Registration: _TypeAlias = Registration  # noqa: Y015
 
 @_typing.final
 class PublishedGroups(_message.Message):
-    """PublishedGroups are groups in the order in which they are preferred."""
+    """PublishedGroups is a list of groups in order of preference."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -153,7 +159,7 @@ Global___PublishedGroups: _TypeAlias = PublishedGroups  # noqa: Y015
 
 @_typing.final
 class PublishedGroup(_message.Message):
-    """PublishedGroup is a group and its place among all others."""
+    """PublishedGroup is a group with its priorities."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -203,35 +209,35 @@ class PublishedGroup(_message.Message):
     OPENAPI_V3_FIELD_NUMBER: _builtins.int
     OPENAPI_V3_HASHES_FIELD_NUMBER: _builtins.int
     group_priority_minimum: _builtins.int
-    """As `groupPriorityMinimum` of an APIService, 1 to 20000: the greatest of a group goes before
-    others. Absent: kube-apiserver's own for a built-in group, else 1000, raised so that the order
-    of the list is kept.
+    """The `groupPriorityMinimum` of an APIService, from 1 to 20000. Groups are sorted by it in
+    descending order. Absent: the priority that kube-apiserver gives to a built-in group, 1000 for
+    other groups, raised where necessary to keep the order of the list.
     """
     @_builtins.property
     def group(self) -> _discovery_pb2.APIGroupDiscovery: ...
     @_builtins.property
     def version_priorities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """One for each version of the group, 1 to 1000, as `versionPriority` of an APIService; or none
-        at all, and the order of the list is kept.
+        """The `versionPriority` of an APIService, from 1 to 1000, for each version of the group. Empty: the
+        order of the list.
         """
 
     @_builtins.property
     def openapi_v3(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """The OpenAPI v3 documents of the group's versions as JSON, by version. Each describes paths below
-        `/apis/GROUP/VERSION/` alone (`/api/VERSION/` for the core group) and is served as
-        `/openapi/v3/apis/GROUP/VERSION`. A version without one has a document made from discovery.
-        Publishing without a document that was there before removes it.
+        """The OpenAPI v3 documents of the group as JSON, by version. A document may only describe paths
+        below `/apis/GROUP/VERSION/` (`/api/VERSION/` for the core group), and is served as
+        `/openapi/v3/apis/GROUP/VERSION`. For a version without a document the server generates one from
+        discovery. Publishing without a document removes the one that was published before.
 
-        Limits: 8 MiB a request; 1000000 values and 100 levels a document; and all that a registration
-        has must fit into 1 MiB once its documents are compressed (zstd) and in base64.
+        Limits: 8 MiB for each request; 1000000 values and 100 levels for each document. A registration
+        may take 1 MiB in the store, where its documents are compressed (zstd) and encoded in base64.
 
-        Answers have documents only where the request asks for them.
+        Responses have documents only when the request asks for them.
         """
 
     @_builtins.property
     def openapi_v3_hashes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """SHA-512 of each of these documents as it is served, which is in compact JSON, in upper-case
-        hexadecimal, by version. In answers alone.
+        """The SHA-512 of each of these documents as served, which is compact JSON, in upper-case
+        hexadecimal, by version. Only in responses.
         """
 
     def __init__(
@@ -255,7 +261,7 @@ Global___PublishedGroup: _TypeAlias = PublishedGroup  # noqa: Y015
 
 @_typing.final
 class OwnerLease(_message.Message):
-    """OwnerLease says how long an owner may be silent."""
+    """OwnerLease limits how long an owner may be silent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -263,11 +269,15 @@ class OwnerLease(_message.Message):
     REMOVAL_AFTER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """After so long without Renew the registrations of the owner are Stale; from 1 s to 24 h."""
+        """The registrations of the owner become Stale when it has not called Renew for this time; from 1 s
+        to 24 h.
+        """
 
     @_builtins.property
     def removal_after(self) -> _duration_pb2.Duration:
-        """So long after that they are removed; from 0 s to 30 days. Absent: ten times `duration`."""
+        """Stale registrations are removed after this time; from 0 s to 30 days. Absent: ten times
+        `duration`.
+        """
 
     def __init__(
         self,
@@ -295,18 +305,20 @@ class PublishRequest(_message.Message):
     name: _builtins.str
     """A DNS subdomain, such as that of the server that publishes."""
     owner: _builtins.str
-    """Who answers for it, a DNS subdomain; empty for nobody. An owner belongs to the caller that
-    named it first, by user name where callers are identified, and to admins. Publishing and
-    applying for an owner renew it.
+    """The owner of the registration, a DNS subdomain; empty for none. When the server authenticates
+    callers, an owner belongs to the user who named it first, and to admins. Publish and Apply renew
+    the lease of the owner.
     """
     expected_revision: _builtins.int
-    """The revision that is expected to stand there now; 0 for none. Absent: whatever is there."""
+    """The revision that the stored registration must have; 0 means that there must be none. Absent: any
+    revision or none.
+    """
     @_builtins.property
     def groups(self) -> Global___PublishedGroups: ...
     @_builtins.property
     def lease(self) -> Global___OwnerLease:
-        """Makes the owner's registrations depend on Renew, from now on; absent leaves the owner's lease
-        as it is, which is none at first.
+        """From now on the owner has this lease and must renew it. Absent: the lease of the owner does not
+        change. A new owner has none.
         """
 
     def __init__(
@@ -335,7 +347,7 @@ class PublishResponse(_message.Message):
     REGISTRATION_FIELD_NUMBER: _builtins.int
     CHANGED_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """Whether anything was written; false when all was so already."""
+    """Whether anything was written; false when the same content was already stored."""
     @_builtins.property
     def registration(self) -> Global___Registration: ...
     def __init__(
@@ -364,7 +376,7 @@ class RegistrationReference(_message.Message):
     kind: Global___RegistrationKind.ValueType
     name: _builtins.str
     expected_revision: _builtins.int
-    """The revision that is expected to stand there now. Absent: whatever is there."""
+    """The revision that the stored registration must have. Absent: any revision."""
     def __init__(
         self,
         *,
@@ -389,7 +401,7 @@ class WithdrawRequest(_message.Message):
     REGISTRATIONS_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
-    """Withdraws all that an owner has, and the owner."""
+    """Withdraws all registrations of this owner, and the owner."""
     @_builtins.property
     def registrations(self) -> _containers.RepeatedCompositeFieldContainer[Global___RegistrationReference]: ...
     def __init__(
@@ -413,9 +425,9 @@ class WithdrawResponse(_message.Message):
     WITHDRAWN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def withdrawn(self) -> _containers.RepeatedCompositeFieldContainer[Global___RegistrationReference]:
-        """Those that were there, with the revision that each had. A CustomResourceDefinition with
-        finalizers is still there after this, terminating and without an owner that was withdrawn,
-        until an Apply leaves none of them.
+        """The registrations that existed, with their last revisions. A CustomResourceDefinition with
+        finalizers still exists: it is terminating, has no owner if its owner was withdrawn, and is
+        removed by an Apply that leaves no finalizer.
         """
 
     def __init__(
@@ -432,7 +444,7 @@ class WithdrawResponse(_message.Message):
 Global___WithdrawResponse: _TypeAlias = WithdrawResponse  # noqa: Y015
 
 @_typing.final
-class RegistryServiceListRequest(_message.Message):
+class ListRegistrationsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KINDS_FIELD_NUMBER: _builtins.int
@@ -444,14 +456,14 @@ class RegistryServiceListRequest(_message.Message):
     owner: _builtins.str
     """Empty for all."""
     page_size: _builtins.int
-    """The most to return, up to 1000; 0 for the server's choice. There may be fewer on a page, so
-    that messages stay below 4 MiB.
+    """The largest number of registrations to return, up to 1000; 0 for the server's default. A page can
+    have fewer, so that the message stays below 4 MiB.
     """
     page_token: _builtins.str
-    """From the answer before; empty for the first page."""
+    """The `next_page_token` of the previous response; empty for the first page."""
     with_openapi: _builtins.bool
-    """Whether groups come with their OpenAPI documents. These count for the size of a page, but one
-    registration may have some that are larger: raise the limit for messages then.
+    """Whether to return groups with their OpenAPI documents. The documents count for the size of a
+    page, but a single registration can be larger than 4 MiB: raise the message limit of the client.
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___RegistrationKind.ValueType]:
@@ -477,16 +489,16 @@ class RegistryServiceListRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RegistryServiceListRequest: _TypeAlias = RegistryServiceListRequest  # noqa: Y015
+Global___ListRegistrationsRequest: _TypeAlias = ListRegistrationsRequest  # noqa: Y015
 
 @_typing.final
-class RegistryServiceListResponse(_message.Message):
+class ListRegistrationsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REGISTRATIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """What to send for the next page; empty when this was the last one."""
+    """The `page_token` for the next page; empty on the last page."""
     @_builtins.property
     def registrations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Registration]:
         """Sorted by kind and name."""
@@ -503,43 +515,41 @@ class RegistryServiceListResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RegistryServiceListResponse: _TypeAlias = RegistryServiceListResponse  # noqa: Y015
-
-@_typing.final
-class Manifest(_message.Message):
-    """Manifest is text as it stands in a file."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CONTENT_FIELD_NUMBER: _builtins.int
-    FILE_FIELD_NUMBER: _builtins.int
-    LIST_NAME_FIELD_NUMBER: _builtins.int
-    content: _builtins.bytes
-    """YAML or JSON; documents are separated by lines of `---`."""
-    file: _builtins.str
-    """What to call it in errors, such as the path of the file; empty for its place in the request."""
-    list_name: _builtins.str
-    """The name for an APIGroupDiscoveryList without `metadata.name`, which Kubernetes' own have not;
-    the second list in the same manifest gets `-2`, and so on. Other kinds have names of their own.
-    """
-    def __init__(
-        self,
-        *,
-        content: _builtins.bytes = ...,
-        file: _builtins.str = ...,
-        list_name: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "file", b"file", "list_name", b"list_name"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Manifest: _TypeAlias = Manifest  # noqa: Y015
+Global___ListRegistrationsResponse: _TypeAlias = ListRegistrationsResponse  # noqa: Y015
 
 @_typing.final
 class ApplyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Manifest(_message.Message):
+        """Manifest is the content of a manifest file."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        CONTENT_FIELD_NUMBER: _builtins.int
+        FILE_FIELD_NUMBER: _builtins.int
+        LIST_NAME_FIELD_NUMBER: _builtins.int
+        content: _builtins.bytes
+        """YAML or JSON; lines of `---` separate documents."""
+        file: _builtins.str
+        """The name to use in errors, such as the path of the file. Empty: the position in the request."""
+        list_name: _builtins.str
+        """The name for an APIGroupDiscoveryList without `metadata.name`, as Kubernetes serves it. A second
+        list in the same manifest gets the suffix `-2`, and so on. Other kinds have their own names.
+        """
+        def __init__(
+            self,
+            *,
+            content: _builtins.bytes = ...,
+            file: _builtins.str = ...,
+            list_name: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "file", b"file", "list_name", b"list_name"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     MANIFESTS_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
@@ -549,23 +559,23 @@ class ApplyRequest(_message.Message):
     owner: _builtins.str
     """As in PublishRequest, for all documents of the request."""
     dry_run: _builtins.bool
-    """Validate and answer as if it were done, but change nothing. Revisions are those of now, 0 for
-    what would be new. The `status` is the one that results if nobody else writes before.
+    """Validate and respond as usual, but change nothing. Revisions are the current ones, 0 for new
+    registrations. The `status` is the one that would result if nobody else wrote before.
     """
     @_builtins.property
-    def manifests(self) -> _containers.RepeatedCompositeFieldContainer[Global___Manifest]: ...
+    def manifests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplyRequest.Manifest]: ...
     @_builtins.property
     def lease(self) -> Global___OwnerLease: ...
     @_builtins.property
     def expected(self) -> _containers.RepeatedCompositeFieldContainer[Global___RegistrationReference]:
-        """Expectations by kind and name; documents without one are taken whatever is there. A document
-        with `metadata.resourceVersion` expects that revision.
+        """Expected revisions, by kind and name. Documents that are not listed replace any revision. A
+        document with `metadata.resourceVersion` expects that revision.
         """
 
     def __init__(
         self,
         *,
-        manifests: _abc.Iterable[Global___Manifest] | None = ...,
+        manifests: _abc.Iterable[Global___ApplyRequest.Manifest] | None = ...,
         owner: _builtins.str = ...,
         lease: Global___OwnerLease | None = ...,
         expected: _abc.Iterable[Global___RegistrationReference] | None = ...,
@@ -603,7 +613,7 @@ Global___ApplyResponse: _TypeAlias = ApplyResponse  # noqa: Y015
 
 @_typing.final
 class AppliedDocument(_message.Message):
-    """AppliedDocument tells what became of one document."""
+    """AppliedDocument is the result for one document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -619,7 +629,7 @@ class AppliedDocument(_message.Message):
         OUTCOME_UNCHANGED: AppliedDocument._Outcome.ValueType  # 3
 
     class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
-        """Outcome is what was done."""
+        """Outcome is what Apply did."""
 
     OUTCOME_UNSPECIFIED: AppliedDocument.Outcome.ValueType  # 0
     OUTCOME_CREATED: AppliedDocument.Outcome.ValueType  # 1
@@ -671,7 +681,7 @@ class RenewResponse(_message.Message):
     RENEW_WITHIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def renew_within(self) -> _duration_pb2.Duration:
-        """Within this time the owner should renew again, a third of its lease; absent when it has none."""
+        """The time until the owner should renew again, a third of its lease; absent when it has no lease."""
 
     def __init__(
         self,

@@ -26,24 +26,26 @@ if _version_not_supported:
 
 
 class RegistryServiceStub:
-    """RegistryService takes registrations at run time and keeps them: groups that a server publishes
-    for itself, and manifests as kubectl applies them.
+    """RegistryService stores registrations at run time: groups that a server publishes for itself, and
+    manifests as kubectl applies them.
 
-    A call that succeeds is durable, and is served by every replica within a second.
+    The result of a successful call is durable, and every replica serves it within a second.
 
-    Concurrency: each registration has a revision. A request that names the revision it expects is
-    refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
-    REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
-    where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
-    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
-    with the current revision 0 if it expects one, and otherwise makes the object anew.
+    Concurrency: each registration has a revision. A request can name the revision that it expects. It
+    fails with ABORTED when the registration has another one; google.rpc.ErrorInfo then has the reason
+    REVISION_MISMATCH and, as metadata, the `kind` and `name` of the registration and its
+    `current_revision` (0 when there is no such registration).
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
-    beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
-    name that this release cannot read.
+    Retries are safe: a request whose result is already there succeeds and changes nothing, whatever
+    revision it expects. There is one exception: an Apply that removes the last finalizer from a
+    terminating CustomResourceDefinition. The object is deleted then. The retry fails with the current
+    revision 0 when it expects a revision, and otherwise creates the object again.
+
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAUTHENTICATED and PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED
+    above a limit; UNAVAILABLE while the server starts or cannot reach its store, and then nothing is
+    acknowledged; FAILED_PRECONDITION when the store refuses the write, or has a value under that name
+    that this release cannot read.
     """
 
     def __init__(self, channel):
@@ -62,10 +64,10 @@ class RegistryServiceStub:
                 request_serializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.WithdrawRequest.SerializeToString,
                 response_deserializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.WithdrawResponse.FromString,
                 _registered_method=True)
-        self.List = channel.unary_unary(
-                '/apidiscovery.service.v1.RegistryService/List',
-                request_serializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.RegistryServiceListRequest.SerializeToString,
-                response_deserializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.RegistryServiceListResponse.FromString,
+        self.ListRegistrations = channel.unary_unary(
+                '/apidiscovery.service.v1.RegistryService/ListRegistrations',
+                request_serializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.ListRegistrationsRequest.SerializeToString,
+                response_deserializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.ListRegistrationsResponse.FromString,
                 _registered_method=True)
         self.Apply = channel.unary_unary(
                 '/apidiscovery.service.v1.RegistryService/Apply',
@@ -80,61 +82,63 @@ class RegistryServiceStub:
 
 
 class RegistryServiceServicer:
-    """RegistryService takes registrations at run time and keeps them: groups that a server publishes
-    for itself, and manifests as kubectl applies them.
+    """RegistryService stores registrations at run time: groups that a server publishes for itself, and
+    manifests as kubectl applies them.
 
-    A call that succeeds is durable, and is served by every replica within a second.
+    The result of a successful call is durable, and every replica serves it within a second.
 
-    Concurrency: each registration has a revision. A request that names the revision it expects is
-    refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
-    REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
-    where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
-    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
-    with the current revision 0 if it expects one, and otherwise makes the object anew.
+    Concurrency: each registration has a revision. A request can name the revision that it expects. It
+    fails with ABORTED when the registration has another one; google.rpc.ErrorInfo then has the reason
+    REVISION_MISMATCH and, as metadata, the `kind` and `name` of the registration and its
+    `current_revision` (0 when there is no such registration).
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
-    beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
-    name that this release cannot read.
+    Retries are safe: a request whose result is already there succeeds and changes nothing, whatever
+    revision it expects. There is one exception: an Apply that removes the last finalizer from a
+    terminating CustomResourceDefinition. The object is deleted then. The retry fails with the current
+    revision 0 when it expects a revision, and otherwise creates the object again.
+
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAUTHENTICATED and PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED
+    above a limit; UNAVAILABLE while the server starts or cannot reach its store, and then nothing is
+    acknowledged; FAILED_PRECONDITION when the store refuses the write, or has a value under that name
+    that this release cannot read.
     """
 
     def Publish(self, request, context):
-        """Publish puts groups under a name, in place of what stood there.
+        """Publish stores groups under a name and replaces what was stored there.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Withdraw(self, request, context):
-        """Withdraw removes registrations. One that is not there is no error. One that this release cannot
-        read is removed for callers that may change every group.
+        """Withdraw removes registrations. A registration that does not exist is not an error. A
+        registration that this release cannot read is removed for callers that may change every group.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def List(self, request, context):
-        """List returns registrations, by kind and name, but for those that this release cannot read:
-        /readyz?verbose has a line for each of these.
+    def ListRegistrations(self, request, context):
+        """ListRegistrations returns registrations, sorted by kind and name. It leaves out those that this
+        release cannot read: /readyz?verbose has a line for each of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Apply(self, request, context):
-        """Apply takes manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists
-        of these, each YAML or JSON. Either all documents of a request are valid or none is taken;
-        they are then written one after the other, in order.
+        """Apply stores manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists of
+        these, as YAML or JSON. When one document of the request is invalid, none is stored. Valid
+        documents are written one after the other, in order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Renew(self, request, context):
-        """Renew says that an owner is alive. NOT_FOUND when there is no such owner any more: what it had
-        registered was removed, and has to be published again.
+        """Renew extends the lease of an owner. NOT_FOUND when the owner no longer exists: its registrations
+        were removed and have to be published again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,10 +157,10 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     request_deserializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.WithdrawRequest.FromString,
                     response_serializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.WithdrawResponse.SerializeToString,
             ),
-            'List': grpc.unary_unary_rpc_method_handler(
-                    servicer.List,
-                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.RegistryServiceListRequest.FromString,
-                    response_serializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.RegistryServiceListResponse.SerializeToString,
+            'ListRegistrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRegistrations,
+                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.ListRegistrationsRequest.FromString,
+                    response_serializer=apidiscovery_dot_service_dot_v1_dot_registry__pb2.ListRegistrationsResponse.SerializeToString,
             ),
             'Apply': grpc.unary_unary_rpc_method_handler(
                     servicer.Apply,
@@ -177,24 +181,26 @@ def add_RegistryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RegistryService:
-    """RegistryService takes registrations at run time and keeps them: groups that a server publishes
-    for itself, and manifests as kubectl applies them.
+    """RegistryService stores registrations at run time: groups that a server publishes for itself, and
+    manifests as kubectl applies them.
 
-    A call that succeeds is durable, and is served by every replica within a second.
+    The result of a successful call is durable, and every replica serves it within a second.
 
-    Concurrency: each registration has a revision. A request that names the revision it expects is
-    refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
-    REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
-    where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
-    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
-    with the current revision 0 if it expects one, and otherwise makes the object anew.
+    Concurrency: each registration has a revision. A request can name the revision that it expects. It
+    fails with ABORTED when the registration has another one; google.rpc.ErrorInfo then has the reason
+    REVISION_MISMATCH and, as metadata, the `kind` and `name` of the registration and its
+    `current_revision` (0 when there is no such registration).
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
-    beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
-    name that this release cannot read.
+    Retries are safe: a request whose result is already there succeeds and changes nothing, whatever
+    revision it expects. There is one exception: an Apply that removes the last finalizer from a
+    terminating CustomResourceDefinition. The object is deleted then. The retry fails with the current
+    revision 0 when it expects a revision, and otherwise creates the object again.
+
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAUTHENTICATED and PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED
+    above a limit; UNAVAILABLE while the server starts or cannot reach its store, and then nothing is
+    acknowledged; FAILED_PRECONDITION when the store refuses the write, or has a value under that name
+    that this release cannot read.
     """
 
     @staticmethod
@@ -252,7 +258,7 @@ class RegistryService:
             _registered_method=True)
 
     @staticmethod
-    def List(request,
+    def ListRegistrations(request,
             target,
             options=(),
             channel_credentials=None,
@@ -265,9 +271,9 @@ class RegistryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/apidiscovery.service.v1.RegistryService/List',
-            apidiscovery_dot_service_dot_v1_dot_registry__pb2.RegistryServiceListRequest.SerializeToString,
-            apidiscovery_dot_service_dot_v1_dot_registry__pb2.RegistryServiceListResponse.FromString,
+            '/apidiscovery.service.v1.RegistryService/ListRegistrations',
+            apidiscovery_dot_service_dot_v1_dot_registry__pb2.ListRegistrationsRequest.SerializeToString,
+            apidiscovery_dot_service_dot_v1_dot_registry__pb2.ListRegistrationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,24 +27,26 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RegistryServiceStub:
-    """RegistryService takes registrations at run time and keeps them: groups that a server publishes
-    for itself, and manifests as kubectl applies them.
+    """RegistryService stores registrations at run time: groups that a server publishes for itself, and
+    manifests as kubectl applies them.
 
-    A call that succeeds is durable, and is served by every replica within a second.
+    The result of a successful call is durable, and every replica serves it within a second.
 
-    Concurrency: each registration has a revision. A request that names the revision it expects is
-    refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
-    REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
-    where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
-    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
-    with the current revision 0 if it expects one, and otherwise makes the object anew.
+    Concurrency: each registration has a revision. A request can name the revision that it expects. It
+    fails with ABORTED when the registration has another one; google.rpc.ErrorInfo then has the reason
+    REVISION_MISMATCH and, as metadata, the `kind` and `name` of the registration and its
+    `current_revision` (0 when there is no such registration).
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
-    beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
-    name that this release cannot read.
+    Retries are safe: a request whose result is already there succeeds and changes nothing, whatever
+    revision it expects. There is one exception: an Apply that removes the last finalizer from a
+    terminating CustomResourceDefinition. The object is deleted then. The retry fails with the current
+    revision 0 when it expects a revision, and otherwise creates the object again.
+
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAUTHENTICATED and PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED
+    above a limit; UNAVAILABLE while the server starts or cannot reach its store, and then nothing is
+    acknowledged; FAILED_PRECONDITION when the store refuses the write, or has a value under that name
+    that this release cannot read.
     """
 
     @_typing.overload
@@ -52,87 +54,91 @@ class RegistryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RegistryServiceAsyncStub: ...
     Publish: _grpc.UnaryUnaryMultiCallable[_registry_pb2.PublishRequest, _registry_pb2.PublishResponse]
-    """Publish puts groups under a name, in place of what stood there."""
+    """Publish stores groups under a name and replaces what was stored there."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_registry_pb2.WithdrawRequest, _registry_pb2.WithdrawResponse]
-    """Withdraw removes registrations. One that is not there is no error. One that this release cannot
-    read is removed for callers that may change every group.
+    """Withdraw removes registrations. A registration that does not exist is not an error. A
+    registration that this release cannot read is removed for callers that may change every group.
     """
-    List: _grpc.UnaryUnaryMultiCallable[_registry_pb2.RegistryServiceListRequest, _registry_pb2.RegistryServiceListResponse]
-    """List returns registrations, by kind and name, but for those that this release cannot read:
-    /readyz?verbose has a line for each of these.
+    ListRegistrations: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListRegistrationsRequest, _registry_pb2.ListRegistrationsResponse]
+    """ListRegistrations returns registrations, sorted by kind and name. It leaves out those that this
+    release cannot read: /readyz?verbose has a line for each of them.
     """
     Apply: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ApplyRequest, _registry_pb2.ApplyResponse]
-    """Apply takes manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists
-    of these, each YAML or JSON. Either all documents of a request are valid or none is taken;
-    they are then written one after the other, in order.
+    """Apply stores manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists of
+    these, as YAML or JSON. When one document of the request is invalid, none is stored. Valid
+    documents are written one after the other, in order.
     """
     Renew: _grpc.UnaryUnaryMultiCallable[_registry_pb2.RenewRequest, _registry_pb2.RenewResponse]
-    """Renew says that an owner is alive. NOT_FOUND when there is no such owner any more: what it had
-    registered was removed, and has to be published again.
+    """Renew extends the lease of an owner. NOT_FOUND when the owner no longer exists: its registrations
+    were removed and have to be published again.
     """
 
 @_typing.type_check_only
 class RegistryServiceAsyncStub(RegistryServiceStub):
-    """RegistryService takes registrations at run time and keeps them: groups that a server publishes
-    for itself, and manifests as kubectl applies them.
+    """RegistryService stores registrations at run time: groups that a server publishes for itself, and
+    manifests as kubectl applies them.
 
-    A call that succeeds is durable, and is served by every replica within a second.
+    The result of a successful call is durable, and every replica serves it within a second.
 
-    Concurrency: each registration has a revision. A request that names the revision it expects is
-    refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
-    REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
-    where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
-    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
-    with the current revision 0 if it expects one, and otherwise makes the object anew.
+    Concurrency: each registration has a revision. A request can name the revision that it expects. It
+    fails with ABORTED when the registration has another one; google.rpc.ErrorInfo then has the reason
+    REVISION_MISMATCH and, as metadata, the `kind` and `name` of the registration and its
+    `current_revision` (0 when there is no such registration).
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
-    beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
-    name that this release cannot read.
+    Retries are safe: a request whose result is already there succeeds and changes nothing, whatever
+    revision it expects. There is one exception: an Apply that removes the last finalizer from a
+    terminating CustomResourceDefinition. The object is deleted then. The retry fails with the current
+    revision 0 when it expects a revision, and otherwise creates the object again.
+
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAUTHENTICATED and PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED
+    above a limit; UNAVAILABLE while the server starts or cannot reach its store, and then nothing is
+    acknowledged; FAILED_PRECONDITION when the store refuses the write, or has a value under that name
+    that this release cannot read.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Publish: _aio.UnaryUnaryMultiCallable[_registry_pb2.PublishRequest, _registry_pb2.PublishResponse]  # type: ignore[assignment]
-    """Publish puts groups under a name, in place of what stood there."""
+    """Publish stores groups under a name and replaces what was stored there."""
     Withdraw: _aio.UnaryUnaryMultiCallable[_registry_pb2.WithdrawRequest, _registry_pb2.WithdrawResponse]  # type: ignore[assignment]
-    """Withdraw removes registrations. One that is not there is no error. One that this release cannot
-    read is removed for callers that may change every group.
+    """Withdraw removes registrations. A registration that does not exist is not an error. A
+    registration that this release cannot read is removed for callers that may change every group.
     """
-    List: _aio.UnaryUnaryMultiCallable[_registry_pb2.RegistryServiceListRequest, _registry_pb2.RegistryServiceListResponse]  # type: ignore[assignment]
-    """List returns registrations, by kind and name, but for those that this release cannot read:
-    /readyz?verbose has a line for each of these.
+    ListRegistrations: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListRegistrationsRequest, _registry_pb2.ListRegistrationsResponse]  # type: ignore[assignment]
+    """ListRegistrations returns registrations, sorted by kind and name. It leaves out those that this
+    release cannot read: /readyz?verbose has a line for each of them.
     """
     Apply: _aio.UnaryUnaryMultiCallable[_registry_pb2.ApplyRequest, _registry_pb2.ApplyResponse]  # type: ignore[assignment]
-    """Apply takes manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists
-    of these, each YAML or JSON. Either all documents of a request are valid or none is taken;
-    they are then written one after the other, in order.
+    """Apply stores manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists of
+    these, as YAML or JSON. When one document of the request is invalid, none is stored. Valid
+    documents are written one after the other, in order.
     """
     Renew: _aio.UnaryUnaryMultiCallable[_registry_pb2.RenewRequest, _registry_pb2.RenewResponse]  # type: ignore[assignment]
-    """Renew says that an owner is alive. NOT_FOUND when there is no such owner any more: what it had
-    registered was removed, and has to be published again.
+    """Renew extends the lease of an owner. NOT_FOUND when the owner no longer exists: its registrations
+    were removed and have to be published again.
     """
 
 class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """RegistryService takes registrations at run time and keeps them: groups that a server publishes
-    for itself, and manifests as kubectl applies them.
+    """RegistryService stores registrations at run time: groups that a server publishes for itself, and
+    manifests as kubectl applies them.
 
-    A call that succeeds is durable, and is served by every replica within a second.
+    The result of a successful call is durable, and every replica serves it within a second.
 
-    Concurrency: each registration has a revision. A request that names the revision it expects is
-    refused with ABORTED when another one is there; google.rpc.ErrorInfo then has the reason
-    REVISION_MISMATCH and, under `kind`, `name` and `current_revision`, which registration it was and
-    where it is now (0 for none). Retries are safe: a request whose outcome is there already succeeds,
-    whatever it expected, and changes nothing. Except for an Apply that takes the last finalizer from
-    a CustomResourceDefinition that terminates: the object is gone then, so that its retry is refused
-    with the current revision 0 if it expects one, and otherwise makes the object anew.
+    Concurrency: each registration has a revision. A request can name the revision that it expects. It
+    fails with ABORTED when the registration has another one; google.rpc.ErrorInfo then has the reason
+    REVISION_MISMATCH and, as metadata, the `kind` and `name` of the registration and its
+    `current_revision` (0 when there is no such registration).
 
-    Errors of every method: INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is
-    wrong; UNAUTHENTICATED and PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED
-    beyond a limit; UNAVAILABLE while the server starts or its store cannot be reached, upon which
-    nothing is acknowledged; FAILED_PRECONDITION when its store refuses, or holds something under that
-    name that this release cannot read.
+    Retries are safe: a request whose result is already there succeeds and changes nothing, whatever
+    revision it expects. There is one exception: an Apply that removes the last finalizer from a
+    terminating CustomResourceDefinition. The object is deleted then. The retry fails with the current
+    revision 0 when it expects a revision, and otherwise creates the object again.
+
+    Errors of every method: INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field;
+    UNAUTHENTICATED and PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED
+    above a limit; UNAVAILABLE while the server starts or cannot reach its store, and then nothing is
+    acknowledged; FAILED_PRECONDITION when the store refuses the write, or has a value under that name
+    that this release cannot read.
     """
 
     @_abc_1.abstractmethod
@@ -141,7 +147,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.PublishRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.PublishResponse, _abc.Awaitable[_registry_pb2.PublishResponse]]:
-        """Publish puts groups under a name, in place of what stood there."""
+        """Publish stores groups under a name and replaces what was stored there."""
 
     @_abc_1.abstractmethod
     def Withdraw(
@@ -149,18 +155,18 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.WithdrawRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.WithdrawResponse, _abc.Awaitable[_registry_pb2.WithdrawResponse]]:
-        """Withdraw removes registrations. One that is not there is no error. One that this release cannot
-        read is removed for callers that may change every group.
+        """Withdraw removes registrations. A registration that does not exist is not an error. A
+        registration that this release cannot read is removed for callers that may change every group.
         """
 
     @_abc_1.abstractmethod
-    def List(
+    def ListRegistrations(
         self,
-        request: _registry_pb2.RegistryServiceListRequest,
+        request: _registry_pb2.ListRegistrationsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.RegistryServiceListResponse, _abc.Awaitable[_registry_pb2.RegistryServiceListResponse]]:
-        """List returns registrations, by kind and name, but for those that this release cannot read:
-        /readyz?verbose has a line for each of these.
+    ) -> _typing.Union[_registry_pb2.ListRegistrationsResponse, _abc.Awaitable[_registry_pb2.ListRegistrationsResponse]]:
+        """ListRegistrations returns registrations, sorted by kind and name. It leaves out those that this
+        release cannot read: /readyz?verbose has a line for each of them.
         """
 
     @_abc_1.abstractmethod
@@ -169,9 +175,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.ApplyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.ApplyResponse, _abc.Awaitable[_registry_pb2.ApplyResponse]]:
-        """Apply takes manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists
-        of these, each YAML or JSON. Either all documents of a request are valid or none is taken;
-        they are then written one after the other, in order.
+        """Apply stores manifests: CustomResourceDefinition, APIService, APIGroupDiscoveryList, and lists of
+        these, as YAML or JSON. When one document of the request is invalid, none is stored. Valid
+        documents are written one after the other, in order.
         """
 
     @_abc_1.abstractmethod
@@ -180,8 +186,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.RenewRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.RenewResponse, _abc.Awaitable[_registry_pb2.RenewResponse]]:
-        """Renew says that an owner is alive. NOT_FOUND when there is no such owner any more: what it had
-        registered was removed, and has to be published again.
+        """Renew extends the lease of an owner. NOT_FOUND when the owner no longer exists: its registrations
+        were removed and have to be published again.
         """
 
 def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

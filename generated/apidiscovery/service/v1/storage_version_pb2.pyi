@@ -23,28 +23,6 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _ReportOutcome:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ReportOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReportOutcome.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    REPORT_OUTCOME_UNSPECIFIED: _ReportOutcome.ValueType  # 0
-    REPORT_OUTCOME_UNCHANGED: _ReportOutcome.ValueType  # 1
-    """All was so already, and nothing was written."""
-    REPORT_OUTCOME_CREATED: _ReportOutcome.ValueType  # 2
-    REPORT_OUTCOME_UPDATED: _ReportOutcome.ValueType  # 3
-
-class ReportOutcome(_ReportOutcome, metaclass=_ReportOutcomeEnumTypeWrapper):
-    """ReportOutcome is what a report did to an object."""
-
-REPORT_OUTCOME_UNSPECIFIED: ReportOutcome.ValueType  # 0
-REPORT_OUTCOME_UNCHANGED: ReportOutcome.ValueType  # 1
-"""All was so already, and nothing was written."""
-REPORT_OUTCOME_CREATED: ReportOutcome.ValueType  # 2
-REPORT_OUTCOME_UPDATED: ReportOutcome.ValueType  # 3
-Global___ReportOutcome: _TypeAlias = ReportOutcome  # noqa: Y015
-
 class _HashVerdict:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -55,45 +33,21 @@ class _HashVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HashVerdi
     HASH_VERDICT_SAME: _HashVerdict.ValueType  # 1
     """The hashes are equal."""
     HASH_VERDICT_DIFFERENT: _HashVerdict.ValueType  # 2
-    """Discovery publishes the hash of another version than the servers write."""
+    """Discovery publishes the hash of another version than the one that the servers write."""
     HASH_VERDICT_UNKNOWN: _HashVerdict.ValueType  # 3
-    """There is no version that all servers write, or discovery publishes no hash."""
+    """The servers do not write one common version, or discovery publishes no hash."""
 
 class HashVerdict(_HashVerdict, metaclass=_HashVerdictEnumTypeWrapper):
-    """HashVerdict tells whether discovery and reports speak of the same storage version."""
+    """HashVerdict tells whether discovery and the reports have the same storage version."""
 
 HASH_VERDICT_UNSPECIFIED: HashVerdict.ValueType  # 0
 HASH_VERDICT_SAME: HashVerdict.ValueType  # 1
 """The hashes are equal."""
 HASH_VERDICT_DIFFERENT: HashVerdict.ValueType  # 2
-"""Discovery publishes the hash of another version than the servers write."""
+"""Discovery publishes the hash of another version than the one that the servers write."""
 HASH_VERDICT_UNKNOWN: HashVerdict.ValueType  # 3
-"""There is no version that all servers write, or discovery publishes no hash."""
+"""The servers do not write one common version, or discovery publishes no hash."""
 Global___HashVerdict: _TypeAlias = HashVerdict  # noqa: Y015
-
-class _WatchEventType:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _WatchEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchEventType.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    WATCH_EVENT_TYPE_UNSPECIFIED: _WatchEventType.ValueType  # 0
-    WATCH_EVENT_TYPE_ADDED: _WatchEventType.ValueType  # 1
-    WATCH_EVENT_TYPE_MODIFIED: _WatchEventType.ValueType  # 2
-    WATCH_EVENT_TYPE_DELETED: _WatchEventType.ValueType  # 3
-    WATCH_EVENT_TYPE_BOOKMARK: _WatchEventType.ValueType  # 4
-    """Nothing but a revision to go on from."""
-
-class WatchEventType(_WatchEventType, metaclass=_WatchEventTypeEnumTypeWrapper):
-    """WatchEventType says what an event is about."""
-
-WATCH_EVENT_TYPE_UNSPECIFIED: WatchEventType.ValueType  # 0
-WATCH_EVENT_TYPE_ADDED: WatchEventType.ValueType  # 1
-WATCH_EVENT_TYPE_MODIFIED: WatchEventType.ValueType  # 2
-WATCH_EVENT_TYPE_DELETED: WatchEventType.ValueType  # 3
-WATCH_EVENT_TYPE_BOOKMARK: WatchEventType.ValueType  # 4
-"""Nothing but a revision to go on from."""
-Global___WatchEventType: _TypeAlias = WatchEventType  # noqa: Y015
 
 @_typing.final
 class HeartbeatRequest(_message.Message):
@@ -102,35 +56,37 @@ class HeartbeatRequest(_message.Message):
     HOSTNAME_FIELD_NUMBER: _builtins.int
     COMPONENT_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
-    LEASE_DURATION_SECONDS_FIELD_NUMBER: _builtins.int
+    LEASE_DURATION_FIELD_NUMBER: _builtins.int
     hostname: _builtins.str
-    """Of the machine, or of whatever makes the API server one of its kind: it decides the identity."""
+    """The host name, or another text that is unique among API servers of the same component. The
+    identity of the API server is derived from it.
+    """
     component: _builtins.str
-    """What kind of API server it is, the value of the label apiserver.kubernetes.io/identity; empty
+    """The kind of API server, which is the value of the label apiserver.kubernetes.io/identity; empty
     for kube-apiserver.
     """
     instance: _builtins.str
-    """Differs between two lives of an API server, such as a UUID. The lease is held by
-    `<api server id>_<instance>`. Another life joins anew, with a lease of its own: whatever an
-    earlier one has sent is refused from then on. Empty: that of whichever life holds the lease.
+    """A text that differs for each start of an API server, such as a UUID. The holder of the lease is
+    `<api server id>_<instance>`. A new instance joins with a new lease, and requests of the earlier
+    one are refused from then on. Empty: the instance that holds the lease.
     """
-    lease_duration_seconds: _builtins.int
-    """How long it may be silent, in seconds, from 1 to 86400; absent for 3600."""
+    @_builtins.property
+    def lease_duration(self) -> _duration_pb2.Duration:
+        """How long the API server may be silent, in whole seconds, from 1 s to 24 h; absent for 1 h."""
+
     def __init__(
         self,
         *,
         hostname: _builtins.str = ...,
         component: _builtins.str = ...,
         instance: _builtins.str = ...,
-        lease_duration_seconds: _builtins.int | None = ...,
+        lease_duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_lease_duration_seconds", b"_lease_duration_seconds", "lease_duration_seconds", b"lease_duration_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_duration", b"lease_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lease_duration_seconds", b"_lease_duration_seconds", "component", b"component", "hostname", b"hostname", "instance", b"instance", "lease_duration_seconds", b"lease_duration_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["component", b"component", "hostname", b"hostname", "instance", b"instance", "lease_duration", b"lease_duration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__lease_duration_seconds: _TypeAlias = _typing.Literal["lease_duration_seconds"]  # noqa: Y015
-    _WhichOneofArgType__lease_duration_seconds: _TypeAlias = _typing.Literal["_lease_duration_seconds", b"_lease_duration_seconds"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_duration_seconds) -> _WhichOneofReturnType__lease_duration_seconds | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HeartbeatRequest: _TypeAlias = HeartbeatRequest  # noqa: Y015
 
@@ -143,17 +99,17 @@ class HeartbeatResponse(_message.Message):
     RENEW_AFTER_FIELD_NUMBER: _builtins.int
     JOINED_FIELD_NUMBER: _builtins.int
     api_server_id: _builtins.str
-    """By which it reports."""
+    """The identity to report with."""
     joined: _builtins.bool
-    """Whether it has become a member with this call: whatever it had reported before may be gone, and
-    it has to report before it writes. An answer can get lost, and this with it: a lease with
-    another `metadata.uid` than before says the same.
+    """Whether the API server became a member with this call. Its earlier reports can be gone then, and
+    it must report before it writes. A response can get lost: a `metadata.uid` of the lease that
+    differs from the previous one means the same.
     """
     @_builtins.property
     def lease(self) -> _lease_pb2.Lease: ...
     @_builtins.property
     def renew_after(self) -> _duration_pb2.Duration:
-        """When to send the next Heartbeat."""
+        """The time until the next Heartbeat should be sent."""
 
     def __init__(
         self,
@@ -179,8 +135,8 @@ class DepartRequest(_message.Message):
     INSTANCE_FIELD_NUMBER: _builtins.int
     api_server_id: _builtins.str
     instance: _builtins.str
-    """That of its heartbeats. If another life of the API server holds the lease by now, it keeps it.
-    Empty: whichever life it is departs.
+    """The instance that its heartbeats have. When another instance holds the lease, the lease remains.
+    Empty: any instance departs.
     """
     def __init__(
         self,
@@ -202,7 +158,7 @@ class DepartResponse(_message.Message):
 
     WAS_MEMBER_FIELD_NUMBER: _builtins.int
     was_member: _builtins.bool
-    """False when it was no member, or another life of it is one."""
+    """False when the server was not a member, or when another instance of it is one."""
     def __init__(
         self,
         *,
@@ -218,8 +174,10 @@ Global___DepartResponse: _TypeAlias = DepartResponse  # noqa: Y015
 
 @_typing.final
 class ReportRequest(_message.Message):
-    """A report that was not answered can be carried out until its deadline is over: report something
-    else only afterwards.
+    """ReportRequest has the resources of one API server.
+
+    A report without a response can still be carried out until its deadline: wait for the deadline
+    before sending a different report.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -229,8 +187,8 @@ class ReportRequest(_message.Message):
     INSTANCE_FIELD_NUMBER: _builtins.int
     api_server_id: _builtins.str
     instance: _builtins.str
-    """That of its heartbeats: the report is refused when another life of the API server holds the
-    lease by now. Empty: it is taken for whichever life holds it.
+    """The instance that its heartbeats have. The report is refused when another instance holds the
+    lease. Empty: any instance.
     """
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReportedResource]: ...
@@ -251,7 +209,7 @@ Global___ReportRequest: _TypeAlias = ReportRequest  # noqa: Y015
 
 @_typing.final
 class ReportedResource(_message.Message):
-    """ReportedResource is what an API server does with a resource that it stores."""
+    """ReportedResource has the versions in which an API server writes and reads a stored resource."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -265,21 +223,22 @@ class ReportedResource(_message.Message):
     """Empty for the core group."""
     resource: _builtins.str
     encoding_version: _builtins.str
-    """The version in which it writes, as `group/version`, `version` alone for the core group."""
+    """The version in which the server writes, as `group/version`, or `version` for the core group."""
     @_builtins.property
     def decodable_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those that it can read directly, in the order of their registration, and among them
+        """The versions that the server can read directly, in order of registration, including
         `encoding_version`.
         """
 
     @_builtins.property
     def served_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those that it serves; each one of the decodable."""
+        """The versions that the server serves, each of them decodable."""
 
     @_builtins.property
     def equivalents(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.GroupVersionResource]:
-        """Where the same objects are served too, such as `ingresses` of another group. Their versions can
-        be read as well. Of resources that are equivalent only the first, by group and resource, is kept.
+        """Other resources through which the same objects are served, such as `ingresses` of another group.
+        Their versions are decodable too. Of equivalent resources only the first, by group and resource,
+        is stored.
         """
 
     def __init__(
@@ -307,7 +266,7 @@ class ReportResponse(_message.Message):
     REPORTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reported(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReportedStorageVersion]:
-        """By group and resource; resources that another one covers have none."""
+        """Sorted by group and resource; without those that an equivalent resource stands for."""
 
     def __init__(
         self,
@@ -324,7 +283,30 @@ Global___ReportResponse: _TypeAlias = ReportResponse  # noqa: Y015
 
 @_typing.final
 class ReportedStorageVersion(_message.Message):
+    """ReportedStorageVersion is the result of a report for one object."""
+
     DESCRIPTOR: _descriptor.Descriptor
+
+    class _Outcome:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReportedStorageVersion._Outcome.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        OUTCOME_UNSPECIFIED: ReportedStorageVersion._Outcome.ValueType  # 0
+        OUTCOME_UNCHANGED: ReportedStorageVersion._Outcome.ValueType  # 1
+        """The object already had these values, and nothing was written."""
+        OUTCOME_CREATED: ReportedStorageVersion._Outcome.ValueType  # 2
+        OUTCOME_UPDATED: ReportedStorageVersion._Outcome.ValueType  # 3
+
+    class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
+        """Outcome is what Report did."""
+
+    OUTCOME_UNSPECIFIED: ReportedStorageVersion.Outcome.ValueType  # 0
+    OUTCOME_UNCHANGED: ReportedStorageVersion.Outcome.ValueType  # 1
+    """The object already had these values, and nothing was written."""
+    OUTCOME_CREATED: ReportedStorageVersion.Outcome.ValueType  # 2
+    OUTCOME_UPDATED: ReportedStorageVersion.Outcome.ValueType  # 3
 
     NAME_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
@@ -332,7 +314,7 @@ class ReportedStorageVersion(_message.Message):
     AGREED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<group>.<resource>`, with `core` for the core group."""
-    outcome: Global___ReportOutcome.ValueType
+    outcome: Global___ReportedStorageVersion.Outcome.ValueType
     resource_version: _builtins.str
     agreed: _builtins.bool
     """Whether all servers that have reported write the same version."""
@@ -340,7 +322,7 @@ class ReportedStorageVersion(_message.Message):
         self,
         *,
         name: _builtins.str = ...,
-        outcome: Global___ReportOutcome.ValueType = ...,
+        outcome: Global___ReportedStorageVersion.Outcome.ValueType = ...,
         resource_version: _builtins.str = ...,
         agreed: _builtins.bool = ...,
     ) -> None: ...
@@ -353,7 +335,7 @@ class ReportedStorageVersion(_message.Message):
 Global___ReportedStorageVersion: _TypeAlias = ReportedStorageVersion  # noqa: Y015
 
 @_typing.final
-class StorageVersionServiceGetRequest(_message.Message):
+class GetStorageVersionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
@@ -369,10 +351,10 @@ class StorageVersionServiceGetRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StorageVersionServiceGetRequest: _TypeAlias = StorageVersionServiceGetRequest  # noqa: Y015
+Global___GetStorageVersionRequest: _TypeAlias = GetStorageVersionRequest  # noqa: Y015
 
 @_typing.final
-class StorageVersionServiceGetResponse(_message.Message):
+class GetStorageVersionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STORAGE_VERSION_FIELD_NUMBER: _builtins.int
@@ -389,10 +371,10 @@ class StorageVersionServiceGetResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StorageVersionServiceGetResponse: _TypeAlias = StorageVersionServiceGetResponse  # noqa: Y015
+Global___GetStorageVersionResponse: _TypeAlias = GetStorageVersionResponse  # noqa: Y015
 
 @_typing.final
-class StorageVersionServiceListRequest(_message.Message):
+class ListStorageVersionsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -404,10 +386,10 @@ class StorageVersionServiceListRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StorageVersionServiceListRequest: _TypeAlias = StorageVersionServiceListRequest  # noqa: Y015
+Global___ListStorageVersionsRequest: _TypeAlias = ListStorageVersionsRequest  # noqa: Y015
 
 @_typing.final
-class StorageVersionServiceListResponse(_message.Message):
+class ListStorageVersionsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LIST_FIELD_NUMBER: _builtins.int
@@ -415,15 +397,15 @@ class StorageVersionServiceListResponse(_message.Message):
     COMPARISONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def list(self) -> _storageversion_pb2.StorageVersionList:
-        """With the revision at which all is so."""
+        """All objects, with the revision of this state."""
 
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[_lease_pb2.Lease]:
-        """By name."""
+        """Sorted by name."""
 
     @_builtins.property
     def comparisons(self) -> _containers.RepeatedCompositeFieldContainer[Global___HashComparison]:
-        """One for each object whose resource discovery knows, in the order of the objects."""
+        """One for each object whose resource is in discovery, in the order of the objects."""
 
     def __init__(
         self,
@@ -438,11 +420,11 @@ class StorageVersionServiceListResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StorageVersionServiceListResponse: _TypeAlias = StorageVersionServiceListResponse  # noqa: Y015
+Global___ListStorageVersionsResponse: _TypeAlias = ListStorageVersionsResponse  # noqa: Y015
 
 @_typing.final
 class HashComparison(_message.Message):
-    """HashComparison sets the `storageVersionHash` that discovery publishes for a resource against the
+    """HashComparison compares the `storageVersionHash` that discovery publishes for a resource with the
     version that its servers report.
     """
 
@@ -453,11 +435,11 @@ class HashComparison(_message.Message):
     REPORTED_HASH_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Of the StorageVersion."""
+    """The name of the StorageVersion."""
     discovery_hash: _builtins.str
     """Empty when discovery publishes none."""
     reported_hash: _builtins.str
-    """That of the common encoding version; empty when there is none."""
+    """The hash of the common encoding version; empty when there is none."""
     verdict: Global___HashVerdict.ValueType
     def __init__(
         self,
@@ -476,18 +458,18 @@ class HashComparison(_message.Message):
 Global___HashComparison: _TypeAlias = HashComparison  # noqa: Y015
 
 @_typing.final
-class StorageVersionServiceWatchRequest(_message.Message):
+class WatchStorageVersionsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAMES_FIELD_NUMBER: _builtins.int
     RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
     resource_version: _builtins.str
-    """Tell what changed after this revision; empty: first tell what is there, as added, then a
+    """Send the changes after this revision. Empty: first send all existing objects as added, then a
     bookmark.
     """
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those to watch; none for all."""
+        """The names of the objects to watch; empty for all."""
 
     def __init__(
         self,
@@ -501,26 +483,49 @@ class StorageVersionServiceWatchRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StorageVersionServiceWatchRequest: _TypeAlias = StorageVersionServiceWatchRequest  # noqa: Y015
+Global___WatchStorageVersionsRequest: _TypeAlias = WatchStorageVersionsRequest  # noqa: Y015
 
 @_typing.final
-class StorageVersionServiceWatchResponse(_message.Message):
+class WatchStorageVersionsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
+
+    class _EventType:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[WatchStorageVersionsResponse._EventType.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        EVENT_TYPE_UNSPECIFIED: WatchStorageVersionsResponse._EventType.ValueType  # 0
+        EVENT_TYPE_ADDED: WatchStorageVersionsResponse._EventType.ValueType  # 1
+        EVENT_TYPE_MODIFIED: WatchStorageVersionsResponse._EventType.ValueType  # 2
+        EVENT_TYPE_DELETED: WatchStorageVersionsResponse._EventType.ValueType  # 3
+        EVENT_TYPE_BOOKMARK: WatchStorageVersionsResponse._EventType.ValueType  # 4
+        """No change, only a revision to continue from."""
+
+    class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
+        """EventType is the kind of an event."""
+
+    EVENT_TYPE_UNSPECIFIED: WatchStorageVersionsResponse.EventType.ValueType  # 0
+    EVENT_TYPE_ADDED: WatchStorageVersionsResponse.EventType.ValueType  # 1
+    EVENT_TYPE_MODIFIED: WatchStorageVersionsResponse.EventType.ValueType  # 2
+    EVENT_TYPE_DELETED: WatchStorageVersionsResponse.EventType.ValueType  # 3
+    EVENT_TYPE_BOOKMARK: WatchStorageVersionsResponse.EventType.ValueType  # 4
+    """No change, only a revision to continue from."""
 
     TYPE_FIELD_NUMBER: _builtins.int
     STORAGE_VERSION_FIELD_NUMBER: _builtins.int
     RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
-    type: Global___WatchEventType.ValueType
+    type: Global___WatchStorageVersionsResponse.EventType.ValueType
     resource_version: _builtins.str
-    """To go on from on any replica, as long as it knows the changes since."""
+    """The revision to continue from, at any replica that still has the changes since then."""
     @_builtins.property
     def storage_version(self) -> _storageversion_pb2.StorageVersion:
-        """As it is now, and when deleted as it was; absent in bookmarks."""
+        """The object after the change, or before it when deleted; absent in bookmarks."""
 
     def __init__(
         self,
         *,
-        type: Global___WatchEventType.ValueType = ...,
+        type: Global___WatchStorageVersionsResponse.EventType.ValueType = ...,
         storage_version: _storageversion_pb2.StorageVersion | None = ...,
         resource_version: _builtins.str = ...,
     ) -> None: ...
@@ -530,7 +535,7 @@ class StorageVersionServiceWatchResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StorageVersionServiceWatchResponse: _TypeAlias = StorageVersionServiceWatchResponse  # noqa: Y015
+Global___WatchStorageVersionsResponse: _TypeAlias = WatchStorageVersionsResponse  # noqa: Y015
 
 @_typing.final
 class WaitForAgreementRequest(_message.Message):
@@ -554,16 +559,16 @@ Global___WaitForAgreementRequest: _TypeAlias = WaitForAgreementRequest  # noqa: 
 
 @_typing.final
 class AgreementTarget(_message.Message):
-    """AgreementTarget is what is waited for."""
+    """AgreementTarget is an agreement to wait for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     ENCODING_VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Of the StorageVersion. One that is not there yet is waited for."""
+    """The name of the StorageVersion, which does not have to exist yet."""
     encoding_version: _builtins.str
-    """The version on which servers are to agree; empty for any."""
+    """The version on which servers must agree; empty for any."""
     def __init__(
         self,
         *,
@@ -585,7 +590,7 @@ class WaitForAgreementResponse(_message.Message):
     PROGRESS_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     done: _builtins.bool
-    """Whether every target has been reached."""
+    """Whether all targets are reached."""
     @_builtins.property
     def progress(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgreementProgress]:
         """In the order of the targets."""
@@ -606,7 +611,7 @@ Global___WaitForAgreementResponse: _TypeAlias = WaitForAgreementResponse  # noqa
 
 @_typing.final
 class AgreementProgress(_message.Message):
-    """AgreementProgress is how far servers agree on one resource."""
+    """AgreementProgress tells how far servers agree on one resource."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -618,24 +623,24 @@ class AgreementProgress(_message.Message):
     UNREPORTED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     agreed: _builtins.bool
-    """Whether all servers that have reported write one version, and that is the one waited for."""
+    """Whether all servers that have reported write one version, and it is the one in the target."""
     @_builtins.property
     def storage_version(self) -> _storageversion_pb2.StorageVersion:
-        """Absent while no server has reported."""
+        """Absent when no server has reported."""
 
     @_builtins.property
     def agreeing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Servers that write the version waited for: the target's, or the one that all write, or else the
-        one that most write. By identity.
+        """Servers that write the expected version, sorted by identity. The expected version is that of the
+        target; without one it is the version that all servers write, or else that most servers write.
         """
 
     @_builtins.property
     def lagging(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Servers that write another one. By identity."""
+        """Servers that write another version, sorted by identity."""
 
     @_builtins.property
     def unreported(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that have reported no resource at all yet. The write gate keeps them from writing."""
+        """Members that have not reported any resource. The write gate keeps them from writing."""
 
     def __init__(
         self,

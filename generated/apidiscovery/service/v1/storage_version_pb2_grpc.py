@@ -26,21 +26,22 @@ if _version_not_supported:
 
 
 class StorageVersionServiceStub:
-    """StorageVersionService keeps which API server writes which version of each resource, and says
-    whether all agree (KEP-2339). The same objects are served over HTTP as
-    internal.apiserver.k8s.io/v1alpha1 storageversions and, readable, coordination.k8s.io/v1 leases.
+    """StorageVersionService stores which API server writes which version of each resource, and tells
+    whether all servers agree (KEP-2339). HTTP serves the same objects as
+    internal.apiserver.k8s.io/v1alpha1 storageversions, and the leases, read-only, as
+    coordination.k8s.io/v1 leases.
 
-    An API server joins with Heartbeat, says with Report what it writes and can read, and only then
-    writes. It is a member for as long as its lease is there: Depart removes it, and so does the
-    server when the lease has not been renewed for its duration. Entries of servers that are no
-    members any more are removed.
+    An API server becomes a member with Heartbeat, sends the versions that it writes and can read with
+    Report, and only then writes. It is a member as long as its lease exists. Depart removes the lease,
+    and so does this service when the lease has not been renewed for its duration. The entries of
+    servers that are not members are removed.
 
-    What is acknowledged is durable, and stands for as long as its server is a member.
+    What is acknowledged is durable, and remains as long as the reporting server is a member.
 
-    Errors of every method: UNIMPLEMENTED while the feature gate StorageVersionAPI is off;
-    INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is wrong; UNAUTHENTICATED and
-    PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED beyond a limit; UNAVAILABLE
-    while the server starts or its store cannot be reached, upon which nothing is acknowledged.
+    Errors of every method: UNIMPLEMENTED when the feature gate StorageVersionAPI is off;
+    INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and
+    PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED above a limit;
+    UNAVAILABLE while the server starts or cannot reach its store, and then nothing is acknowledged.
     """
 
     def __init__(self, channel):
@@ -64,20 +65,20 @@ class StorageVersionServiceStub:
                 request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ReportRequest.SerializeToString,
                 response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ReportResponse.FromString,
                 _registered_method=True)
-        self.Get = channel.unary_unary(
-                '/apidiscovery.service.v1.StorageVersionService/Get',
-                request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceGetRequest.SerializeToString,
-                response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceGetResponse.FromString,
+        self.GetStorageVersion = channel.unary_unary(
+                '/apidiscovery.service.v1.StorageVersionService/GetStorageVersion',
+                request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.GetStorageVersionRequest.SerializeToString,
+                response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.GetStorageVersionResponse.FromString,
                 _registered_method=True)
-        self.List = channel.unary_unary(
-                '/apidiscovery.service.v1.StorageVersionService/List',
-                request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceListRequest.SerializeToString,
-                response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceListResponse.FromString,
+        self.ListStorageVersions = channel.unary_unary(
+                '/apidiscovery.service.v1.StorageVersionService/ListStorageVersions',
+                request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ListStorageVersionsRequest.SerializeToString,
+                response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ListStorageVersionsResponse.FromString,
                 _registered_method=True)
-        self.Watch = channel.unary_stream(
-                '/apidiscovery.service.v1.StorageVersionService/Watch',
-                request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceWatchRequest.SerializeToString,
-                response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceWatchResponse.FromString,
+        self.WatchStorageVersions = channel.unary_stream(
+                '/apidiscovery.service.v1.StorageVersionService/WatchStorageVersions',
+                request_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.WatchStorageVersionsRequest.SerializeToString,
+                response_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.WatchStorageVersionsResponse.FromString,
                 _registered_method=True)
         self.WaitForAgreement = channel.unary_stream(
                 '/apidiscovery.service.v1.StorageVersionService/WaitForAgreement',
@@ -87,72 +88,75 @@ class StorageVersionServiceStub:
 
 
 class StorageVersionServiceServicer:
-    """StorageVersionService keeps which API server writes which version of each resource, and says
-    whether all agree (KEP-2339). The same objects are served over HTTP as
-    internal.apiserver.k8s.io/v1alpha1 storageversions and, readable, coordination.k8s.io/v1 leases.
+    """StorageVersionService stores which API server writes which version of each resource, and tells
+    whether all servers agree (KEP-2339). HTTP serves the same objects as
+    internal.apiserver.k8s.io/v1alpha1 storageversions, and the leases, read-only, as
+    coordination.k8s.io/v1 leases.
 
-    An API server joins with Heartbeat, says with Report what it writes and can read, and only then
-    writes. It is a member for as long as its lease is there: Depart removes it, and so does the
-    server when the lease has not been renewed for its duration. Entries of servers that are no
-    members any more are removed.
+    An API server becomes a member with Heartbeat, sends the versions that it writes and can read with
+    Report, and only then writes. It is a member as long as its lease exists. Depart removes the lease,
+    and so does this service when the lease has not been renewed for its duration. The entries of
+    servers that are not members are removed.
 
-    What is acknowledged is durable, and stands for as long as its server is a member.
+    What is acknowledged is durable, and remains as long as the reporting server is a member.
 
-    Errors of every method: UNIMPLEMENTED while the feature gate StorageVersionAPI is off;
-    INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is wrong; UNAUTHENTICATED and
-    PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED beyond a limit; UNAVAILABLE
-    while the server starts or its store cannot be reached, upon which nothing is acknowledged.
+    Errors of every method: UNIMPLEMENTED when the feature gate StorageVersionAPI is off;
+    INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and
+    PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED above a limit;
+    UNAVAILABLE while the server starts or cannot reach its store, and then nothing is acknowledged.
     """
 
     def Heartbeat(self, request, context):
-        """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
-        later life of it has become a member since: the earlier one is over.
+        """Heartbeat makes the calling API server a member, or renews its membership. FAILED_PRECONDITION
+        when a later instance of the API server has become a member: this instance must not continue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Depart(self, request, context):
-        """Depart ends the membership of an API server that stops. One that is no member is no error.
+        """Depart ends the membership of an API server that stops. It is not an error when the server is not
+        a member.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Report(self, request, context):
-        """Report says what an API server writes and can read, for all its resources in one call. Each
-        object changes at once or not at all. A call that fails may have changed some of them: report
-        again. FAILED_PRECONDITION when the server is no member: send a Heartbeat first.
+        """Report stores the versions that an API server writes and can read, for all its resources in one
+        call. Each object is updated completely or not at all. A call that fails can have updated some of
+        them: report again. FAILED_PRECONDITION when the server is not a member: send a Heartbeat first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Get(self, request, context):
-        """Get returns one object; NOT_FOUND when there is none.
+    def GetStorageVersion(self, request, context):
+        """GetStorageVersion returns one object; NOT_FOUND when it does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def List(self, request, context):
-        """List returns all objects, by name, and all members.
+    def ListStorageVersions(self, request, context):
+        """ListStorageVersions returns all objects, sorted by name, and all members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Watch(self, request, context):
-        """Watch tells what changes, until the caller ends it. OUT_OF_RANGE when the changes since the
-        revision asked for are not known any more, or the caller reads too slowly: list again.
+    def WatchStorageVersions(self, request, context):
+        """WatchStorageVersions sends changes until the caller ends the stream. OUT_OF_RANGE when the server
+        no longer has the changes since the requested revision, or when the caller reads too slowly: list
+        again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WaitForAgreement(self, request, context):
-        """WaitForAgreement tells who agrees and who lags, at once and whenever that changes, and ends with
-        the message in which all is agreed.
+        """WaitForAgreement sends which servers agree and which do not, first the current state and then
+        every change. The stream ends after the message in which all targets are reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -176,20 +180,20 @@ def add_StorageVersionServiceServicer_to_server(servicer, server):
                     request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ReportRequest.FromString,
                     response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ReportResponse.SerializeToString,
             ),
-            'Get': grpc.unary_unary_rpc_method_handler(
-                    servicer.Get,
-                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceGetRequest.FromString,
-                    response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceGetResponse.SerializeToString,
+            'GetStorageVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStorageVersion,
+                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.GetStorageVersionRequest.FromString,
+                    response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.GetStorageVersionResponse.SerializeToString,
             ),
-            'List': grpc.unary_unary_rpc_method_handler(
-                    servicer.List,
-                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceListRequest.FromString,
-                    response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceListResponse.SerializeToString,
+            'ListStorageVersions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListStorageVersions,
+                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ListStorageVersionsRequest.FromString,
+                    response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ListStorageVersionsResponse.SerializeToString,
             ),
-            'Watch': grpc.unary_stream_rpc_method_handler(
-                    servicer.Watch,
-                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceWatchRequest.FromString,
-                    response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceWatchResponse.SerializeToString,
+            'WatchStorageVersions': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchStorageVersions,
+                    request_deserializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.WatchStorageVersionsRequest.FromString,
+                    response_serializer=apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.WatchStorageVersionsResponse.SerializeToString,
             ),
             'WaitForAgreement': grpc.unary_stream_rpc_method_handler(
                     servicer.WaitForAgreement,
@@ -205,21 +209,22 @@ def add_StorageVersionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class StorageVersionService:
-    """StorageVersionService keeps which API server writes which version of each resource, and says
-    whether all agree (KEP-2339). The same objects are served over HTTP as
-    internal.apiserver.k8s.io/v1alpha1 storageversions and, readable, coordination.k8s.io/v1 leases.
+    """StorageVersionService stores which API server writes which version of each resource, and tells
+    whether all servers agree (KEP-2339). HTTP serves the same objects as
+    internal.apiserver.k8s.io/v1alpha1 storageversions, and the leases, read-only, as
+    coordination.k8s.io/v1 leases.
 
-    An API server joins with Heartbeat, says with Report what it writes and can read, and only then
-    writes. It is a member for as long as its lease is there: Depart removes it, and so does the
-    server when the lease has not been renewed for its duration. Entries of servers that are no
-    members any more are removed.
+    An API server becomes a member with Heartbeat, sends the versions that it writes and can read with
+    Report, and only then writes. It is a member as long as its lease exists. Depart removes the lease,
+    and so does this service when the lease has not been renewed for its duration. The entries of
+    servers that are not members are removed.
 
-    What is acknowledged is durable, and stands for as long as its server is a member.
+    What is acknowledged is durable, and remains as long as the reporting server is a member.
 
-    Errors of every method: UNIMPLEMENTED while the feature gate StorageVersionAPI is off;
-    INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is wrong; UNAUTHENTICATED and
-    PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED beyond a limit; UNAVAILABLE
-    while the server starts or its store cannot be reached, upon which nothing is acknowledged.
+    Errors of every method: UNIMPLEMENTED when the feature gate StorageVersionAPI is off;
+    INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and
+    PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED above a limit;
+    UNAVAILABLE while the server starts or cannot reach its store, and then nothing is acknowledged.
     """
 
     @staticmethod
@@ -304,7 +309,7 @@ class StorageVersionService:
             _registered_method=True)
 
     @staticmethod
-    def Get(request,
+    def GetStorageVersion(request,
             target,
             options=(),
             channel_credentials=None,
@@ -317,9 +322,9 @@ class StorageVersionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/apidiscovery.service.v1.StorageVersionService/Get',
-            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceGetRequest.SerializeToString,
-            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceGetResponse.FromString,
+            '/apidiscovery.service.v1.StorageVersionService/GetStorageVersion',
+            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.GetStorageVersionRequest.SerializeToString,
+            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.GetStorageVersionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -331,7 +336,7 @@ class StorageVersionService:
             _registered_method=True)
 
     @staticmethod
-    def List(request,
+    def ListStorageVersions(request,
             target,
             options=(),
             channel_credentials=None,
@@ -344,9 +349,9 @@ class StorageVersionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/apidiscovery.service.v1.StorageVersionService/List',
-            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceListRequest.SerializeToString,
-            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceListResponse.FromString,
+            '/apidiscovery.service.v1.StorageVersionService/ListStorageVersions',
+            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ListStorageVersionsRequest.SerializeToString,
+            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.ListStorageVersionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -358,7 +363,7 @@ class StorageVersionService:
             _registered_method=True)
 
     @staticmethod
-    def Watch(request,
+    def WatchStorageVersions(request,
             target,
             options=(),
             channel_credentials=None,
@@ -371,9 +376,9 @@ class StorageVersionService:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/apidiscovery.service.v1.StorageVersionService/Watch',
-            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceWatchRequest.SerializeToString,
-            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.StorageVersionServiceWatchResponse.FromString,
+            '/apidiscovery.service.v1.StorageVersionService/WatchStorageVersions',
+            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.WatchStorageVersionsRequest.SerializeToString,
+            apidiscovery_dot_service_dot_v1_dot_storage__version__pb2.WatchStorageVersionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,21 +27,22 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class StorageVersionServiceStub:
-    """StorageVersionService keeps which API server writes which version of each resource, and says
-    whether all agree (KEP-2339). The same objects are served over HTTP as
-    internal.apiserver.k8s.io/v1alpha1 storageversions and, readable, coordination.k8s.io/v1 leases.
+    """StorageVersionService stores which API server writes which version of each resource, and tells
+    whether all servers agree (KEP-2339). HTTP serves the same objects as
+    internal.apiserver.k8s.io/v1alpha1 storageversions, and the leases, read-only, as
+    coordination.k8s.io/v1 leases.
 
-    An API server joins with Heartbeat, says with Report what it writes and can read, and only then
-    writes. It is a member for as long as its lease is there: Depart removes it, and so does the
-    server when the lease has not been renewed for its duration. Entries of servers that are no
-    members any more are removed.
+    An API server becomes a member with Heartbeat, sends the versions that it writes and can read with
+    Report, and only then writes. It is a member as long as its lease exists. Depart removes the lease,
+    and so does this service when the lease has not been renewed for its duration. The entries of
+    servers that are not members are removed.
 
-    What is acknowledged is durable, and stands for as long as its server is a member.
+    What is acknowledged is durable, and remains as long as the reporting server is a member.
 
-    Errors of every method: UNIMPLEMENTED while the feature gate StorageVersionAPI is off;
-    INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is wrong; UNAUTHENTICATED and
-    PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED beyond a limit; UNAVAILABLE
-    while the server starts or its store cannot be reached, upon which nothing is acknowledged.
+    Errors of every method: UNIMPLEMENTED when the feature gate StorageVersionAPI is off;
+    INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and
+    PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED above a limit;
+    UNAVAILABLE while the server starts or cannot reach its store, and then nothing is acknowledged.
     """
 
     @_typing.overload
@@ -49,89 +50,97 @@ class StorageVersionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StorageVersionServiceAsyncStub: ...
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.HeartbeatRequest, _storage_version_pb2.HeartbeatResponse]
-    """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
-    later life of it has become a member since: the earlier one is over.
+    """Heartbeat makes the calling API server a member, or renews its membership. FAILED_PRECONDITION
+    when a later instance of the API server has become a member: this instance must not continue.
     """
     Depart: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.DepartRequest, _storage_version_pb2.DepartResponse]
-    """Depart ends the membership of an API server that stops. One that is no member is no error."""
-    Report: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.ReportRequest, _storage_version_pb2.ReportResponse]
-    """Report says what an API server writes and can read, for all its resources in one call. Each
-    object changes at once or not at all. A call that fails may have changed some of them: report
-    again. FAILED_PRECONDITION when the server is no member: send a Heartbeat first.
+    """Depart ends the membership of an API server that stops. It is not an error when the server is not
+    a member.
     """
-    Get: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.StorageVersionServiceGetRequest, _storage_version_pb2.StorageVersionServiceGetResponse]
-    """Get returns one object; NOT_FOUND when there is none."""
-    List: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.StorageVersionServiceListRequest, _storage_version_pb2.StorageVersionServiceListResponse]
-    """List returns all objects, by name, and all members."""
-    Watch: _grpc.UnaryStreamMultiCallable[_storage_version_pb2.StorageVersionServiceWatchRequest, _storage_version_pb2.StorageVersionServiceWatchResponse]
-    """Watch tells what changes, until the caller ends it. OUT_OF_RANGE when the changes since the
-    revision asked for are not known any more, or the caller reads too slowly: list again.
+    Report: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.ReportRequest, _storage_version_pb2.ReportResponse]
+    """Report stores the versions that an API server writes and can read, for all its resources in one
+    call. Each object is updated completely or not at all. A call that fails can have updated some of
+    them: report again. FAILED_PRECONDITION when the server is not a member: send a Heartbeat first.
+    """
+    GetStorageVersion: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.GetStorageVersionRequest, _storage_version_pb2.GetStorageVersionResponse]
+    """GetStorageVersion returns one object; NOT_FOUND when it does not exist."""
+    ListStorageVersions: _grpc.UnaryUnaryMultiCallable[_storage_version_pb2.ListStorageVersionsRequest, _storage_version_pb2.ListStorageVersionsResponse]
+    """ListStorageVersions returns all objects, sorted by name, and all members."""
+    WatchStorageVersions: _grpc.UnaryStreamMultiCallable[_storage_version_pb2.WatchStorageVersionsRequest, _storage_version_pb2.WatchStorageVersionsResponse]
+    """WatchStorageVersions sends changes until the caller ends the stream. OUT_OF_RANGE when the server
+    no longer has the changes since the requested revision, or when the caller reads too slowly: list
+    again.
     """
     WaitForAgreement: _grpc.UnaryStreamMultiCallable[_storage_version_pb2.WaitForAgreementRequest, _storage_version_pb2.WaitForAgreementResponse]
-    """WaitForAgreement tells who agrees and who lags, at once and whenever that changes, and ends with
-    the message in which all is agreed.
+    """WaitForAgreement sends which servers agree and which do not, first the current state and then
+    every change. The stream ends after the message in which all targets are reached.
     """
 
 @_typing.type_check_only
 class StorageVersionServiceAsyncStub(StorageVersionServiceStub):
-    """StorageVersionService keeps which API server writes which version of each resource, and says
-    whether all agree (KEP-2339). The same objects are served over HTTP as
-    internal.apiserver.k8s.io/v1alpha1 storageversions and, readable, coordination.k8s.io/v1 leases.
+    """StorageVersionService stores which API server writes which version of each resource, and tells
+    whether all servers agree (KEP-2339). HTTP serves the same objects as
+    internal.apiserver.k8s.io/v1alpha1 storageversions, and the leases, read-only, as
+    coordination.k8s.io/v1 leases.
 
-    An API server joins with Heartbeat, says with Report what it writes and can read, and only then
-    writes. It is a member for as long as its lease is there: Depart removes it, and so does the
-    server when the lease has not been renewed for its duration. Entries of servers that are no
-    members any more are removed.
+    An API server becomes a member with Heartbeat, sends the versions that it writes and can read with
+    Report, and only then writes. It is a member as long as its lease exists. Depart removes the lease,
+    and so does this service when the lease has not been renewed for its duration. The entries of
+    servers that are not members are removed.
 
-    What is acknowledged is durable, and stands for as long as its server is a member.
+    What is acknowledged is durable, and remains as long as the reporting server is a member.
 
-    Errors of every method: UNIMPLEMENTED while the feature gate StorageVersionAPI is off;
-    INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is wrong; UNAUTHENTICATED and
-    PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED beyond a limit; UNAVAILABLE
-    while the server starts or its store cannot be reached, upon which nothing is acknowledged.
+    Errors of every method: UNIMPLEMENTED when the feature gate StorageVersionAPI is off;
+    INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and
+    PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED above a limit;
+    UNAVAILABLE while the server starts or cannot reach its store, and then nothing is acknowledged.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Heartbeat: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.HeartbeatRequest, _storage_version_pb2.HeartbeatResponse]  # type: ignore[assignment]
-    """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
-    later life of it has become a member since: the earlier one is over.
+    """Heartbeat makes the calling API server a member, or renews its membership. FAILED_PRECONDITION
+    when a later instance of the API server has become a member: this instance must not continue.
     """
     Depart: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.DepartRequest, _storage_version_pb2.DepartResponse]  # type: ignore[assignment]
-    """Depart ends the membership of an API server that stops. One that is no member is no error."""
-    Report: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.ReportRequest, _storage_version_pb2.ReportResponse]  # type: ignore[assignment]
-    """Report says what an API server writes and can read, for all its resources in one call. Each
-    object changes at once or not at all. A call that fails may have changed some of them: report
-    again. FAILED_PRECONDITION when the server is no member: send a Heartbeat first.
+    """Depart ends the membership of an API server that stops. It is not an error when the server is not
+    a member.
     """
-    Get: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.StorageVersionServiceGetRequest, _storage_version_pb2.StorageVersionServiceGetResponse]  # type: ignore[assignment]
-    """Get returns one object; NOT_FOUND when there is none."""
-    List: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.StorageVersionServiceListRequest, _storage_version_pb2.StorageVersionServiceListResponse]  # type: ignore[assignment]
-    """List returns all objects, by name, and all members."""
-    Watch: _aio.UnaryStreamMultiCallable[_storage_version_pb2.StorageVersionServiceWatchRequest, _storage_version_pb2.StorageVersionServiceWatchResponse]  # type: ignore[assignment]
-    """Watch tells what changes, until the caller ends it. OUT_OF_RANGE when the changes since the
-    revision asked for are not known any more, or the caller reads too slowly: list again.
+    Report: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.ReportRequest, _storage_version_pb2.ReportResponse]  # type: ignore[assignment]
+    """Report stores the versions that an API server writes and can read, for all its resources in one
+    call. Each object is updated completely or not at all. A call that fails can have updated some of
+    them: report again. FAILED_PRECONDITION when the server is not a member: send a Heartbeat first.
+    """
+    GetStorageVersion: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.GetStorageVersionRequest, _storage_version_pb2.GetStorageVersionResponse]  # type: ignore[assignment]
+    """GetStorageVersion returns one object; NOT_FOUND when it does not exist."""
+    ListStorageVersions: _aio.UnaryUnaryMultiCallable[_storage_version_pb2.ListStorageVersionsRequest, _storage_version_pb2.ListStorageVersionsResponse]  # type: ignore[assignment]
+    """ListStorageVersions returns all objects, sorted by name, and all members."""
+    WatchStorageVersions: _aio.UnaryStreamMultiCallable[_storage_version_pb2.WatchStorageVersionsRequest, _storage_version_pb2.WatchStorageVersionsResponse]  # type: ignore[assignment]
+    """WatchStorageVersions sends changes until the caller ends the stream. OUT_OF_RANGE when the server
+    no longer has the changes since the requested revision, or when the caller reads too slowly: list
+    again.
     """
     WaitForAgreement: _aio.UnaryStreamMultiCallable[_storage_version_pb2.WaitForAgreementRequest, _storage_version_pb2.WaitForAgreementResponse]  # type: ignore[assignment]
-    """WaitForAgreement tells who agrees and who lags, at once and whenever that changes, and ends with
-    the message in which all is agreed.
+    """WaitForAgreement sends which servers agree and which do not, first the current state and then
+    every change. The stream ends after the message in which all targets are reached.
     """
 
 class StorageVersionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """StorageVersionService keeps which API server writes which version of each resource, and says
-    whether all agree (KEP-2339). The same objects are served over HTTP as
-    internal.apiserver.k8s.io/v1alpha1 storageversions and, readable, coordination.k8s.io/v1 leases.
+    """StorageVersionService stores which API server writes which version of each resource, and tells
+    whether all servers agree (KEP-2339). HTTP serves the same objects as
+    internal.apiserver.k8s.io/v1alpha1 storageversions, and the leases, read-only, as
+    coordination.k8s.io/v1 leases.
 
-    An API server joins with Heartbeat, says with Report what it writes and can read, and only then
-    writes. It is a member for as long as its lease is there: Depart removes it, and so does the
-    server when the lease has not been renewed for its duration. Entries of servers that are no
-    members any more are removed.
+    An API server becomes a member with Heartbeat, sends the versions that it writes and can read with
+    Report, and only then writes. It is a member as long as its lease exists. Depart removes the lease,
+    and so does this service when the lease has not been renewed for its duration. The entries of
+    servers that are not members are removed.
 
-    What is acknowledged is durable, and stands for as long as its server is a member.
+    What is acknowledged is durable, and remains as long as the reporting server is a member.
 
-    Errors of every method: UNIMPLEMENTED while the feature gate StorageVersionAPI is off;
-    INVALID_ARGUMENT with google.rpc.BadRequest naming each field that is wrong; UNAUTHENTICATED and
-    PERMISSION_DENIED where callers are identified; RESOURCE_EXHAUSTED beyond a limit; UNAVAILABLE
-    while the server starts or its store cannot be reached, upon which nothing is acknowledged.
+    Errors of every method: UNIMPLEMENTED when the feature gate StorageVersionAPI is off;
+    INVALID_ARGUMENT with a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and
+    PERMISSION_DENIED when the server authenticates callers; RESOURCE_EXHAUSTED above a limit;
+    UNAVAILABLE while the server starts or cannot reach its store, and then nothing is acknowledged.
     """
 
     @_abc_1.abstractmethod
@@ -140,8 +149,8 @@ class StorageVersionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _storage_version_pb2.HeartbeatRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_storage_version_pb2.HeartbeatResponse, _abc.Awaitable[_storage_version_pb2.HeartbeatResponse]]:
-        """Heartbeat makes the caller's API server a member, and keeps it one. FAILED_PRECONDITION when a
-        later life of it has become a member since: the earlier one is over.
+        """Heartbeat makes the calling API server a member, or renews its membership. FAILED_PRECONDITION
+        when a later instance of the API server has become a member: this instance must not continue.
         """
 
     @_abc_1.abstractmethod
@@ -150,7 +159,9 @@ class StorageVersionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _storage_version_pb2.DepartRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_storage_version_pb2.DepartResponse, _abc.Awaitable[_storage_version_pb2.DepartResponse]]:
-        """Depart ends the membership of an API server that stops. One that is no member is no error."""
+        """Depart ends the membership of an API server that stops. It is not an error when the server is not
+        a member.
+        """
 
     @_abc_1.abstractmethod
     def Report(
@@ -158,35 +169,36 @@ class StorageVersionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _storage_version_pb2.ReportRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_storage_version_pb2.ReportResponse, _abc.Awaitable[_storage_version_pb2.ReportResponse]]:
-        """Report says what an API server writes and can read, for all its resources in one call. Each
-        object changes at once or not at all. A call that fails may have changed some of them: report
-        again. FAILED_PRECONDITION when the server is no member: send a Heartbeat first.
+        """Report stores the versions that an API server writes and can read, for all its resources in one
+        call. Each object is updated completely or not at all. A call that fails can have updated some of
+        them: report again. FAILED_PRECONDITION when the server is not a member: send a Heartbeat first.
         """
 
     @_abc_1.abstractmethod
-    def Get(
+    def GetStorageVersion(
         self,
-        request: _storage_version_pb2.StorageVersionServiceGetRequest,
+        request: _storage_version_pb2.GetStorageVersionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_storage_version_pb2.StorageVersionServiceGetResponse, _abc.Awaitable[_storage_version_pb2.StorageVersionServiceGetResponse]]:
-        """Get returns one object; NOT_FOUND when there is none."""
+    ) -> _typing.Union[_storage_version_pb2.GetStorageVersionResponse, _abc.Awaitable[_storage_version_pb2.GetStorageVersionResponse]]:
+        """GetStorageVersion returns one object; NOT_FOUND when it does not exist."""
 
     @_abc_1.abstractmethod
-    def List(
+    def ListStorageVersions(
         self,
-        request: _storage_version_pb2.StorageVersionServiceListRequest,
+        request: _storage_version_pb2.ListStorageVersionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_storage_version_pb2.StorageVersionServiceListResponse, _abc.Awaitable[_storage_version_pb2.StorageVersionServiceListResponse]]:
-        """List returns all objects, by name, and all members."""
+    ) -> _typing.Union[_storage_version_pb2.ListStorageVersionsResponse, _abc.Awaitable[_storage_version_pb2.ListStorageVersionsResponse]]:
+        """ListStorageVersions returns all objects, sorted by name, and all members."""
 
     @_abc_1.abstractmethod
-    def Watch(
+    def WatchStorageVersions(
         self,
-        request: _storage_version_pb2.StorageVersionServiceWatchRequest,
+        request: _storage_version_pb2.WatchStorageVersionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_storage_version_pb2.StorageVersionServiceWatchResponse], _abc.AsyncIterator[_storage_version_pb2.StorageVersionServiceWatchResponse]]:
-        """Watch tells what changes, until the caller ends it. OUT_OF_RANGE when the changes since the
-        revision asked for are not known any more, or the caller reads too slowly: list again.
+    ) -> _typing.Union[_abc.Iterator[_storage_version_pb2.WatchStorageVersionsResponse], _abc.AsyncIterator[_storage_version_pb2.WatchStorageVersionsResponse]]:
+        """WatchStorageVersions sends changes until the caller ends the stream. OUT_OF_RANGE when the server
+        no longer has the changes since the requested revision, or when the caller reads too slowly: list
+        again.
         """
 
     @_abc_1.abstractmethod
@@ -195,8 +207,8 @@ class StorageVersionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _storage_version_pb2.WaitForAgreementRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_storage_version_pb2.WaitForAgreementResponse], _abc.AsyncIterator[_storage_version_pb2.WaitForAgreementResponse]]:
-        """WaitForAgreement tells who agrees and who lags, at once and whenever that changes, and ends with
-        the message in which all is agreed.
+        """WaitForAgreement sends which servers agree and which do not, first the current state and then
+        every change. The stream ends after the message in which all targets are reached.
         """
 
 def add_StorageVersionServiceServicer_to_server(servicer: StorageVersionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

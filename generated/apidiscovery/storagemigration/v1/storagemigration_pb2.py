@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from apidiscovery.meta.v1 import meta_pb2 as apidiscovery_dot_meta_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n7apidiscovery/storagemigration/v1/storagemigration.proto\x12 apidiscovery.storagemigration.v1\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\"\xeb\x01\n\x17StorageVersionMigration\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .apidiscovery.meta.v1.ObjectMeta\x12K\n\x04spec\x18\x02 \x01(\x0b\x32=.apidiscovery.storagemigration.v1.StorageVersionMigrationSpec\x12O\n\x06status\x18\x03 \x01(\x0b\x32?.apidiscovery.storagemigration.v1.StorageVersionMigrationStatus\"T\n\x1bStorageVersionMigrationSpec\x12\x35\n\x08resource\x18\x01 \x01(\x0b\x32#.apidiscovery.meta.v1.GroupResource\"\x88\x01\n\x1dStorageVersionMigrationStatus\x12\x33\n\nconditions\x18\x01 \x03(\x0b\x32\x1f.apidiscovery.meta.v1.Condition\x12\x1d\n\x10resource_version\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x13\n\x11_resource_version\"\x99\x01\n\x1bStorageVersionMigrationList\x12\x30\n\x08metadata\x18\x01 \x01(\x0b\x32\x1e.apidiscovery.meta.v1.ListMeta\x12H\n\x05items\x18\x02 \x03(\x0b\x32\x39.apidiscovery.storagemigration.v1.StorageVersionMigrationb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n7apidiscovery/storagemigration/v1/storagemigration.proto\x12 apidiscovery.storagemigration.v1\x1a\x1f\x61pidiscovery/meta/v1/meta.proto\"\xeb\x01\n\x17StorageVersionMigration\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .apidiscovery.meta.v1.ObjectMeta\x12K\n\x04spec\x18\x02 \x01(\x0b\x32=.apidiscovery.storagemigration.v1.StorageVersionMigrationSpec\x12O\n\x06status\x18\x03 \x01(\x0b\x32?.apidiscovery.storagemigration.v1.StorageVersionMigrationStatus\"T\n\x1bStorageVersionMigrationSpec\x12\x35\n\x08resource\x18\x01 \x01(\x0b\x32#.apidiscovery.meta.v1.GroupResource\"\x88\x01\n\x1dStorageVersionMigrationStatus\x12\x33\n\nconditions\x18\x01 \x03(\x0b\x32\x1f.apidiscovery.meta.v1.Condition\x12\x1d\n\x10resource_version\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x13\n\x11_resource_version\"\x99\x01\n\x1bStorageVersionMigrationList\x12\x30\n\x08metadata\x18\x01 \x01(\x0b\x32\x1e.apidiscovery.meta.v1.ListMeta\x12H\n\x05items\x18\x02 \x03(\x0b\x32\x39.apidiscovery.storagemigration.v1.StorageVersionMigrationBsZqbuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/storagemigration/v1;storagemigrationv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apidiscovery.storagemigration.v1.storagemigration_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Zqbuf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/storagemigration/v1;storagemigrationv1'
   _globals['_STORAGEVERSIONMIGRATION']._serialized_start=127
   _globals['_STORAGEVERSIONMIGRATION']._serialized_end=362
   _globals['_STORAGEVERSIONMIGRATIONSPEC']._serialized_start=364

@@ -52,7 +52,7 @@ _NEEDED = {
     f"/{_OPENAPI}": Role.READER,
     f"/{reflection.SERVICE_NAME}": Role.READER,
     f"/{_REGISTRY}": Role.PUBLISHER,
-    f"/{_REGISTRY}/List": Role.READER,
+    f"/{_REGISTRY}/ListRegistrations": Role.READER,
     f"/{_STORAGE_VERSIONS}": Role.READER,
     f"/{_STORAGE_VERSIONS}/Heartbeat": Role.PUBLISHER,
     f"/{_STORAGE_VERSIONS}/Depart": Role.PUBLISHER,

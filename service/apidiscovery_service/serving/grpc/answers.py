@@ -30,12 +30,12 @@ _GROUP_HASHES = _number(discovery_pb2.GetDiscoveryResponse, "group_hashes")
 _NOT_MODIFIED = _number(discovery_pb2.GetDiscoveryResponse, "not_modified")
 _DOCUMENTS = {v: _number(discovery_pb2.GetDiscoveryResponse, v) for v in ("v2", "v2beta1")}
 _DELTA = _number(discovery_pb2.GetDiscoveryResponse, "delta")
-_CORE = _number(discovery_pb2.DocumentV2, "core")
-_GROUPS = _number(discovery_pb2.DocumentV2, "groups")
-_CHANGED = _number(discovery_pb2.Delta, "changed")
+_CORE = _number(discovery_pb2.DiscoveryDocumentV2, "core")
+_GROUPS = _number(discovery_pb2.DiscoveryDocumentV2, "groups")
+_CHANGED = _number(discovery_pb2.DiscoveryDelta, "changed")
 _GROUP_OF_VERSION = {v: _number(discovery_pb2.ChangedGroup, v) for v in ("v2", "v2beta1")}
 _CHANGES = _number(discovery_pb2.WatchDiscoveryResponse, "changes")
-_CHANGES_DELTA = _number(discovery_pb2.Changes, "delta")
+_CHANGES_DELTA = _number(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
 
 
 # Name and hash of each group, chunk by chunk: all that a watch keeps of what it has sent. It holds
@@ -148,7 +148,7 @@ class View:
         self, changed: Iterable[tuple[int, PublishedGroup]], removed: Sequence[str]
     ) -> bytes:
         parts = [wire.delimited(_CHANGED, self._changed_group(*placed)) for placed in changed]
-        parts.append(discovery_pb2.Delta(removed=removed).SerializeToString())
+        parts.append(discovery_pb2.DiscoveryDelta(removed=removed).SerializeToString())
         return b"".join(parts)
 
     def _changed_group(self, place: int, group: PublishedGroup) -> bytes:
@@ -206,11 +206,13 @@ def with_delta(delta: bytes) -> bytes:
 
 def changes(etag: str, delta: bytes) -> bytes:
     """Return the message of a watch that carries a delta."""
-    head = discovery_pb2.Changes(etag=etag).SerializeToString()
+    head = discovery_pb2.WatchDiscoveryResponse.Changes(etag=etag).SerializeToString()
     return wire.delimited(_CHANGES, head + wire.delimited(_CHANGES_DELTA, delta))
 
 
 def heartbeat(etag: str) -> bytes:
     """Return the message of a watch that says nothing has changed."""
-    message = discovery_pb2.WatchDiscoveryResponse(heartbeat=discovery_pb2.Heartbeat(etag=etag))
+    message = discovery_pb2.WatchDiscoveryResponse(
+        heartbeat=discovery_pb2.WatchDiscoveryResponse.Heartbeat(etag=etag)
+    )
     return message.SerializeToString()

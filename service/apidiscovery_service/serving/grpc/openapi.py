@@ -42,9 +42,9 @@ _MEDIA_TYPES = {
 }
 
 _FORMS = {
-    openapi_pb2.DOCUMENT_FORM_UNSPECIFIED: Form.JSON,
-    openapi_pb2.DOCUMENT_FORM_JSON: Form.JSON,
-    openapi_pb2.DOCUMENT_FORM_PROTOBUF: Form.PROTOBUF,
+    openapi_pb2.OPEN_API_DOCUMENT_FORM_UNSPECIFIED: Form.JSON,
+    openapi_pb2.OPEN_API_DOCUMENT_FORM_JSON: Form.JSON,
+    openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF: Form.PROTOBUF,
 }
 
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -139,7 +139,7 @@ class OpenAPIService:
             key, form = _key_of(request), _form_of(request.form)
             held = request.if_none_match.strip('"')
             if held and held == await self._documents.hash_of(key):
-                header = openapi_pb2.DocumentHeader(
+                header = openapi_pb2.OpenAPIDocumentHeader(
                     key=key, hash=held, media_type=_MEDIA_TYPES[form], not_modified=True
                 )
                 body = None
@@ -214,7 +214,7 @@ class OpenAPIService:
 class _Chosen:
     """What a bundle consists of, and the keys of what is to be sent, sorted."""
 
-    outline: openapi_pb2.BundleOutline
+    outline: openapi_pb2.GetBundleResponse.Outline
     wanted: Sequence[str]
 
 
@@ -233,7 +233,7 @@ def _compared(
     there = [key for key in keys if current[key] is not None]
     unchanged = [key for key in there if current[key] and known.get(key) == current[key]]
     wanted = sorted(set(there).difference(unchanged))
-    outline = openapi_pb2.BundleOutline(
+    outline = openapi_pb2.GetBundleResponse.Outline(
         index_etag=index_etag,
         documents=len(wanted),
         unchanged=unchanged,
@@ -280,7 +280,7 @@ def _key_of(request: openapi_pb2.GetDocumentRequest) -> str:
             raise InvalidFields(FieldViolation("key", "want a key, or a group_version"))
 
 
-def _form_of(form: openapi_pb2.DocumentForm.ValueType) -> Form:
+def _form_of(form: openapi_pb2.OpenAPIDocumentForm.ValueType) -> Form:
     """Return the form that is asked for.
 
     Raises:
@@ -328,8 +328,8 @@ def _group_version(key: str) -> tuple[str, str]:
             return "", ""
 
 
-def _header(body: Body, form: Form) -> openapi_pb2.DocumentHeader:
-    return openapi_pb2.DocumentHeader(
+def _header(body: Body, form: Form) -> openapi_pb2.OpenAPIDocumentHeader:
+    return openapi_pb2.OpenAPIDocumentHeader(
         key=body.key, hash=body.hash, media_type=_MEDIA_TYPES[form], size_bytes=len(body.data)
     )
 

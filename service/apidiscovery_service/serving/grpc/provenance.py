@@ -58,8 +58,8 @@ def _state(contribution: Contribution | None) -> SourceState:
 
 def _source(
     status: SourceStatus, contribution: Contribution | None, registry: Registry
-) -> discovery_pb2.Source:
-    source = discovery_pb2.Source(
+) -> discovery_pb2.DiscoverySource:
+    source = discovery_pb2.DiscoverySource(
         name=status.name,
         state=_STATES[status.state],
         since=_timestamp(status),

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 
 import orjson
 from apidiscovery.service.v1 import registry_pb2
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.serving.grpc.durations import seconds_of
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.errors import LimitExceeded
@@ -51,8 +51,6 @@ _OUTCOMES = {
 
 # How much longer than its lease an owner is kept, unless it says itself.
 _REMOVAL_AFTER_LEASES = 10
-
-_MAX_NANOS = 999_999_999
 
 # Each takes some microseconds to check, and the smallest two bytes to send: more than a megabyte,
 # which is all that is kept, has of real ones.
@@ -138,26 +136,12 @@ def lease_of(
         return None
     if not request.lease.HasField("duration"):
         raise InvalidFields(FieldViolation("lease.duration", "required"))
-    duration_s = _seconds("lease.duration", request.lease.duration)
+    duration_s = seconds_of("lease.duration", request.lease.duration)
     if request.lease.HasField("removal_after"):
-        return OwnerLease(duration_s, _seconds("lease.removal_after", request.lease.removal_after))
-    return OwnerLease(duration_s, _REMOVAL_AFTER_LEASES * duration_s)
-
-
-def _seconds(field: str, duration: Duration) -> float:
-    """Return a duration.
-
-    Raises:
-        InvalidFields: It is none. Source: google/protobuf/duration.proto.
-    """
-    seconds, nanos = duration.seconds, duration.nanos
-    if abs(nanos) > _MAX_NANOS or (seconds < 0 < nanos) or (nanos < 0 < seconds):
-        message = (
-            f"want nanos of up to {_MAX_NANOS} and of the sign of seconds, "
-            f"got {seconds} and {nanos}"
+        return OwnerLease(
+            duration_s, seconds_of("lease.removal_after", request.lease.removal_after)
         )
-        raise InvalidFields(FieldViolation(field, message))
-    return seconds + nanos / 1e9
+    return OwnerLease(duration_s, _REMOVAL_AFTER_LEASES * duration_s)
 
 
 def in_proto_names(error: InvalidFields) -> InvalidFields:
@@ -250,7 +234,7 @@ def _known(numbers: Iterable[tuple[str, registry_pb2.RegistrationKind.ValueType]
     return kinds
 
 
-def query_of(request: registry_pb2.RegistryServiceListRequest) -> Query:
+def query_of(request: registry_pb2.ListRegistrationsRequest) -> Query:
     """Read a request to list.
 
     Raises:

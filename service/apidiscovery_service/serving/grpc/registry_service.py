@@ -10,7 +10,6 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2
-from google.protobuf.duration_pb2 import Duration
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
@@ -23,6 +22,7 @@ from apidiscovery_service.errors import DiscoveryError, InvalidFields
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import registrations as messages
 from apidiscovery_service.serving.grpc.availability import with_availability
+from apidiscovery_service.serving.grpc.durations import duration_of
 from apidiscovery_service.serving.grpc.errors import (
     DOMAIN,
     Codes,
@@ -134,7 +134,9 @@ class RegistryService:
             {
                 "Publish": unary(self.publish, registry_pb2.PublishRequest.FromString),
                 "Withdraw": unary(self.withdraw, registry_pb2.WithdrawRequest.FromString),
-                "List": unary(self.list, registry_pb2.RegistryServiceListRequest.FromString),
+                "ListRegistrations": unary(
+                    self.list_registrations, registry_pb2.ListRegistrationsRequest.FromString
+                ),
                 "Apply": unary(self.apply, registry_pb2.ApplyRequest.FromString),
                 "Renew": unary(self.renew, registry_pb2.RenewRequest.FromString),
             },
@@ -166,11 +168,11 @@ class RegistryService:
             removed = await self._registrations.withdraw(references, request.owner, requester)
             return registry_pb2.WithdrawResponse(withdrawn=map(messages.reference_message, removed))
 
-    async def list(
-        self, request: registry_pb2.RegistryServiceListRequest, context: _Context
-    ) -> registry_pb2.RegistryServiceListResponse:
-        """Answer List."""
-        async with self._answering("List", context):
+    async def list_registrations(
+        self, request: registry_pb2.ListRegistrationsRequest, context: _Context
+    ) -> registry_pb2.ListRegistrationsResponse:
+        """Answer ListRegistrations."""
+        async with self._answering("ListRegistrations", context):
             self._access.admit(context)
             page = await self._registrations.list(messages.query_of(request))
             statuses = {status.name: status for status in self._statuses()}
@@ -205,9 +207,7 @@ class RegistryService:
             within_s = await self._registrations.renew(request.owner, self._publisher(context))
             if within_s is None:
                 return registry_pb2.RenewResponse()
-            duration = Duration()
-            duration.FromMilliseconds(int(within_s * 1000))
-            return registry_pb2.RenewResponse(renew_within=duration)
+            return registry_pb2.RenewResponse(renew_within=duration_of(within_s))
 
     def _publisher(self, context: _Context) -> Requester:
         """Return who calls, if it may change anything.
@@ -245,8 +245,8 @@ def _applied(written: Iterable[Written]) -> registry_pb2.ApplyResponse:
 
 def _listed(
     registered: Iterable[Registered], next_page_token: str, *, with_documents: bool
-) -> registry_pb2.RegistryServiceListResponse:
-    return registry_pb2.RegistryServiceListResponse(
+) -> registry_pb2.ListRegistrationsResponse:
+    return registry_pb2.ListRegistrationsResponse(
         registrations=[
             messages.registration_message(one, with_documents=with_documents) for one in registered
         ],

@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apidiscovery.service.v1 import discovery_pb2
-from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.serving.grpc.durations import seconds_of
 
 DEFAULT_HEARTBEAT_S = 30.0
 _MIN_HEARTBEAT_S = 1.0
 _MAX_HEARTBEAT_S = 3600.0
 
 _VERSION_NAMES = {
-    discovery_pb2.DOCUMENT_VERSION_V2: "v2",
-    discovery_pb2.DOCUMENT_VERSION_V2BETA1: "v2beta1",
+    discovery_pb2.DISCOVERY_VERSION_V2: "v2",
+    discovery_pb2.DISCOVERY_VERSION_V2BETA1: "v2beta1",
 }
 
 # Scope -> (with the core group, with the named groups).
 _SCOPES = {
-    discovery_pb2.SCOPE_UNSPECIFIED: (True, True),
-    discovery_pb2.SCOPE_CORE: (True, False),
-    discovery_pb2.SCOPE_GROUPS: (False, True),
-    discovery_pb2.SCOPE_ALL: (True, True),
+    discovery_pb2.DISCOVERY_SCOPE_UNSPECIFIED: (True, True),
+    discovery_pb2.DISCOVERY_SCOPE_CORE: (True, False),
+    discovery_pb2.DISCOVERY_SCOPE_GROUPS: (False, True),
+    discovery_pb2.DISCOVERY_SCOPE_ALL: (True, True),
 }
 
 
@@ -49,8 +49,8 @@ class Selection:
 
 
 def selection(
-    accept_versions: Sequence[discovery_pb2.DocumentVersion.ValueType],
-    scope: discovery_pb2.Scope.ValueType,
+    accept_versions: Sequence[discovery_pb2.DiscoveryVersion.ValueType],
+    scope: discovery_pb2.DiscoveryScope.ValueType,
     offered: Sequence[str],
 ) -> Selection:
     """Return what a request selects.
@@ -66,10 +66,10 @@ def selection(
         NoCommonVersion: None of the accepted versions is served.
     """
     if scope not in _SCOPES:
-        raise InvalidFields(FieldViolation("scope", f"want one of Scope, got {scope}"))
-    accepted = accept_versions or (discovery_pb2.DOCUMENT_VERSION_V2,)
+        raise InvalidFields(FieldViolation("scope", f"want one of DiscoveryScope, got {scope}"))
+    accepted = accept_versions or (discovery_pb2.DISCOVERY_VERSION_V2,)
     for place, version in enumerate(accepted):
-        if version == discovery_pb2.DOCUMENT_VERSION_UNSPECIFIED:
+        if version == discovery_pb2.DISCOVERY_VERSION_UNSPECIFIED:
             field = f"accept_versions[{place}]"
             raise InvalidFields(FieldViolation(field, "want a version, got the unspecified one"))
     core, named = _SCOPES[scope]
@@ -84,12 +84,11 @@ def heartbeat_s(request: discovery_pb2.WatchDiscoveryRequest) -> float:
     """Return the longest silence of a watch, in seconds.
 
     Raises:
-        InvalidFields: It is out of range.
+        InvalidFields: It is malformed or out of range.
     """
     if not request.HasField("heartbeat_interval"):
         return DEFAULT_HEARTBEAT_S
-    interval: Duration = request.heartbeat_interval
-    seconds = interval.seconds + interval.nanos / 1e9
+    seconds = seconds_of("heartbeat_interval", request.heartbeat_interval)
     if not _MIN_HEARTBEAT_S <= seconds <= _MAX_HEARTBEAT_S:
         message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
         raise InvalidFields(FieldViolation("heartbeat_interval", message))

@@ -7,12 +7,12 @@ from weakref import WeakKeyDictionary
 from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
-from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.messages import message_of
 from apidiscovery_service.kube.objects.watch_events import EventType
+from apidiscovery_service.serving.grpc.durations import duration_of, seconds_of
 from apidiscovery_service.storage_versions import leases
 from apidiscovery_service.storage_versions.collection import Event, Stored
 from apidiscovery_service.storage_versions.comparison import HashComparison, HashVerdict
@@ -32,9 +32,9 @@ MAX_TARGETS: Final = 1_000
 _MAX_NAME: Final = 253 + 1 + 63
 
 _OUTCOMES = {
-    Outcome.UNCHANGED: storage_version_pb2.REPORT_OUTCOME_UNCHANGED,
-    Outcome.CREATED: storage_version_pb2.REPORT_OUTCOME_CREATED,
-    Outcome.UPDATED: storage_version_pb2.REPORT_OUTCOME_UPDATED,
+    Outcome.UNCHANGED: storage_version_pb2.ReportedStorageVersion.OUTCOME_UNCHANGED,
+    Outcome.CREATED: storage_version_pb2.ReportedStorageVersion.OUTCOME_CREATED,
+    Outcome.UPDATED: storage_version_pb2.ReportedStorageVersion.OUTCOME_UPDATED,
 }
 _VERDICTS = {
     HashVerdict.SAME: storage_version_pb2.HASH_VERDICT_SAME,
@@ -42,10 +42,10 @@ _VERDICTS = {
     HashVerdict.UNKNOWN: storage_version_pb2.HASH_VERDICT_UNKNOWN,
 }
 _EVENTS = {
-    EventType.ADDED: storage_version_pb2.WATCH_EVENT_TYPE_ADDED,
-    EventType.MODIFIED: storage_version_pb2.WATCH_EVENT_TYPE_MODIFIED,
-    EventType.DELETED: storage_version_pb2.WATCH_EVENT_TYPE_DELETED,
-    EventType.BOOKMARK: storage_version_pb2.WATCH_EVENT_TYPE_BOOKMARK,
+    EventType.ADDED: storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_ADDED,
+    EventType.MODIFIED: storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_MODIFIED,
+    EventType.DELETED: storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_DELETED,
+    EventType.BOOKMARK: storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK,
 }
 
 # The objects that are waited for, by name, and the messages that they are.
@@ -66,24 +66,28 @@ def lease_message(value: Object) -> lease_pb2.Lease:
 
 
 def heartbeat_of(request: storage_version_pb2.HeartbeatRequest) -> Heartbeat:
-    """Return what an API server says of itself."""
-    asked = request.HasField("lease_duration_seconds")
+    """Return what an API server says of itself.
+
+    Raises:
+        InvalidFields: The lease duration is malformed.
+    """
+    asked = request.HasField("lease_duration")
     return Heartbeat(
         request.hostname,
         request.component,
         request.instance,
-        request.lease_duration_seconds if asked else leases.DEFAULT_DURATION_S,
+        seconds_of("lease_duration", request.lease_duration)
+        if asked
+        else leases.DEFAULT_DURATION_S,
     )
 
 
 def heartbeat_message(beat: Beat) -> storage_version_pb2.HeartbeatResponse:
     """Return what a heartbeat has brought about."""
-    renew_after = Duration()
-    renew_after.FromMilliseconds(int(beat.renew_after_s * 1000))
     return storage_version_pb2.HeartbeatResponse(
         api_server_id=beat.api_server_id,
         lease=lease_message(beat.lease.object),
-        renew_after=renew_after,
+        renew_after=duration_of(beat.renew_after_s),
         joined=beat.joined,
     )
 
@@ -121,9 +125,9 @@ def list_message(
     revision: int,
     members: Iterable[Stored],
     comparisons: Iterable[HashComparison],
-) -> storage_version_pb2.StorageVersionServiceListResponse:
+) -> storage_version_pb2.ListStorageVersionsResponse:
     """Return everything as one answer."""
-    answer = storage_version_pb2.StorageVersionServiceListResponse(
+    answer = storage_version_pb2.ListStorageVersionsResponse(
         members=[lease_message(one.object) for one in members],
         comparisons=[
             storage_version_pb2.HashComparison(
@@ -145,7 +149,7 @@ def event_bytes(event: Event) -> bytes:
     written = _event_bytes.get(event)
     if written is None:
         is_bookmark = event.type is EventType.BOOKMARK
-        message = storage_version_pb2.StorageVersionServiceWatchResponse(
+        message = storage_version_pb2.WatchStorageVersionsResponse(
             type=_EVENTS[event.type],
             storage_version=None if is_bookmark else storage_version_message(event.object),
             resource_version=str(event.revision),

@@ -113,9 +113,15 @@ class StorageVersionService:
                 "Heartbeat": unary(self.heartbeat, requests.HeartbeatRequest.FromString),
                 "Depart": unary(self.depart, requests.DepartRequest.FromString),
                 "Report": unary(self.report, requests.ReportRequest.FromString),
-                "Get": unary(self.get, requests.StorageVersionServiceGetRequest.FromString),
-                "List": unary(self.list, requests.StorageVersionServiceListRequest.FromString),
-                "Watch": _stream(self.watch, requests.StorageVersionServiceWatchRequest.FromString),
+                "GetStorageVersion": unary(
+                    self.get_storage_version, requests.GetStorageVersionRequest.FromString
+                ),
+                "ListStorageVersions": unary(
+                    self.list_storage_versions, requests.ListStorageVersionsRequest.FromString
+                ),
+                "WatchStorageVersions": _stream(
+                    self.watch_storage_versions, requests.WatchStorageVersionsRequest.FromString
+                ),
                 "WaitForAgreement": _stream(
                     self.wait_for_agreement, requests.WaitForAgreementRequest.FromString
                 ),
@@ -154,25 +160,25 @@ class StorageVersionService:
                 reported=map(messages.reported_message, reported)
             )
 
-    async def get(
-        self, request: storage_version_pb2.StorageVersionServiceGetRequest, context: _Context
-    ) -> storage_version_pb2.StorageVersionServiceGetResponse:
-        """Answer Get."""
-        async with self._answering("Get", context) as state:
+    async def get_storage_version(
+        self, request: storage_version_pb2.GetStorageVersionRequest, context: _Context
+    ) -> storage_version_pb2.GetStorageVersionResponse:
+        """Answer GetStorageVersion."""
+        async with self._answering("GetStorageVersion", context) as state:
             messages.check_name("name", request.name)
             found = await state.collection.read(request.name)
             if found is None:
                 raise _Missing(f"there is no StorageVersion {request.name!r}")
-            return storage_version_pb2.StorageVersionServiceGetResponse(
+            return storage_version_pb2.GetStorageVersionResponse(
                 storage_version=messages.storage_version_message(found.object)
             )
 
-    async def list(
-        self, request: storage_version_pb2.StorageVersionServiceListRequest, context: _Context
-    ) -> storage_version_pb2.StorageVersionServiceListResponse:
-        """Answer List."""
+    async def list_storage_versions(
+        self, request: storage_version_pb2.ListStorageVersionsRequest, context: _Context
+    ) -> storage_version_pb2.ListStorageVersionsResponse:
+        """Answer ListStorageVersions."""
         del request
-        async with self._answering("List", context) as state:
+        async with self._answering("ListStorageVersions", context) as state:
             objects, revision = await state.collection.read_all()
             # Later than the objects: an entry without a member is of a server that has gone, never
             # of one that has only just come.
@@ -181,11 +187,11 @@ class StorageVersionService:
             comparisons = compare(named, self._registry.snapshot)
             return messages.list_message(objects, revision, members, comparisons)
 
-    async def watch(
-        self, request: storage_version_pb2.StorageVersionServiceWatchRequest, context: _Context
+    async def watch_storage_versions(
+        self, request: storage_version_pb2.WatchStorageVersionsRequest, context: _Context
     ) -> None:
-        """Answer Watch."""
-        async with self._streaming("Watch", context) as (state, stream):
+        """Answer WatchStorageVersions."""
+        async with self._streaming("WatchStorageVersions", context) as (state, stream):
             after = _revision(request.resource_version)
             names = frozenset(request.names)
             events = state.collection.events(after, bookmark_every_s=_BOOKMARK_EVERY_S)

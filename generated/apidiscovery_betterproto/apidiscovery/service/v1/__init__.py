@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from grpclib.metadata import Deadline
 
 
-class DocumentVersion(betterproto.Enum):
-    """DocumentVersion is a version of the apidiscovery.k8s.io document."""
+class DiscoveryVersion(betterproto.Enum):
+    """DiscoveryVersion is a version of the apidiscovery.k8s.io document."""
 
     UNSPECIFIED = 0
     V2 = 1
@@ -43,61 +43,61 @@ class DocumentVersion(betterproto.Enum):
 
     V2BETA1 = 2
     """
-    apidiscovery.k8s.io/v2beta1, the same fields under another name; served behind a feature gate.
+    apidiscovery.k8s.io/v2beta1, which has the same fields; served behind a feature gate.
     """
 
 
-class Scope(betterproto.Enum):
-    """Scope selects what an answer covers."""
+class DiscoveryScope(betterproto.Enum):
+    """DiscoveryScope selects the groups that a response covers."""
 
     UNSPECIFIED = 0
-    """The same as SCOPE_ALL."""
+    """The same as DISCOVERY_SCOPE_ALL."""
 
     CORE = 1
-    """The core group alone, what HTTP serves at /api."""
+    """The core group, which HTTP serves at /api."""
 
     GROUPS = 2
-    """The named groups, what HTTP serves at /apis."""
+    """The named groups, which HTTP serves at /apis."""
 
     ALL = 3
     """Both."""
 
 
 class SourceState(betterproto.Enum):
-    """SourceState tells how far a source can be believed."""
+    """SourceState is the state of a source."""
 
     UNSPECIFIED = 0
     CURRENT = 1
-    """What it offers is what it serves now."""
+    """The listed group-versions are what the source offers now."""
 
     STALE = 2
     """
-    It cannot be reached or read; what it offers is the last that was known.
+    The source cannot be reached or read; the listed group-versions are the last known ones.
     """
 
     PENDING = 3
-    """It has not been heard of yet."""
+    """The source has not answered yet."""
 
 
-class DocumentForm(betterproto.Enum):
-    """DocumentForm is how a document is written."""
+class OpenApiDocumentForm(betterproto.Enum):
+    """OpenAPIDocumentForm is the encoding of a document."""
 
     UNSPECIFIED = 0
-    """The same as DOCUMENT_FORM_JSON."""
+    """The same as OPEN_API_DOCUMENT_FORM_JSON."""
 
     JSON = 1
-    """Compact JSON, the bytes that hashes are of."""
+    """Compact JSON. Hashes are hashes of these bytes."""
 
     PROTOBUF = 2
     """
-    A Document of apidiscovery.openapi.v3, which is gnostic's openapi.v3. It has the hash of the
-     JSON, of which it does not hold everything.
+    A Document of apidiscovery.openapi.v3, which is gnostic's openapi.v3. It does not hold everything
+     that the JSON document has, and has the same hash.
     """
 
 
 class RegistrationKind(betterproto.Enum):
     """
-    RegistrationKind is what a registration consists of. Names are unique within a kind.
+    RegistrationKind is the kind of content of a registration. Names are unique within a kind.
     """
 
     UNSPECIFIED = 0
@@ -114,22 +114,21 @@ class RegistrationKind(betterproto.Enum):
 
 
 class RegistrationState(betterproto.Enum):
-    """
-    RegistrationState tells whether the owner of a registration is alive.
-    """
+    """RegistrationState is the state of the owner of a registration."""
 
     UNSPECIFIED = 0
     CURRENT = 1
-    """Its owner renews, or it has no owner that must."""
+    """The owner renews its lease, or needs none."""
 
     STALE = 2
     """
-    Its owner has stopped renewing; its group-versions are served as Stale until it is removed.
+    The lease of the owner has expired. The group-versions are served as Stale until the registration
+     is removed.
     """
 
 
 class AppliedDocumentOutcome(betterproto.Enum):
-    """Outcome is what was done."""
+    """Outcome is what Apply did."""
 
     OUTCOME_UNSPECIFIED = 0
     OUTCOME_CREATED = 1
@@ -137,20 +136,9 @@ class AppliedDocumentOutcome(betterproto.Enum):
     OUTCOME_UNCHANGED = 3
 
 
-class ReportOutcome(betterproto.Enum):
-    """ReportOutcome is what a report did to an object."""
-
-    UNSPECIFIED = 0
-    UNCHANGED = 1
-    """All was so already, and nothing was written."""
-
-    CREATED = 2
-    UPDATED = 3
-
-
 class HashVerdict(betterproto.Enum):
     """
-    HashVerdict tells whether discovery and reports speak of the same storage version.
+    HashVerdict tells whether discovery and the reports have the same storage version.
     """
 
     UNSPECIFIED = 0
@@ -159,35 +147,47 @@ class HashVerdict(betterproto.Enum):
 
     DIFFERENT = 2
     """
-    Discovery publishes the hash of another version than the servers write.
+    Discovery publishes the hash of another version than the one that the servers write.
     """
 
     UNKNOWN = 3
     """
-    There is no version that all servers write, or discovery publishes no hash.
+    The servers do not write one common version, or discovery publishes no hash.
     """
 
 
-class WatchEventType(betterproto.Enum):
-    """WatchEventType says what an event is about."""
+class ReportedStorageVersionOutcome(betterproto.Enum):
+    """Outcome is what Report did."""
 
-    UNSPECIFIED = 0
-    ADDED = 1
-    MODIFIED = 2
-    DELETED = 3
-    BOOKMARK = 4
-    """Nothing but a revision to go on from."""
+    OUTCOME_UNSPECIFIED = 0
+    OUTCOME_UNCHANGED = 1
+    """The object already had these values, and nothing was written."""
+
+    OUTCOME_CREATED = 2
+    OUTCOME_UPDATED = 3
+
+
+class WatchStorageVersionsResponseEventType(betterproto.Enum):
+    """EventType is the kind of an event."""
+
+    EVENT_TYPE_UNSPECIFIED = 0
+    EVENT_TYPE_ADDED = 1
+    EVENT_TYPE_MODIFIED = 2
+    EVENT_TYPE_DELETED = 3
+    EVENT_TYPE_BOOKMARK = 4
+    """No change, only a revision to continue from."""
 
 
 @dataclass(eq=False, repr=False)
 class KnownGroups(betterproto.Message):
-    """KnownGroups is what a caller already holds."""
+    """KnownGroups is the state that a caller has."""
 
     hashes: Dict[str, str] = betterproto.map_field(
         1, betterproto.TYPE_STRING, betterproto.TYPE_STRING
     )
     """
-    The hash last seen of each group, by group name; the core group's name is the empty string.
+    The last hash that the caller got for each group, by group name. The name of the core group is
+     the empty string.
     """
 
 
@@ -195,33 +195,34 @@ class KnownGroups(betterproto.Message):
 class GetDiscoveryRequest(betterproto.Message):
     if_none_match: str = betterproto.string_field(1)
     """
-    The ETag of the document that the caller holds, with or without its double quotes; empty for
-     none. An ETag is that of one scope.
+    The ETag of the document that the caller has, with or without double quotes; empty for none.
+     Each scope has its own ETag.
     """
 
-    accept_versions: List["DocumentVersion"] = betterproto.enum_field(2)
+    accept_versions: List["DiscoveryVersion"] = betterproto.enum_field(2)
     """
-    The document versions that the caller can read, the one it likes best first; empty means v2.
-     Versions that the server does not know are passed over.
+    The document versions that the caller can read, in order of preference; empty means v2. The
+     server ignores versions that it does not know.
     """
 
-    scope: "Scope" = betterproto.enum_field(3)
+    scope: "DiscoveryScope" = betterproto.enum_field(3)
     known_groups: "KnownGroups" = betterproto.message_field(4)
     """
-    When set, even if empty, the answer is a delta to these groups instead of a document.
+    When set, even if empty, the response is a delta from these groups instead of a document.
     """
 
     with_provenance: bool = betterproto.bool_field(5)
-    """Whether to say which source serves each group-version."""
+    """Whether to return the source of each group-version."""
 
 
 @dataclass(eq=False, repr=False)
 class GetDiscoveryResponse(betterproto.Message):
     etag: str = betterproto.string_field(1)
     """
-    The ETag of the scope asked for, unquoted. For SCOPE_CORE and SCOPE_GROUPS the upper-case hex
-     SHA-512 that HTTP sends for /api and /apis; for SCOPE_ALL the upper-case hex SHA-512 of those
-     two, core first, each followed by a line feed.
+    The ETag of the requested scope, without quotes. For DISCOVERY_SCOPE_CORE and
+     DISCOVERY_SCOPE_GROUPS it is the upper-case hexadecimal SHA-512 that HTTP sends for /api and
+     /apis. For DISCOVERY_SCOPE_ALL it is the upper-case hexadecimal SHA-512 of these two ETags, core
+     first, each followed by a line feed.
     """
 
     group_hashes: List["GroupHash"] = betterproto.message_field(2)
@@ -230,14 +231,14 @@ class GetDiscoveryResponse(betterproto.Message):
     """
 
     not_modified: "NotModified" = betterproto.message_field(3, group="result")
-    """The caller's `if_none_match` is current."""
+    """The ETag in `if_none_match` is current."""
 
-    v2: "DocumentV2" = betterproto.message_field(4, group="result")
-    v2_beta1: "DocumentV2Beta1" = betterproto.message_field(5, group="result")
-    delta: "Delta" = betterproto.message_field(6, group="result")
+    v2: "DiscoveryDocumentV2" = betterproto.message_field(4, group="result")
+    v2_beta1: "DiscoveryDocumentV2Beta1" = betterproto.message_field(5, group="result")
+    delta: "DiscoveryDelta" = betterproto.message_field(6, group="result")
     provenance: List["GroupVersionSource"] = betterproto.message_field(7)
     """
-    The source of every group-version in scope, in document order; only when asked for.
+    The source of every group-version in scope, in document order; only with `with_provenance`.
     """
 
 
@@ -250,32 +251,35 @@ class GroupVersionSource(betterproto.Message):
 
     version: str = betterproto.string_field(2)
     source: str = betterproto.string_field(3)
-    """The name of the source, as ListSources has it."""
+    """The name of the source, as in ListSources."""
 
 
 @dataclass(eq=False, repr=False)
 class NotModified(betterproto.Message):
-    """NotModified says that what the caller holds is current."""
+    """NotModified means that the state of the caller is current."""
 
     pass
 
 
 @dataclass(eq=False, repr=False)
 class GroupHash(betterproto.Message):
-    """GroupHash names the present state of one group."""
+    """GroupHash identifies the current state of one group."""
 
     name: str = betterproto.string_field(1)
-    """The group's name, empty for the core group."""
+    """The name of the group; empty for the core group."""
 
     hash: str = betterproto.string_field(2)
     """
-    Opaque; it changes with the group's content and with the priorities that decide its place.
+    Opaque. It changes with the content of the group and with the priorities that decide its
+     position.
     """
 
 
 @dataclass(eq=False, repr=False)
-class DocumentV2(betterproto.Message):
-    """DocumentV2 is the whole state in scope, as apidiscovery.k8s.io/v2."""
+class DiscoveryDocumentV2(betterproto.Message):
+    """
+    DiscoveryDocumentV2 is the whole state in scope, as apidiscovery.k8s.io/v2.
+    """
 
     core: "__v2__.ApiGroupDiscoveryList" = betterproto.message_field(1)
     """
@@ -287,9 +291,9 @@ class DocumentV2(betterproto.Message):
 
 
 @dataclass(eq=False, repr=False)
-class DocumentV2Beta1(betterproto.Message):
+class DiscoveryDocumentV2Beta1(betterproto.Message):
     """
-    DocumentV2Beta1 is the whole state in scope, as apidiscovery.k8s.io/v2beta1.
+    DiscoveryDocumentV2Beta1 is the whole state in scope, as apidiscovery.k8s.io/v2beta1.
     """
 
     core: "__v2_beta1__.ApiGroupDiscoveryList" = betterproto.message_field(1)
@@ -302,10 +306,11 @@ class DocumentV2Beta1(betterproto.Message):
 
 
 @dataclass(eq=False, repr=False)
-class Delta(betterproto.Message):
+class DiscoveryDelta(betterproto.Message):
     """
-    Delta leads from the groups that the caller knows to the present ones: take out the removed and
-     the changed groups, then insert the changed ones, in the order given, each at its position.
+    DiscoveryDelta leads from the groups that the caller has to the current ones. To apply it, take
+     out the removed and the changed groups, then insert the changed ones in the given order, each at
+     its position.
     """
 
     changed: List["ChangedGroup"] = betterproto.message_field(1)
@@ -315,19 +320,21 @@ class Delta(betterproto.Message):
 
     removed: List[str] = betterproto.string_field(2)
     """
-    Names of groups that the caller knows and that are not served any more, sorted.
+    Names of groups that the caller has and that are no longer served, sorted.
     """
 
 
 @dataclass(eq=False, repr=False)
 class ChangedGroup(betterproto.Message):
-    """ChangedGroup is a group that is new, or not as the caller knows it."""
+    """
+    ChangedGroup is a group that is new or differs from the one that the caller has.
+    """
 
     name: str = betterproto.string_field(1)
-    """The group's name, empty for the core group."""
+    """The name of the group; empty for the core group."""
 
     hash: str = betterproto.string_field(2)
-    """What to send as its known hash from now on."""
+    """The hash to send in KnownGroups from now on."""
 
     position: int = betterproto.uint32_field(3)
     """
@@ -342,51 +349,53 @@ class ChangedGroup(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class WatchDiscoveryRequest(betterproto.Message):
-    accept_versions: List["DocumentVersion"] = betterproto.enum_field(1)
+    accept_versions: List["DiscoveryVersion"] = betterproto.enum_field(1)
     """As in GetDiscoveryRequest."""
 
-    scope: "Scope" = betterproto.enum_field(2)
+    scope: "DiscoveryScope" = betterproto.enum_field(2)
     """
-    Which groups to watch. It is kept apart from what is known on purpose: a known group outside
-     the scope is not reported as removed.
+    The groups to watch. A known group outside the scope is not reported as removed.
     """
 
     known_groups: "KnownGroups" = betterproto.message_field(3)
     """
-    What the caller holds, from an earlier watch or call, of this or another replica.
+    The state of the caller, from an earlier watch or call, at this replica or another one.
     """
 
     heartbeat_interval: timedelta = betterproto.message_field(4)
     """
-    The longest silence between two messages; absent for the server's choice of 30 s. From 1 s to
-     1 h.
+    The longest time between two messages, from 1 s to 1 h. Absent: the server's default of 30 s.
     """
 
 
 @dataclass(eq=False, repr=False)
 class WatchDiscoveryResponse(betterproto.Message):
-    changes: "Changes" = betterproto.message_field(1, group="event")
-    heartbeat: "Heartbeat" = betterproto.message_field(2, group="event")
+    changes: "WatchDiscoveryResponseChanges" = betterproto.message_field(
+        1, group="event"
+    )
+    heartbeat: "WatchDiscoveryResponseHeartbeat" = betterproto.message_field(
+        2, group="event"
+    )
 
 
 @dataclass(eq=False, repr=False)
-class Changes(betterproto.Message):
-    """Changes is what happened since the message before it."""
+class WatchDiscoveryResponseChanges(betterproto.Message):
+    """Changes is the difference to the state after the previous message."""
 
     etag: str = betterproto.string_field(1)
-    """The ETag of the scope once the delta is applied."""
+    """The ETag of the scope after the delta is applied."""
 
-    delta: "Delta" = betterproto.message_field(2)
+    delta: "DiscoveryDelta" = betterproto.message_field(2)
 
 
 @dataclass(eq=False, repr=False)
-class Heartbeat(betterproto.Message):
+class WatchDiscoveryResponseHeartbeat(betterproto.Message):
     """
     Heartbeat shows that the stream is alive and that the caller is up to date.
     """
 
     etag: str = betterproto.string_field(1)
-    """The ETag of the scope that the caller has by now."""
+    """The current ETag of the scope, which the caller already has."""
 
 
 @dataclass(eq=False, repr=False)
@@ -396,13 +405,13 @@ class ListSourcesRequest(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class ListSourcesResponse(betterproto.Message):
-    sources: List["Source"] = betterproto.message_field(1)
+    sources: List["DiscoverySource"] = betterproto.message_field(1)
     """Sorted by name."""
 
 
 @dataclass(eq=False, repr=False)
-class Source(betterproto.Message):
-    """Source is something that offers group-versions."""
+class DiscoverySource(betterproto.Message):
+    """DiscoverySource is a source of group-versions."""
 
     name: str = betterproto.string_field(1)
     """
@@ -411,16 +420,18 @@ class Source(betterproto.Message):
 
     state: "SourceState" = betterproto.enum_field(2)
     since: datetime = betterproto.message_field(3)
-    """Since when the state is this; absent where it is not known."""
+    """When the source entered this state; absent when that is not known."""
 
     error: str = betterproto.string_field(4)
     """Why the source is stale; empty when it is not."""
 
     address: str = betterproto.string_field(5)
-    """Where it is asked, without credentials; empty for local ones."""
+    """
+    The address of the source, without credentials; empty for local sources.
+    """
 
     group_versions: List["OfferedGroupVersion"] = betterproto.message_field(6)
-    """What it offers, in the order of names."""
+    """The group-versions that the source offers, sorted by name."""
 
 
 @dataclass(eq=False, repr=False)
@@ -436,7 +447,8 @@ class OfferedGroupVersion(betterproto.Message):
 
     shadowed_by: str = betterproto.string_field(4)
     """
-    The source that serves it instead, by precedence; empty when this one does.
+    The source of higher precedence that serves the group-version; empty when this source serves
+     it.
     """
 
 
@@ -444,7 +456,7 @@ class OfferedGroupVersion(betterproto.Message):
 class GetIndexRequest(betterproto.Message):
     if_none_match: str = betterproto.string_field(1)
     """
-    The ETag of the index that the caller holds, with or without its double quotes; empty for none.
+    The ETag of the index that the caller has, with or without double quotes; empty for none.
     """
 
 
@@ -452,19 +464,19 @@ class GetIndexRequest(betterproto.Message):
 class GetIndexResponse(betterproto.Message):
     etag: str = betterproto.string_field(1)
     """
-    The ETag that HTTP sends with /openapi/v3, without its double quotes: it changes whenever any
-     hash does.
+    The ETag that HTTP sends with /openapi/v3, without double quotes. It changes whenever the hash of
+     any document changes.
     """
 
     not_modified: "NotModified" = betterproto.message_field(2, group="result")
-    """The caller's `if_none_match` is current."""
+    """The ETag in `if_none_match` is current."""
 
     index: "OpenApiIndex" = betterproto.message_field(3, group="result")
 
 
 @dataclass(eq=False, repr=False)
 class OpenApiIndex(betterproto.Message):
-    """OpenAPIIndex lists documents."""
+    """OpenAPIIndex is the list of documents."""
 
     entries: List["OpenApiIndexEntry"] = betterproto.message_field(1)
     """Sorted by key."""
@@ -472,34 +484,37 @@ class OpenApiIndex(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class OpenApiIndexEntry(betterproto.Message):
-    """OpenAPIIndexEntry is one document."""
+    """OpenAPIIndexEntry describes one document."""
 
     key: str = betterproto.string_field(1)
     """
-    Its path below /openapi/v3/, such as `api/v1`, `apis/apps/v1`, `apis/apps` or `version`.
+    The path below /openapi/v3/, such as `api/v1`, `apis/apps/v1`, `apis/apps` or `version`.
     """
 
     group: str = betterproto.string_field(2)
     """
-    Its group; empty for the core group, and where `version` is empty also for none.
+    The group of the document; empty for the core group. It is also empty when the document belongs
+     to no group, such as `version`.
     """
 
     version: str = betterproto.string_field(3)
-    """Empty where the document is not that of a group-version."""
+    """Empty when the document is not that of a group-version."""
 
     hash: str = betterproto.string_field(4)
     """
-    SHA-512 of the document as JSON, in upper-case hexadecimal; that of the document before while
-     the present one is being made for longer than 5 s, and empty while there was none before.
+    The SHA-512 of the JSON document, in upper-case hexadecimal. When the server needs more than 5 s
+     to make the current document, this is the hash of the previous one, or empty when there was none.
     """
 
     server_relative_url: str = betterproto.string_field(5)
-    """Where HTTP serves it, such as `/openapi/v3/apis/apps/v1?hash=...`."""
+    """
+    Where HTTP serves the document, such as `/openapi/v3/apis/apps/v1?hash=...`.
+    """
 
     note: str = betterproto.string_field(6)
     """
-    Why it is not the document that one would want, such as that its source publishes none and it
-     is made from discovery; empty when there is nothing to say.
+    What is wrong with the document, such as that its source publishes none and that it is generated
+     from discovery; empty when nothing is wrong.
     """
 
 
@@ -513,20 +528,20 @@ class GetDocumentRequest(betterproto.Message):
     )
     hash: str = betterproto.string_field(3)
     """
-    The hash that the caller expects, such as from an index; empty for any. When the document has
-     another one by now it is sent all the same, and its header says `superseded`.
+    The hash that the caller expects, such as from an index; empty for any. When the current document
+     has another hash, it is sent anyway, and `superseded` is set in its header.
     """
 
-    form: "DocumentForm" = betterproto.enum_field(4)
+    form: "OpenApiDocumentForm" = betterproto.enum_field(4)
     if_none_match: str = betterproto.string_field(5)
     """
-    The hash of the document that the caller holds, with or without double quotes; empty for none.
+    The hash of the document that the caller has, with or without double quotes; empty for none.
     """
 
 
 @dataclass(eq=False, repr=False)
 class OpenApiGroupVersion(betterproto.Message):
-    """OpenAPIGroupVersion names the document of a group-version."""
+    """OpenAPIGroupVersion selects the document of a group-version."""
 
     group: str = betterproto.string_field(1)
     """Empty for the core group."""
@@ -536,187 +551,186 @@ class OpenApiGroupVersion(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class GetDocumentResponse(betterproto.Message):
-    header: "DocumentHeader" = betterproto.message_field(1, group="part")
+    header: "OpenApiDocumentHeader" = betterproto.message_field(1, group="part")
     """The first message."""
 
     chunk: bytes = betterproto.bytes_field(2, group="part")
-    """All others: the document, a piece of it each."""
+    """All other messages: a chunk of the document each."""
 
 
 @dataclass(eq=False, repr=False)
-class DocumentHeader(betterproto.Message):
-    """DocumentHeader tells what the pieces after it make up."""
+class OpenApiDocumentHeader(betterproto.Message):
+    """OpenAPIDocumentHeader describes the document whose chunks follow."""
 
     key: str = betterproto.string_field(1)
     hash: str = betterproto.string_field(2)
     """As in the index, whatever the form."""
 
     media_type: str = betterproto.string_field(3)
-    """As HTTP's Content-Type."""
+    """The Content-Type that HTTP sends."""
 
     size_bytes: int = betterproto.int64_field(4)
-    """Bytes in all pieces together."""
+    """The total size of the chunks, in bytes."""
 
     superseded: bool = betterproto.bool_field(5)
-    """
-    The request has another hash, which is not that of the current document any more.
-    """
+    """The request has a `hash`, and the current document has another one."""
 
     not_modified: bool = betterproto.bool_field(6)
     """
-    The caller's `if_none_match` is current, and no pieces follow; `size_bytes` is 0 then.
+    The hash in `if_none_match` is current. No chunks follow, and `size_bytes` is 0.
     """
 
 
 @dataclass(eq=False, repr=False)
 class GetBundleRequest(betterproto.Message):
     keys: List[str] = betterproto.string_field(1)
-    """Which documents to send, up to 20000; empty for all."""
+    """The documents to send, at most 20000; empty for all."""
 
     known_hashes: Dict[str, str] = betterproto.map_field(
         2, betterproto.TYPE_STRING, betterproto.TYPE_STRING
     )
     """
-    The hash of each document that the caller has, by key, up to 20000. Keys have 1 MiB at most, both
-     fields together.
+    The hash of each document that the caller has, by key, at most 20000. The keys of both fields
+     together have at most 1 MiB.
     """
 
-    form: "DocumentForm" = betterproto.enum_field(3)
+    form: "OpenApiDocumentForm" = betterproto.enum_field(3)
 
 
 @dataclass(eq=False, repr=False)
 class GetBundleResponse(betterproto.Message):
-    outline: "BundleOutline" = betterproto.message_field(1, group="part")
+    outline: "GetBundleResponseOutline" = betterproto.message_field(1, group="part")
     """The first message."""
 
-    header: "DocumentHeader" = betterproto.message_field(2, group="part")
-    """Begins a document."""
+    header: "OpenApiDocumentHeader" = betterproto.message_field(2, group="part")
+    """The beginning of a document."""
 
     chunk: bytes = betterproto.bytes_field(3, group="part")
-    """A piece of the document whose header came last."""
+    """A chunk of the document that the last header describes."""
 
     gone: str = betterproto.string_field(4, group="part")
-    """
-    The key of a document that was still there when the outline was written, and is not any more.
-    """
+    """The key of a document that was removed after the outline was sent."""
 
 
 @dataclass(eq=False, repr=False)
-class BundleOutline(betterproto.Message):
-    """BundleOutline tells what a bundle consists of."""
+class GetBundleResponseOutline(betterproto.Message):
+    """Outline describes the content of the bundle."""
 
     index_etag: str = betterproto.string_field(1)
     """
-    The ETag of the index that it was made by; empty when the request chooses keys.
+    The ETag of the index that the bundle is made from; empty when the request has `keys`.
     """
 
     documents: int = betterproto.int32_field(2)
     """
-    How many documents follow, those included that are gone when it is their turn.
+    The number of documents that follow, including those that are removed before they are sent.
     """
 
     unchanged: List[str] = betterproto.string_field(3)
-    """Keys of documents that are as the caller has them; sorted."""
+    """Keys of documents that the caller already has; sorted."""
 
     gone: List[str] = betterproto.string_field(4)
     """
-    Keys that the request chooses, or names in `known_hashes` where it chooses none, under which
-     there is no document; sorted.
+    Keys in the request without a document; sorted. These are the keys in `keys`, or in
+     `known_hashes` when `keys` is empty.
     """
 
 
 @dataclass(eq=False, repr=False)
 class Registration(betterproto.Message):
-    """Registration is what is kept under a name."""
+    """Registration is what is stored under a name."""
 
     kind: "RegistrationKind" = betterproto.enum_field(1)
     name: str = betterproto.string_field(2)
     revision: int = betterproto.int64_field(3)
     """
-    Changes with every change of the registration; never taken again, also not after removal.
+    Changes with every change of the registration. A revision is never used again, not even after the
+     registration is removed.
     """
 
     owner: str = betterproto.string_field(4)
-    """Empty when it has none."""
+    """Empty when there is no owner."""
 
     state: "RegistrationState" = betterproto.enum_field(5)
     stale_since: datetime = betterproto.message_field(6)
-    """Since when the owner is taken for gone; only when stale."""
+    """When the lease of the owner expired; only when stale."""
 
     created: datetime = betterproto.message_field(7)
     groups: "PublishedGroups" = betterproto.message_field(8, group="content")
     """
-    Of kind GROUPS. Of the groups of an applied list only the names and versions are kept.
+    For the kind GROUPS. The groups of an applied list have only their names and versions.
     """
 
     manifest: bytes = betterproto.bytes_field(9, group="content")
     """
-    Of the other kinds: the object as JSON, with the `status` that it has here, and the revision
-     as `metadata.resourceVersion`.
+    For the other kinds: the object as JSON, with the `status` that it has here, and with the
+     revision as `metadata.resourceVersion`.
     """
 
 
 @dataclass(eq=False, repr=False)
 class PublishedGroups(betterproto.Message):
-    """PublishedGroups are groups in the order in which they are preferred."""
+    """PublishedGroups is a list of groups in order of preference."""
 
     groups: List["PublishedGroup"] = betterproto.message_field(1)
 
 
 @dataclass(eq=False, repr=False)
 class PublishedGroup(betterproto.Message):
-    """PublishedGroup is a group and its place among all others."""
+    """PublishedGroup is a group with its priorities."""
 
     group: "__v2__.ApiGroupDiscovery" = betterproto.message_field(1)
     group_priority_minimum: Optional[int] = betterproto.int32_field(2, optional=True)
     """
-    As `groupPriorityMinimum` of an APIService, 1 to 20000: the greatest of a group goes before
-     others. Absent: kube-apiserver's own for a built-in group, else 1000, raised so that the order
-     of the list is kept.
+    The `groupPriorityMinimum` of an APIService, from 1 to 20000. Groups are sorted by it in
+     descending order. Absent: the priority that kube-apiserver gives to a built-in group, 1000 for
+     other groups, raised where necessary to keep the order of the list.
     """
 
     version_priorities: List[int] = betterproto.int32_field(3)
     """
-    One for each version of the group, 1 to 1000, as `versionPriority` of an APIService; or none
-     at all, and the order of the list is kept.
+    The `versionPriority` of an APIService, from 1 to 1000, for each version of the group. Empty: the
+     order of the list.
     """
 
     openapi_v3: Dict[str, bytes] = betterproto.map_field(
         4, betterproto.TYPE_STRING, betterproto.TYPE_BYTES
     )
     """
-    The OpenAPI v3 documents of the group's versions as JSON, by version. Each describes paths below
-     `/apis/GROUP/VERSION/` alone (`/api/VERSION/` for the core group) and is served as
-     `/openapi/v3/apis/GROUP/VERSION`. A version without one has a document made from discovery.
-     Publishing without a document that was there before removes it.
+    The OpenAPI v3 documents of the group as JSON, by version. A document may only describe paths
+     below `/apis/GROUP/VERSION/` (`/api/VERSION/` for the core group), and is served as
+     `/openapi/v3/apis/GROUP/VERSION`. For a version without a document the server generates one from
+     discovery. Publishing without a document removes the one that was published before.
     
-     Limits: 8 MiB a request; 1000000 values and 100 levels a document; and all that a registration
-     has must fit into 1 MiB once its documents are compressed (zstd) and in base64.
+     Limits: 8 MiB for each request; 1000000 values and 100 levels for each document. A registration
+     may take 1 MiB in the store, where its documents are compressed (zstd) and encoded in base64.
     
-     Answers have documents only where the request asks for them.
+     Responses have documents only when the request asks for them.
     """
 
     openapi_v3_hashes: Dict[str, str] = betterproto.map_field(
         5, betterproto.TYPE_STRING, betterproto.TYPE_STRING
     )
     """
-    SHA-512 of each of these documents as it is served, which is in compact JSON, in upper-case
-     hexadecimal, by version. In answers alone.
+    The SHA-512 of each of these documents as served, which is compact JSON, in upper-case
+     hexadecimal, by version. Only in responses.
     """
 
 
 @dataclass(eq=False, repr=False)
 class OwnerLease(betterproto.Message):
-    """OwnerLease says how long an owner may be silent."""
+    """OwnerLease limits how long an owner may be silent."""
 
     duration: timedelta = betterproto.message_field(1)
     """
-    After so long without Renew the registrations of the owner are Stale; from 1 s to 24 h.
+    The registrations of the owner become Stale when it has not called Renew for this time; from 1 s
+     to 24 h.
     """
 
     removal_after: timedelta = betterproto.message_field(2)
     """
-    So long after that they are removed; from 0 s to 30 days. Absent: ten times `duration`.
+    Stale registrations are removed after this time; from 0 s to 30 days. Absent: ten times
+     `duration`.
     """
 
 
@@ -728,20 +742,21 @@ class PublishRequest(betterproto.Message):
     groups: "PublishedGroups" = betterproto.message_field(2)
     owner: str = betterproto.string_field(3)
     """
-    Who answers for it, a DNS subdomain; empty for nobody. An owner belongs to the caller that
-     named it first, by user name where callers are identified, and to admins. Publishing and
-     applying for an owner renew it.
+    The owner of the registration, a DNS subdomain; empty for none. When the server authenticates
+     callers, an owner belongs to the user who named it first, and to admins. Publish and Apply renew
+     the lease of the owner.
     """
 
     lease: "OwnerLease" = betterproto.message_field(4)
     """
-    Makes the owner's registrations depend on Renew, from now on; absent leaves the owner's lease
-     as it is, which is none at first.
+    From now on the owner has this lease and must renew it. Absent: the lease of the owner does not
+     change. A new owner has none.
     """
 
     expected_revision: Optional[int] = betterproto.int64_field(5, optional=True)
     """
-    The revision that is expected to stand there now; 0 for none. Absent: whatever is there.
+    The revision that the stored registration must have; 0 means that there must be none. Absent: any
+     revision or none.
     """
 
 
@@ -749,7 +764,9 @@ class PublishRequest(betterproto.Message):
 class PublishResponse(betterproto.Message):
     registration: "Registration" = betterproto.message_field(1)
     changed: bool = betterproto.bool_field(2)
-    """Whether anything was written; false when all was so already."""
+    """
+    Whether anything was written; false when the same content was already stored.
+    """
 
 
 @dataclass(eq=False, repr=False)
@@ -760,7 +777,7 @@ class RegistrationReference(betterproto.Message):
     name: str = betterproto.string_field(2)
     expected_revision: Optional[int] = betterproto.int64_field(3, optional=True)
     """
-    The revision that is expected to stand there now. Absent: whatever is there.
+    The revision that the stored registration must have. Absent: any revision.
     """
 
 
@@ -768,21 +785,21 @@ class RegistrationReference(betterproto.Message):
 class WithdrawRequest(betterproto.Message):
     registrations: List["RegistrationReference"] = betterproto.message_field(1)
     owner: str = betterproto.string_field(2)
-    """Withdraws all that an owner has, and the owner."""
+    """Withdraws all registrations of this owner, and the owner."""
 
 
 @dataclass(eq=False, repr=False)
 class WithdrawResponse(betterproto.Message):
     withdrawn: List["RegistrationReference"] = betterproto.message_field(1)
     """
-    Those that were there, with the revision that each had. A CustomResourceDefinition with
-     finalizers is still there after this, terminating and without an owner that was withdrawn,
-     until an Apply leaves none of them.
+    The registrations that existed, with their last revisions. A CustomResourceDefinition with
+     finalizers still exists: it is terminating, has no owner if its owner was withdrawn, and is
+     removed by an Apply that leaves no finalizer.
     """
 
 
 @dataclass(eq=False, repr=False)
-class RegistryServiceListRequest(betterproto.Message):
+class ListRegistrationsRequest(betterproto.Message):
     kinds: List["RegistrationKind"] = betterproto.enum_field(1)
     """Empty for all."""
 
@@ -794,65 +811,67 @@ class RegistryServiceListRequest(betterproto.Message):
 
     page_size: int = betterproto.int32_field(4)
     """
-    The most to return, up to 1000; 0 for the server's choice. There may be fewer on a page, so
-     that messages stay below 4 MiB.
+    The largest number of registrations to return, up to 1000; 0 for the server's default. A page can
+     have fewer, so that the message stays below 4 MiB.
     """
 
     page_token: str = betterproto.string_field(5)
-    """From the answer before; empty for the first page."""
+    """
+    The `next_page_token` of the previous response; empty for the first page.
+    """
 
     with_openapi: bool = betterproto.bool_field(6)
     """
-    Whether groups come with their OpenAPI documents. These count for the size of a page, but one
-     registration may have some that are larger: raise the limit for messages then.
+    Whether to return groups with their OpenAPI documents. The documents count for the size of a
+     page, but a single registration can be larger than 4 MiB: raise the message limit of the client.
     """
 
 
 @dataclass(eq=False, repr=False)
-class RegistryServiceListResponse(betterproto.Message):
+class ListRegistrationsResponse(betterproto.Message):
     registrations: List["Registration"] = betterproto.message_field(1)
     """Sorted by kind and name."""
 
     next_page_token: str = betterproto.string_field(2)
-    """What to send for the next page; empty when this was the last one."""
-
-
-@dataclass(eq=False, repr=False)
-class Manifest(betterproto.Message):
-    """Manifest is text as it stands in a file."""
-
-    content: bytes = betterproto.bytes_field(1)
-    """YAML or JSON; documents are separated by lines of `---`."""
-
-    file: str = betterproto.string_field(2)
-    """
-    What to call it in errors, such as the path of the file; empty for its place in the request.
-    """
-
-    list_name: str = betterproto.string_field(3)
-    """
-    The name for an APIGroupDiscoveryList without `metadata.name`, which Kubernetes' own have not;
-     the second list in the same manifest gets `-2`, and so on. Other kinds have names of their own.
-    """
+    """The `page_token` for the next page; empty on the last page."""
 
 
 @dataclass(eq=False, repr=False)
 class ApplyRequest(betterproto.Message):
-    manifests: List["Manifest"] = betterproto.message_field(1)
+    manifests: List["ApplyRequestManifest"] = betterproto.message_field(1)
     owner: str = betterproto.string_field(2)
     """As in PublishRequest, for all documents of the request."""
 
     lease: "OwnerLease" = betterproto.message_field(3)
     expected: List["RegistrationReference"] = betterproto.message_field(4)
     """
-    Expectations by kind and name; documents without one are taken whatever is there. A document
-     with `metadata.resourceVersion` expects that revision.
+    Expected revisions, by kind and name. Documents that are not listed replace any revision. A
+     document with `metadata.resourceVersion` expects that revision.
     """
 
     dry_run: bool = betterproto.bool_field(5)
     """
-    Validate and answer as if it were done, but change nothing. Revisions are those of now, 0 for
-     what would be new. The `status` is the one that results if nobody else writes before.
+    Validate and respond as usual, but change nothing. Revisions are the current ones, 0 for new
+     registrations. The `status` is the one that would result if nobody else wrote before.
+    """
+
+
+@dataclass(eq=False, repr=False)
+class ApplyRequestManifest(betterproto.Message):
+    """Manifest is the content of a manifest file."""
+
+    content: bytes = betterproto.bytes_field(1)
+    """YAML or JSON; lines of `---` separate documents."""
+
+    file: str = betterproto.string_field(2)
+    """
+    The name to use in errors, such as the path of the file. Empty: the position in the request.
+    """
+
+    list_name: str = betterproto.string_field(3)
+    """
+    The name for an APIGroupDiscoveryList without `metadata.name`, as Kubernetes serves it. A second
+     list in the same manifest gets the suffix `-2`, and so on. Other kinds have their own names.
     """
 
 
@@ -864,7 +883,7 @@ class ApplyResponse(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class AppliedDocument(betterproto.Message):
-    """AppliedDocument tells what became of one document."""
+    """AppliedDocument is the result for one document."""
 
     registration: "Registration" = betterproto.message_field(1)
     outcome: "AppliedDocumentOutcome" = betterproto.enum_field(2)
@@ -879,7 +898,7 @@ class RenewRequest(betterproto.Message):
 class RenewResponse(betterproto.Message):
     renew_within: timedelta = betterproto.message_field(1)
     """
-    Within this time the owner should renew again, a third of its lease; absent when it has none.
+    The time until the owner should renew again, a third of its lease; absent when it has no lease.
     """
 
 
@@ -887,42 +906,43 @@ class RenewResponse(betterproto.Message):
 class HeartbeatRequest(betterproto.Message):
     hostname: str = betterproto.string_field(1)
     """
-    Of the machine, or of whatever makes the API server one of its kind: it decides the identity.
+    The host name, or another text that is unique among API servers of the same component. The
+     identity of the API server is derived from it.
     """
 
     component: str = betterproto.string_field(2)
     """
-    What kind of API server it is, the value of the label apiserver.kubernetes.io/identity; empty
+    The kind of API server, which is the value of the label apiserver.kubernetes.io/identity; empty
      for kube-apiserver.
     """
 
     instance: str = betterproto.string_field(3)
     """
-    Differs between two lives of an API server, such as a UUID. The lease is held by
-     `<api server id>_<instance>`. Another life joins anew, with a lease of its own: whatever an
-     earlier one has sent is refused from then on. Empty: that of whichever life holds the lease.
+    A text that differs for each start of an API server, such as a UUID. The holder of the lease is
+     `<api server id>_<instance>`. A new instance joins with a new lease, and requests of the earlier
+     one are refused from then on. Empty: the instance that holds the lease.
     """
 
-    lease_duration_seconds: Optional[int] = betterproto.int32_field(4, optional=True)
+    lease_duration: timedelta = betterproto.message_field(4)
     """
-    How long it may be silent, in seconds, from 1 to 86400; absent for 3600.
+    How long the API server may be silent, in whole seconds, from 1 s to 24 h; absent for 1 h.
     """
 
 
 @dataclass(eq=False, repr=False)
 class HeartbeatResponse(betterproto.Message):
     api_server_id: str = betterproto.string_field(1)
-    """By which it reports."""
+    """The identity to report with."""
 
     lease: "__coordination_v1__.Lease" = betterproto.message_field(2)
     renew_after: timedelta = betterproto.message_field(3)
-    """When to send the next Heartbeat."""
+    """The time until the next Heartbeat should be sent."""
 
     joined: bool = betterproto.bool_field(4)
     """
-    Whether it has become a member with this call: whatever it had reported before may be gone, and
-     it has to report before it writes. An answer can get lost, and this with it: a lease with
-     another `metadata.uid` than before says the same.
+    Whether the API server became a member with this call. Its earlier reports can be gone then, and
+     it must report before it writes. A response can get lost: a `metadata.uid` of the lease that
+     differs from the previous one means the same.
     """
 
 
@@ -931,37 +951,41 @@ class DepartRequest(betterproto.Message):
     api_server_id: str = betterproto.string_field(1)
     instance: str = betterproto.string_field(2)
     """
-    That of its heartbeats. If another life of the API server holds the lease by now, it keeps it.
-     Empty: whichever life it is departs.
+    The instance that its heartbeats have. When another instance holds the lease, the lease remains.
+     Empty: any instance departs.
     """
 
 
 @dataclass(eq=False, repr=False)
 class DepartResponse(betterproto.Message):
     was_member: bool = betterproto.bool_field(1)
-    """False when it was no member, or another life of it is one."""
+    """
+    False when the server was not a member, or when another instance of it is one.
+    """
 
 
 @dataclass(eq=False, repr=False)
 class ReportRequest(betterproto.Message):
     """
-    A report that was not answered can be carried out until its deadline is over: report something
-     else only afterwards.
+    ReportRequest has the resources of one API server.
+
+     A report without a response can still be carried out until its deadline: wait for the deadline
+     before sending a different report.
     """
 
     api_server_id: str = betterproto.string_field(1)
     resources: List["ReportedResource"] = betterproto.message_field(2)
     instance: str = betterproto.string_field(3)
     """
-    That of its heartbeats: the report is refused when another life of the API server holds the
-     lease by now. Empty: it is taken for whichever life holds it.
+    The instance that its heartbeats have. The report is refused when another instance holds the
+     lease. Empty: any instance.
     """
 
 
 @dataclass(eq=False, repr=False)
 class ReportedResource(betterproto.Message):
     """
-    ReportedResource is what an API server does with a resource that it stores.
+    ReportedResource has the versions in which an API server writes and reads a stored resource.
     """
 
     group: str = betterproto.string_field(1)
@@ -970,116 +994,125 @@ class ReportedResource(betterproto.Message):
     resource: str = betterproto.string_field(2)
     encoding_version: str = betterproto.string_field(3)
     """
-    The version in which it writes, as `group/version`, `version` alone for the core group.
+    The version in which the server writes, as `group/version`, or `version` for the core group.
     """
 
     decodable_versions: List[str] = betterproto.string_field(4)
     """
-    Those that it can read directly, in the order of their registration, and among them
+    The versions that the server can read directly, in order of registration, including
      `encoding_version`.
     """
 
     served_versions: List[str] = betterproto.string_field(5)
-    """Those that it serves; each one of the decodable."""
+    """The versions that the server serves, each of them decodable."""
 
     equivalents: List["__meta_v1__.GroupVersionResource"] = betterproto.message_field(6)
     """
-    Where the same objects are served too, such as `ingresses` of another group. Their versions can
-     be read as well. Of resources that are equivalent only the first, by group and resource, is kept.
+    Other resources through which the same objects are served, such as `ingresses` of another group.
+     Their versions are decodable too. Of equivalent resources only the first, by group and resource,
+     is stored.
     """
 
 
 @dataclass(eq=False, repr=False)
 class ReportResponse(betterproto.Message):
     reported: List["ReportedStorageVersion"] = betterproto.message_field(1)
-    """By group and resource; resources that another one covers have none."""
+    """
+    Sorted by group and resource; without those that an equivalent resource stands for.
+    """
 
 
 @dataclass(eq=False, repr=False)
 class ReportedStorageVersion(betterproto.Message):
+    """ReportedStorageVersion is the result of a report for one object."""
+
     name: str = betterproto.string_field(1)
     """`<group>.<resource>`, with `core` for the core group."""
 
-    outcome: "ReportOutcome" = betterproto.enum_field(2)
+    outcome: "ReportedStorageVersionOutcome" = betterproto.enum_field(2)
     resource_version: str = betterproto.string_field(3)
     agreed: bool = betterproto.bool_field(4)
     """Whether all servers that have reported write the same version."""
 
 
 @dataclass(eq=False, repr=False)
-class StorageVersionServiceGetRequest(betterproto.Message):
+class GetStorageVersionRequest(betterproto.Message):
     name: str = betterproto.string_field(1)
 
 
 @dataclass(eq=False, repr=False)
-class StorageVersionServiceGetResponse(betterproto.Message):
+class GetStorageVersionResponse(betterproto.Message):
     storage_version: "__storageversion_v1_alpha1__.StorageVersion" = (
         betterproto.message_field(1)
     )
 
 
 @dataclass(eq=False, repr=False)
-class StorageVersionServiceListRequest(betterproto.Message):
+class ListStorageVersionsRequest(betterproto.Message):
     pass
 
 
 @dataclass(eq=False, repr=False)
-class StorageVersionServiceListResponse(betterproto.Message):
+class ListStorageVersionsResponse(betterproto.Message):
     list: "__storageversion_v1_alpha1__.StorageVersionList" = betterproto.message_field(
         1
     )
-    """With the revision at which all is so."""
+    """All objects, with the revision of this state."""
 
     members: List["__coordination_v1__.Lease"] = betterproto.message_field(2)
-    """By name."""
+    """Sorted by name."""
 
     comparisons: List["HashComparison"] = betterproto.message_field(3)
     """
-    One for each object whose resource discovery knows, in the order of the objects.
+    One for each object whose resource is in discovery, in the order of the objects.
     """
 
 
 @dataclass(eq=False, repr=False)
 class HashComparison(betterproto.Message):
     """
-    HashComparison sets the `storageVersionHash` that discovery publishes for a resource against the
+    HashComparison compares the `storageVersionHash` that discovery publishes for a resource with the
      version that its servers report.
     """
 
     name: str = betterproto.string_field(1)
-    """Of the StorageVersion."""
+    """The name of the StorageVersion."""
 
     discovery_hash: str = betterproto.string_field(2)
     """Empty when discovery publishes none."""
 
     reported_hash: str = betterproto.string_field(3)
-    """That of the common encoding version; empty when there is none."""
+    """The hash of the common encoding version; empty when there is none."""
 
     verdict: "HashVerdict" = betterproto.enum_field(4)
 
 
 @dataclass(eq=False, repr=False)
-class StorageVersionServiceWatchRequest(betterproto.Message):
+class WatchStorageVersionsRequest(betterproto.Message):
     names: List[str] = betterproto.string_field(1)
-    """Those to watch; none for all."""
+    """The names of the objects to watch; empty for all."""
 
     resource_version: str = betterproto.string_field(2)
     """
-    Tell what changed after this revision; empty: first tell what is there, as added, then a
+    Send the changes after this revision. Empty: first send all existing objects as added, then a
      bookmark.
     """
 
 
 @dataclass(eq=False, repr=False)
-class StorageVersionServiceWatchResponse(betterproto.Message):
-    type: "WatchEventType" = betterproto.enum_field(1)
+class WatchStorageVersionsResponse(betterproto.Message):
+    type: "WatchStorageVersionsResponseEventType" = betterproto.enum_field(1)
     storage_version: "__storageversion_v1_alpha1__.StorageVersion" = (
         betterproto.message_field(2)
     )
-    """As it is now, and when deleted as it was; absent in bookmarks."""
+    """
+    The object after the change, or before it when deleted; absent in bookmarks.
+    """
 
     resource_version: str = betterproto.string_field(3)
-    """To go on from on any replica, as long as it knows the changes since."""
+    """
+    The revision to continue from, at any replica that still has the changes since then.
+    """
 
 
 @dataclass(eq=False, repr=False)
@@ -1089,13 +1122,13 @@ class WaitForAgreementRequest(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class AgreementTarget(betterproto.Message):
-    """AgreementTarget is what is waited for."""
+    """AgreementTarget is an agreement to wait for."""
 
     name: str = betterproto.string_field(1)
-    """Of the StorageVersion. One that is not there yet is waited for."""
+    """The name of the StorageVersion, which does not have to exist yet."""
 
     encoding_version: str = betterproto.string_field(2)
-    """The version on which servers are to agree; empty for any."""
+    """The version on which servers must agree; empty for any."""
 
 
 @dataclass(eq=False, repr=False)
@@ -1104,36 +1137,36 @@ class WaitForAgreementResponse(betterproto.Message):
     """In the order of the targets."""
 
     done: bool = betterproto.bool_field(2)
-    """Whether every target has been reached."""
+    """Whether all targets are reached."""
 
 
 @dataclass(eq=False, repr=False)
 class AgreementProgress(betterproto.Message):
-    """AgreementProgress is how far servers agree on one resource."""
+    """AgreementProgress tells how far servers agree on one resource."""
 
     name: str = betterproto.string_field(1)
     storage_version: "__storageversion_v1_alpha1__.StorageVersion" = (
         betterproto.message_field(2)
     )
-    """Absent while no server has reported."""
+    """Absent when no server has reported."""
 
     agreed: bool = betterproto.bool_field(3)
     """
-    Whether all servers that have reported write one version, and that is the one waited for.
+    Whether all servers that have reported write one version, and it is the one in the target.
     """
 
     agreeing: List[str] = betterproto.string_field(4)
     """
-    Servers that write the version waited for: the target's, or the one that all write, or else the
-     one that most write. By identity.
+    Servers that write the expected version, sorted by identity. The expected version is that of the
+     target; without one it is the version that all servers write, or else that most servers write.
     """
 
     lagging: List[str] = betterproto.string_field(5)
-    """Servers that write another one. By identity."""
+    """Servers that write another version, sorted by identity."""
 
     unreported: List[str] = betterproto.string_field(6)
     """
-    Members that have reported no resource at all yet. The write gate keeps them from writing.
+    Members that have not reported any resource. The write gate keeps them from writing.
     """
 
 
@@ -1281,18 +1314,18 @@ class RegistryServiceStub(betterproto.ServiceStub):
             metadata=metadata,
         )
 
-    async def list(
+    async def list_registrations(
         self,
-        registry_service_list_request: "RegistryServiceListRequest",
+        list_registrations_request: "ListRegistrationsRequest",
         *,
         timeout: Optional[float] = None,
         deadline: Optional["Deadline"] = None,
         metadata: Optional["MetadataLike"] = None
-    ) -> "RegistryServiceListResponse":
+    ) -> "ListRegistrationsResponse":
         return await self._unary_unary(
-            "/apidiscovery.service.v1.RegistryService/List",
-            registry_service_list_request,
-            RegistryServiceListResponse,
+            "/apidiscovery.service.v1.RegistryService/ListRegistrations",
+            list_registrations_request,
+            ListRegistrationsResponse,
             timeout=timeout,
             deadline=deadline,
             metadata=metadata,
@@ -1385,52 +1418,52 @@ class StorageVersionServiceStub(betterproto.ServiceStub):
             metadata=metadata,
         )
 
-    async def get(
+    async def get_storage_version(
         self,
-        storage_version_service_get_request: "StorageVersionServiceGetRequest",
+        get_storage_version_request: "GetStorageVersionRequest",
         *,
         timeout: Optional[float] = None,
         deadline: Optional["Deadline"] = None,
         metadata: Optional["MetadataLike"] = None
-    ) -> "StorageVersionServiceGetResponse":
+    ) -> "GetStorageVersionResponse":
         return await self._unary_unary(
-            "/apidiscovery.service.v1.StorageVersionService/Get",
-            storage_version_service_get_request,
-            StorageVersionServiceGetResponse,
+            "/apidiscovery.service.v1.StorageVersionService/GetStorageVersion",
+            get_storage_version_request,
+            GetStorageVersionResponse,
             timeout=timeout,
             deadline=deadline,
             metadata=metadata,
         )
 
-    async def list(
+    async def list_storage_versions(
         self,
-        storage_version_service_list_request: "StorageVersionServiceListRequest",
+        list_storage_versions_request: "ListStorageVersionsRequest",
         *,
         timeout: Optional[float] = None,
         deadline: Optional["Deadline"] = None,
         metadata: Optional["MetadataLike"] = None
-    ) -> "StorageVersionServiceListResponse":
+    ) -> "ListStorageVersionsResponse":
         return await self._unary_unary(
-            "/apidiscovery.service.v1.StorageVersionService/List",
-            storage_version_service_list_request,
-            StorageVersionServiceListResponse,
+            "/apidiscovery.service.v1.StorageVersionService/ListStorageVersions",
+            list_storage_versions_request,
+            ListStorageVersionsResponse,
             timeout=timeout,
             deadline=deadline,
             metadata=metadata,
         )
 
-    async def watch(
+    async def watch_storage_versions(
         self,
-        storage_version_service_watch_request: "StorageVersionServiceWatchRequest",
+        watch_storage_versions_request: "WatchStorageVersionsRequest",
         *,
         timeout: Optional[float] = None,
         deadline: Optional["Deadline"] = None,
         metadata: Optional["MetadataLike"] = None
-    ) -> AsyncIterator[StorageVersionServiceWatchResponse]:
+    ) -> AsyncIterator[WatchStorageVersionsResponse]:
         async for response in self._unary_stream(
-            "/apidiscovery.service.v1.StorageVersionService/Watch",
-            storage_version_service_watch_request,
-            StorageVersionServiceWatchResponse,
+            "/apidiscovery.service.v1.StorageVersionService/WatchStorageVersions",
+            watch_storage_versions_request,
+            WatchStorageVersionsResponse,
             timeout=timeout,
             deadline=deadline,
             metadata=metadata,
@@ -1599,9 +1632,9 @@ class RegistryServiceBase(ServiceBase):
     async def withdraw(self, withdraw_request: "WithdrawRequest") -> "WithdrawResponse":
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
 
-    async def list(
-        self, registry_service_list_request: "RegistryServiceListRequest"
-    ) -> "RegistryServiceListResponse":
+    async def list_registrations(
+        self, list_registrations_request: "ListRegistrationsRequest"
+    ) -> "ListRegistrationsResponse":
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
 
     async def apply(self, apply_request: "ApplyRequest") -> "ApplyResponse":
@@ -1624,12 +1657,12 @@ class RegistryServiceBase(ServiceBase):
         response = await self.withdraw(request)
         await stream.send_message(response)
 
-    async def __rpc_list(
+    async def __rpc_list_registrations(
         self,
-        stream: "grpclib.server.Stream[RegistryServiceListRequest, RegistryServiceListResponse]",
+        stream: "grpclib.server.Stream[ListRegistrationsRequest, ListRegistrationsResponse]",
     ) -> None:
         request = await stream.recv_message()
-        response = await self.list(request)
+        response = await self.list_registrations(request)
         await stream.send_message(response)
 
     async def __rpc_apply(
@@ -1660,11 +1693,11 @@ class RegistryServiceBase(ServiceBase):
                 WithdrawRequest,
                 WithdrawResponse,
             ),
-            "/apidiscovery.service.v1.RegistryService/List": grpclib.const.Handler(
-                self.__rpc_list,
+            "/apidiscovery.service.v1.RegistryService/ListRegistrations": grpclib.const.Handler(
+                self.__rpc_list_registrations,
                 grpclib.const.Cardinality.UNARY_UNARY,
-                RegistryServiceListRequest,
-                RegistryServiceListResponse,
+                ListRegistrationsRequest,
+                ListRegistrationsResponse,
             ),
             "/apidiscovery.service.v1.RegistryService/Apply": grpclib.const.Handler(
                 self.__rpc_apply,
@@ -1694,21 +1727,21 @@ class StorageVersionServiceBase(ServiceBase):
     async def report(self, report_request: "ReportRequest") -> "ReportResponse":
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
 
-    async def get(
-        self, storage_version_service_get_request: "StorageVersionServiceGetRequest"
-    ) -> "StorageVersionServiceGetResponse":
+    async def get_storage_version(
+        self, get_storage_version_request: "GetStorageVersionRequest"
+    ) -> "GetStorageVersionResponse":
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
 
-    async def list(
-        self, storage_version_service_list_request: "StorageVersionServiceListRequest"
-    ) -> "StorageVersionServiceListResponse":
+    async def list_storage_versions(
+        self, list_storage_versions_request: "ListStorageVersionsRequest"
+    ) -> "ListStorageVersionsResponse":
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
 
-    async def watch(
-        self, storage_version_service_watch_request: "StorageVersionServiceWatchRequest"
-    ) -> AsyncIterator[StorageVersionServiceWatchResponse]:
+    async def watch_storage_versions(
+        self, watch_storage_versions_request: "WatchStorageVersionsRequest"
+    ) -> AsyncIterator[WatchStorageVersionsResponse]:
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
-        yield StorageVersionServiceWatchResponse()
+        yield WatchStorageVersionsResponse()
 
     async def wait_for_agreement(
         self, wait_for_agreement_request: "WaitForAgreementRequest"
@@ -1737,29 +1770,29 @@ class StorageVersionServiceBase(ServiceBase):
         response = await self.report(request)
         await stream.send_message(response)
 
-    async def __rpc_get(
+    async def __rpc_get_storage_version(
         self,
-        stream: "grpclib.server.Stream[StorageVersionServiceGetRequest, StorageVersionServiceGetResponse]",
+        stream: "grpclib.server.Stream[GetStorageVersionRequest, GetStorageVersionResponse]",
     ) -> None:
         request = await stream.recv_message()
-        response = await self.get(request)
+        response = await self.get_storage_version(request)
         await stream.send_message(response)
 
-    async def __rpc_list(
+    async def __rpc_list_storage_versions(
         self,
-        stream: "grpclib.server.Stream[StorageVersionServiceListRequest, StorageVersionServiceListResponse]",
+        stream: "grpclib.server.Stream[ListStorageVersionsRequest, ListStorageVersionsResponse]",
     ) -> None:
         request = await stream.recv_message()
-        response = await self.list(request)
+        response = await self.list_storage_versions(request)
         await stream.send_message(response)
 
-    async def __rpc_watch(
+    async def __rpc_watch_storage_versions(
         self,
-        stream: "grpclib.server.Stream[StorageVersionServiceWatchRequest, StorageVersionServiceWatchResponse]",
+        stream: "grpclib.server.Stream[WatchStorageVersionsRequest, WatchStorageVersionsResponse]",
     ) -> None:
         request = await stream.recv_message()
         await self._call_rpc_handler_server_stream(
-            self.watch,
+            self.watch_storage_versions,
             stream,
             request,
         )
@@ -1795,23 +1828,23 @@ class StorageVersionServiceBase(ServiceBase):
                 ReportRequest,
                 ReportResponse,
             ),
-            "/apidiscovery.service.v1.StorageVersionService/Get": grpclib.const.Handler(
-                self.__rpc_get,
+            "/apidiscovery.service.v1.StorageVersionService/GetStorageVersion": grpclib.const.Handler(
+                self.__rpc_get_storage_version,
                 grpclib.const.Cardinality.UNARY_UNARY,
-                StorageVersionServiceGetRequest,
-                StorageVersionServiceGetResponse,
+                GetStorageVersionRequest,
+                GetStorageVersionResponse,
             ),
-            "/apidiscovery.service.v1.StorageVersionService/List": grpclib.const.Handler(
-                self.__rpc_list,
+            "/apidiscovery.service.v1.StorageVersionService/ListStorageVersions": grpclib.const.Handler(
+                self.__rpc_list_storage_versions,
                 grpclib.const.Cardinality.UNARY_UNARY,
-                StorageVersionServiceListRequest,
-                StorageVersionServiceListResponse,
+                ListStorageVersionsRequest,
+                ListStorageVersionsResponse,
             ),
-            "/apidiscovery.service.v1.StorageVersionService/Watch": grpclib.const.Handler(
-                self.__rpc_watch,
+            "/apidiscovery.service.v1.StorageVersionService/WatchStorageVersions": grpclib.const.Handler(
+                self.__rpc_watch_storage_versions,
                 grpclib.const.Cardinality.UNARY_STREAM,
-                StorageVersionServiceWatchRequest,
-                StorageVersionServiceWatchResponse,
+                WatchStorageVersionsRequest,
+                WatchStorageVersionsResponse,
             ),
             "/apidiscovery.service.v1.StorageVersionService/WaitForAgreement": grpclib.const.Handler(
                 self.__rpc_wait_for_agreement,
