@@ -42,7 +42,8 @@ else:
 # Run by the environment with the extra `grpc`.
 GRPC_CHECK = """
 import importlib, importlib.util, pathlib, pkgutil
-import apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig
+import apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig
+OURS = (apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig)
 # Modules about packages that their users have.
 ADAPTED = ("kr8s", "kubernetes", "kubernetes_asyncio", "lightkube")
 FOR_OTHERS = {f"apidiscovery_client.adapters.{name}" for name in ADAPTED}
@@ -52,7 +53,7 @@ import apidiscovery.v2.discovery_pb2
 assert (protos_path() / "apidiscovery/v2/discovery.proto").is_file(), protos_path()
 assert importlib.util.find_spec("granian") is None, "the client environment has the server"
 assert importlib.util.find_spec("betterproto") is None, "the client environment has betterproto"
-for package in (apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig):
+for package in OURS:
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if "betterproto" not in module.name and module.name not in FOR_OTHERS:
             importlib.import_module(module.name)

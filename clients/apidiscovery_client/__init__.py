@@ -1,4 +1,4 @@
-"""Clients for Kubernetes-style API discovery, and the command line.
+"""Clients for Kubernetes-style API discovery.
 
 What is named here is imported when it is first used, so that `import apidiscovery_client` costs
 next to nothing. The rest is in modules of their own: `changes` (what differs between two

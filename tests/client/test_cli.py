@@ -9,7 +9,8 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
-from apidiscovery_client.cli import _group, _versions
+from apidiscovery_cli import group
+from apidiscovery_cli.commands import api_versions
 from apidiscovery_client.http import reply
 from apidiscovery_client.http.flow import HttpOptions
 from command_line import run
@@ -286,7 +287,7 @@ def test_patience_ends(capsys: Capture, wait: str, asked: int) -> None:
 
 
 def test_size_of_an_answer_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_versions, "ONLY_GROUPS", HttpOptions(max_body_bytes=1000))
+    monkeypatch.setattr(api_versions, "ONLY_GROUPS", HttpOptions(max_body_bytes=1000))
     with FakeApiServer({"/apis": NEW["/apis"]}) as server:
         outcome = run(capsys, "api-versions", "-s", server.url)
     assert outcome.stderr == f"error: GET {server.url}/apis: the body exceeds 1000 bytes\n"
@@ -411,7 +412,7 @@ def python(code: str, stdout: int = subprocess.PIPE) -> tuple[int, str]:
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["-h"], []])
 def test_help_imports_neither_grpc_nor_the_server(args: list[str]) -> None:
     code = (
-        "import sys; from apidiscovery_client.cli import main; "
+        "import sys; from apidiscovery_cli.main import main; "
         f"assert main({args!r}) == 0; "
         "sys.exit(bool(sys.modules.keys() & {'grpc', 'apidiscovery_service', 'httpx2'}))"
     )
@@ -426,8 +427,8 @@ def test_help_lists_every_command(capsys: Capture) -> None:
 
 
 def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("serve", "a_module_that_is_missing:serve", _group.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(_group, "_announced", lambda: {"serve": entry})
+    entry = EntryPoint("serve", "a_module_that_is_missing:serve", group.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(group, "_announced", lambda: {"serve": entry})
     outcome = run(capsys, "serve", "--help")
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith(
@@ -437,10 +438,10 @@ def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch
 
 
 def test_announced_command_runs(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = "apidiscovery_client.cli._protos:protos"
-    entry = EntryPoint("other", target, _group.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(_group, "_announced", lambda: {"other": entry})
-    assert "From apidiscovery_client.cli._protos." in run(capsys, "--help").stdout
+    target = "apidiscovery_cli.commands.protos:protos"
+    entry = EntryPoint("other", target, group.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(group, "_announced", lambda: {"other": entry})
+    assert "From apidiscovery_cli.commands.protos." in run(capsys, "--help").stdout
     assert run(capsys, "other", "--help").exit_code == 0
 
 
@@ -449,7 +450,7 @@ def test_reader_that_goes_away_is_no_traceback() -> None:
     os.close(reader)
     with FakeApiServer(NEW) as server:
         code = (
-            "import sys; from apidiscovery_client.cli import main; "
+            "import sys; from apidiscovery_cli.main import main; "
             f"sys.exit(main(['api-resources', '-s', '{server.url}']))"
         )
         outcome = python(code, stdout=writer)
@@ -462,7 +463,7 @@ def test_full_disk_is_an_error() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     with FakeApiServer(NEW) as server:
         code = (
-            "import sys; from apidiscovery_client.cli import main; "
+            "import sys; from apidiscovery_cli.main import main; "
             f"sys.exit(main(['api-resources', '-s', '{server.url}']))"
         )
         outcome = python(code, stdout=full)
@@ -478,7 +479,7 @@ def test_protos(capsys: Capture) -> None:
 def test_interrupt_is_no_traceback() -> None:
     with FakeApiServer({"/api": Answer(stalls=True), "/apis": Answer(stalls=True)}) as server:
         code = (
-            "import sys; from apidiscovery_client.cli import main; "
+            "import sys; from apidiscovery_cli.main import main; "
             f"sys.exit(main(['api-resources', '-s', '{server.url}']))"
         )
         with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:  # noqa: S603

@@ -13,7 +13,7 @@ import grpc
 import pytest
 import yaml
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
-from apidiscovery_client.cli._objects import human_age
+from apidiscovery_cli.registration_objects import human_age
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer, Routes, builtin, document
 from fake_registry import CREATED_S, FakeRegistry, Refusal

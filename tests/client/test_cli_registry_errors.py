@@ -274,7 +274,7 @@ class TestProcess:
     """In a process of its own, as users run it."""
 
     def start(self, *args: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
-        code = "import sys; from apidiscovery_client.cli import main; sys.exit(main(sys.argv[1:]))"
+        code = "import sys; from apidiscovery_cli.main import main; sys.exit(main(sys.argv[1:]))"
         return subprocess.Popen(  # noqa: S603
             [sys.executable, "-c", code, *args],
             stdin=subprocess.PIPE,

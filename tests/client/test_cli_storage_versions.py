@@ -10,7 +10,7 @@ import grpc
 import pytest
 import yaml
 from apidiscovery.service.v1 import storage_version_pb2 as pb
-from apidiscovery_client.cli import _outage, _skew_matrix
+from apidiscovery_cli import outage, skew_matrix
 from click import unstyle
 from command_line import Outcome, run
 from registry_commands import Capture
@@ -45,7 +45,7 @@ def fixture_service() -> Iterator[ScriptedStorageVersions]:
 @pytest.fixture(autouse=True)
 def _no_colour_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(_outage, "_PAUSE_S", 0.05)
+    monkeypatch.setattr(outage, "_PAUSE_S", 0.05)
 
 
 def cli(capsys: Capture, service: ScriptedStorageVersions, *args: str) -> Outcome:
@@ -272,13 +272,13 @@ class TestWatch:
         """Once for many changes, and not for what was listed already or is only a bookmark."""
         two_resources(service)
         shown = threading.Event()
-        matrix = _skew_matrix.matrix
+        matrix = skew_matrix.matrix
 
         def noted(*args: object, **options: object) -> str:
             shown.set()
             return matrix(*args, **options)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
-        monkeypatch.setattr("apidiscovery_client.cli._storage_versions.matrix", noted)
+        monkeypatch.setattr("apidiscovery_cli.commands.storage_versions.matrix", noted)
 
         def change() -> None:
             shown.wait(10)

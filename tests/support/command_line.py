@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from apidiscovery_client.cli import main
+from apidiscovery_cli.main import main
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from apidiscovery_client.cli._files import CannotWrite, write_file
+from apidiscovery_cli.files import CannotWrite, write_file
 
 
 def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:

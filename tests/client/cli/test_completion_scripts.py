@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from apidiscovery_client.cli import _kubectl_complete
+from apidiscovery_cli.kubectl_complete import main as complete_for_kubectl
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from command_line import run
 from command_process import finished, with_command
@@ -48,7 +48,7 @@ def in_bash(home: Path, *words: str) -> list[str]:
 
 
 def kubectl_complete(capsys: Capture, *words: str) -> list[str]:
-    assert _kubectl_complete.main(words) == 0
+    assert complete_for_kubectl(words) == 0
     return capsys.readouterr().out.splitlines()
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import click
 import pytest
-from apidiscovery_client.cli import _plain
-from apidiscovery_client.cli._click_options import click_command
-from apidiscovery_client.cli._options import Option, PlainCommand, Values
-from apidiscovery_client.cli._readers import boolean
-from apidiscovery_client.cli._resources import API_RESOURCES
-from apidiscovery_client.cli._versions import API_VERSIONS
+from apidiscovery_cli import plain_parser
+from apidiscovery_cli.click_options import click_command
+from apidiscovery_cli.commands.api_resources import API_RESOURCES
+from apidiscovery_cli.commands.api_versions import API_VERSIONS
+from apidiscovery_cli.option_values import boolean
+from apidiscovery_cli.plain_options import Option, PlainCommand, Values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,7 +84,7 @@ def by_click(
 def test_what_is_read_without_click_is_what_click_reads(
     plain: PlainCommand, words: list[str], environment: dict[str, str]
 ) -> None:
-    read = _plain.read(plain.options, words, environment)
+    read = plain_parser.read(plain.options, words, environment)
     if read is not None:
         assert read == by_click(plain, words, environment)
 
@@ -113,7 +113,7 @@ def test_what_is_read_without_click_is_what_click_reads(
 def test_common_command_lines_are_read_without_click(
     line: str, environment: dict[str, str]
 ) -> None:
-    read = _plain.read(API_RESOURCES.options, line.split(), environment)
+    read = plain_parser.read(API_RESOURCES.options, line.split(), environment)
     assert read is not None
     assert read == by_click(API_RESOURCES, line.split(), environment)
 
@@ -139,15 +139,17 @@ def test_common_command_lines_are_read_without_click(
     ],
 )
 def test_what_is_not_certain_is_left_to_click(line: str) -> None:
-    assert _plain.read(API_RESOURCES.options, line.split(), {}) is None
+    assert plain_parser.read(API_RESOURCES.options, line.split(), {}) is None
 
 
 def test_a_variable_that_is_wrong_is_left_to_click() -> None:
-    assert _plain.read(API_VERSIONS.options, [], {"APIDISCOVERY_SERVER": "ftp://host"}) is None
+    assert (
+        plain_parser.read(API_VERSIONS.options, [], {"APIDISCOVERY_SERVER": "ftp://host"}) is None
+    )
 
 
 def test_what_the_command_line_says_is_not_of_the_environment() -> None:
-    values = _plain.read(
+    values = plain_parser.read(
         API_VERSIONS.options,
         ["--token=mine"],
         {"APIDISCOVERY_TOKEN": "theirs", "APIDISCOVERY_SERVER": "host"},

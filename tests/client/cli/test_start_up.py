@@ -26,7 +26,7 @@ SLOW = {
 }
 _CODE = """
 import json, sys
-from apidiscovery_client.cli import main
+from apidiscovery_cli.main import main
 assert main(sys.argv[1:]) == 0
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """

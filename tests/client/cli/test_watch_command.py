@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from apidiscovery_cli.change_json import change_object
 from apidiscovery_client import changes
-from apidiscovery_client.cli._change_json import change_object
 from apidiscovery_client.model import (
     CURRENT,
     GroupVersion,

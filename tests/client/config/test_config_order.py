@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from apidiscovery_cli import connection_options
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client.cli import _connection
 from apidiscovery_client.connecting import read_server
 from apidiscovery_client.server import Server
 from apidiscovery_kubeconfig import kubeconfig
@@ -66,7 +66,7 @@ def test_without_a_server_the_kubeconfig_names_it(
 def test_without_a_kubeconfig_there_is_a_default(
     capsys: Capture, api: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_connection, "DEFAULT_SERVER", api.url)
+    monkeypatch.setattr(connection_options, "DEFAULT_SERVER", api.url)
     assert versions(capsys, "--token", "t").exit_code == 0
     assert {request.headers["authorization"] for request in api.requests} == {"Bearer t"}
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from apidiscovery_client.conformance import Endpoint, Outcome, Profile, Report, run
+from apidiscovery_cli.conformance import Endpoint, Outcome, Profile, Report, run
 from conforming import extension, kube_apiserver
 from crd_manifests import CRONTABS
 from fake_api_server import FakeApiServer, legacy

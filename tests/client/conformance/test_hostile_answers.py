@@ -4,15 +4,15 @@ import gzip
 import json
 
 import pytest
-from apidiscovery_client.conformance import CHECKS, Endpoint, Outcome, Profile, run, subject
-from apidiscovery_client.conformance.exchange import (
+from apidiscovery_cli.conformance import CHECKS, Endpoint, Outcome, Profile, run, subject
+from apidiscovery_cli.conformance.exchange import (
     MAX_BODY_BYTES,
     Asked,
     NoAnswer,
     Reply,
     Session,
 )
-from apidiscovery_client.conformance.reporting import FORMATS
+from apidiscovery_cli.conformance.reporting import FORMATS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_http import AGG, PBAGG

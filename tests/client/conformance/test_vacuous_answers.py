@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from apidiscovery_client.conformance import Endpoint, Outcome, Profile, Report, run
+from apidiscovery_cli.conformance import Endpoint, Outcome, Profile, Report, run
 from raw_http import AGG
 
 PLAIN = "application/json"

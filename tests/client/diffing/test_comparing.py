@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 
 import pytest
+from apidiscovery_cli.diffing import Finding, Report, Rule, Severity, compare
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client.diffing import Finding, Report, Rule, Severity, compare
 from apidiscovery_client.model import (
     GroupVersionKind,
     Resource,

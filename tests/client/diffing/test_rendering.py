@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from apidiscovery_client.diffing import (
+from apidiscovery_cli.diffing import (
     FORMATS,
     Doubt,
     Finding,
@@ -15,7 +15,7 @@ from apidiscovery_client.diffing import (
     compare,
     render,
 )
-from apidiscovery_client.diffing.rendering import Format
+from apidiscovery_cli.diffing.rendering import Format
 from apidiscovery_client.snapshots.releases import release
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "diffing"

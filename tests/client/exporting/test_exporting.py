@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apidiscovery_client.exporting import (
+from apidiscovery_cli.exporting import (
     helm_api_versions,
     kubeconform_schemas,
     schema_location,

@@ -191,7 +191,7 @@ def test_what_could_not_be_discovered_is_told_with_an_unknown_type(ask: Ask) -> 
 
 def test_explain_starts_without_grpc() -> None:
     code = (
-        "import sys, apidiscovery_client.cli._explain, apidiscovery_client.cli._openapi;"
+        "import sys, apidiscovery_cli.commands.explain, apidiscovery_cli.commands.openapi;"
         "sys.exit(any(name.split('.')[0] in ('grpc', 'google', 'orjson', 'apidiscovery_service')"
         " for name in sys.modules))"
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import yaml
-from apidiscovery_client.cli import _openapi_common
+from apidiscovery_cli import openapi_documents
 from command_line import Outcome, run
 from explained_cluster import digest, openapi_routes, real_documents
 from fake_api_server import Answer, FakeApiServer
@@ -94,11 +94,11 @@ def test_what_is_not_there_is_told(real: FakeApiServer, ask: Ask) -> None:
 def test_progress_is_shown_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with _openapi_common.progress(1, "Fetching") as advance:
+    with openapi_documents.progress(1, "Fetching") as advance:
         advance()
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with _openapi_common.progress(1, "Fetching") as advance:
+    with openapi_documents.progress(1, "Fetching") as advance:
         advance()
     captured = capsys.readouterr()
     assert captured.out == ""

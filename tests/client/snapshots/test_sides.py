@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from apidiscovery_cli.side_options import asking
+from apidiscovery_cli.sides import is_server, open_side
 from apidiscovery_client import InvalidConfiguration, ServerUnreachable
-from apidiscovery_client.cli._sides import asking
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.snapshots.releases import release
-from apidiscovery_client.snapshots.sides import is_server, open_side
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from compared import snapshot
 from grpc_contributions import APPS, CORE

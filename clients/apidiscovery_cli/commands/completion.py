@@ -1,0 +1,96 @@
+"""`apidiscovery completion`: scripts that have shells ask us how commands may go on."""
+
+import os
+from typing import ClassVar
+
+import click
+from click.shell_completion import (
+    CompletionItem,
+    ShellComplete,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
+
+from apidiscovery_cli.output import print_text
+from apidiscovery_cli.subcommands import COMPLETE_VARIABLE, PROGRAM
+
+_SHELLS = ("bash", "zsh", "fish", "powershell")
+
+
+class PowerShellComplete(ShellComplete):
+    """Completes in PowerShell, from 5.1 on, which gives the line up to the cursor.
+
+    We print a line for each candidate: type, value and help, with tabs between.
+    """
+
+    name: ClassVar[str] = "powershell"
+    source_template: ClassVar[str] = """\
+Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $line = $commandAst.Extent.Text
+    $end = $cursorPosition - $commandAst.Extent.StartOffset
+    if ($end -lt $line.Length) { $line = $line.Substring(0, $end) }
+    $before = $env:%(complete_var)s, $env:COMP_WORDS, $env:COMP_CWORD
+    $env:%(complete_var)s = 'powershell_complete'
+    $env:COMP_WORDS = $line
+    $env:COMP_CWORD = $wordToComplete
+    try { $found = @(& %(prog_name)s 2>$null) }
+    finally { $env:%(complete_var)s, $env:COMP_WORDS, $env:COMP_CWORD = $before }
+    foreach ($one in $found) {
+        $type, $value, $help = $one -split "`t", 3
+        if ($type -ne 'plain') { continue }
+        if (-not $help) { $help = $value }
+        [System.Management.Automation.CompletionResult]::new(
+            $value, $value, 'ParameterValue', $help)
+    }
+}
+"""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and what there is of the one that it is in."""
+        words = split_arg_string(os.environ.get("COMP_WORDS", ""))[1:]
+        incomplete = os.environ.get("COMP_CWORD", "")
+        if incomplete and words and words[-1] == incomplete:
+            words.pop()
+        return words, incomplete
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Return the line of a candidate."""
+        return "\t".join((item.type, item.value, " ".join((item.help or "").split())))
+
+
+add_completion_class(PowerShellComplete)
+
+
+class _Shell(click.Choice[str]):
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Return what is added to the message that none was given, in one line."""
+        del param, ctx
+        return f"Choose from {', '.join(self.choices)}"
+
+
+@click.command("completion")
+@click.argument("shell", type=_Shell(_SHELLS), metavar="|".join(_SHELLS))
+def completion(shell: str) -> None:
+    """Print the script that completes commands in a shell.
+
+    To load it in the current shell, or for all in the file that the shell reads when it starts:
+
+    \b
+        bash:       source <(apidiscovery completion bash)
+        zsh:        source <(apidiscovery completion zsh)
+        fish:       apidiscovery completion fish | source
+        powershell: apidiscovery completion powershell | Out-String | Invoke-Expression
+
+    Names of resources come from what earlier commands have kept on disk; no server is asked.
+    """  # noqa: D301 - it is the character that click wants
+    from apidiscovery_cli.group import (  # noqa: PLC0415 - it has all commands, also this
+        apidiscovery,
+    )
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"this release of click has no completion for {shell}")
+    made = kind(apidiscovery, {}, PROGRAM, COMPLETE_VARIABLE)
+    print_text(made.source_template % made.source_vars())

@@ -1,0 +1,165 @@
+"""`apidiscovery conformance`: checks whether a server does discovery as its clients need it."""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import cast
+
+import click
+from apidiscovery_client.server import Server
+from click.core import ParameterSource
+
+from apidiscovery_cli.click_options import Reads, with_options
+from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
+from apidiscovery_cli.conformance.reporting import FORMATS, listed
+from apidiscovery_cli.conformance.subject import Release
+from apidiscovery_cli.connection_options import CONNECTION, server_of
+from apidiscovery_cli.exit_codes import FAILED
+from apidiscovery_cli.option_values import server_url
+from apidiscovery_cli.output import has_colour, print_painted, print_text
+
+_AUTO = "auto"
+
+
+class _Release(click.ParamType[Release]):
+    """A release of Kubernetes, such as 1.30."""
+
+    name = "release"
+
+    def convert(
+        self, value: str | Release, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Release:
+        """Return the two numbers; fail for anything else."""
+        if not isinstance(value, str):
+            return value
+        found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\d+)?", value, re.ASCII)
+        if found is None:
+            self.fail(f"{value!r} is no release of Kubernetes such as 1.30", param, ctx)
+        return (int(found[1]), int(found[2]))
+
+
+class _Numbers(click.ParamType[tuple[Check, ...]]):
+    """Numbers of checks with commas between, such as 4,5,10."""
+
+    name = "numbers"
+
+    def convert(
+        self,
+        value: str | tuple[Check, ...],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[Check, ...]:
+        """Return the checks, in their own order; fail if one is not there."""
+        if not isinstance(value, str):
+            return value
+        asked = [piece.strip() for piece in value.split(",")]
+        known = {str(check.number): check for check in CHECKS}
+        for number in asked:
+            if number not in known:
+                self.fail(f"there is no check {number!r}; see --list", param, ctx)
+        return tuple(check for number, check in known.items() if number in asked)
+
+
+def _with_url(command: Callable[..., None]) -> Callable[..., None]:
+    """Take an argument `url` for the option --server, so that all that goes for it does.
+
+    With --list no server is needed, so none is looked for.
+    """
+
+    @functools.wraps(command)
+    def run(*, url: str | None, **kwargs: object) -> None:
+        if kwargs["lists"]:
+            checks = cast("tuple[Check, ...]", kwargs["only"])
+            click.echo(listed(checks), nl=False)
+            return
+        context = click.get_current_context()
+        if url is not None:
+            if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+                raise click.UsageError("give the server as URL or by --server, not both")
+            context.set_parameter_source("server", ParameterSource.COMMANDLINE)
+            kwargs["server"] = url
+        command(**kwargs)
+
+    return run
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("url", type=Reads("url", server_url), required=False)
+@click.option(
+    "--profile",
+    type=click.Choice([*(one.value for one in Profile), _AUTO]),
+    default=_AUTO,
+    show_default=True,
+    help="What kind of server it is; auto tells by whether it has the core group.",
+)
+@click.option(
+    "--release",
+    type=_Release(),
+    help="The release of Kubernetes to go by, such as 1.30; by default what a kube-apiserver says.",
+)
+@click.option("--only", type=_Numbers(), default=CHECKS, help="Run just these checks, such as 4,5.")
+@click.option("--list", "lists", is_flag=True, help="Print what checks there are and run none.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="The form of the report.",
+)
+@_with_url
+@with_options(CONNECTION, server_of)
+def conformance(  # noqa: PLR0913 - each is an option
+    server: Server,
+    *,
+    profile: str,
+    release: Release | None,
+    only: tuple[Check, ...],
+    lists: bool,
+    output: str,
+) -> None:
+    """Check whether the server at URL, or else --server, does discovery as clients need it.
+
+    It does to the server what kubectl, client libraries and kube-aggregator do, and only reads.
+    Exit code 1 if a check fails, or the server cannot be reached.
+    """
+    del lists
+    endpoint = _endpoint(server)
+    report = run(
+        endpoint,
+        profile=None if profile == _AUTO else Profile(profile),
+        release=release,
+        checks=only,
+    )
+    text = FORMATS[output](report)
+    if output == "text" and has_colour():
+        print_painted(_coloured(text))
+    else:
+        print_text(text)
+    if not report.passed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _coloured(text: str) -> str:
+    """Return the report with a colour for each outcome."""
+    colours = {"pass": "green", "fail": "red", "skip": "yellow"}
+    lines = (
+        click.style(line, fg=colours.get(line.split(" ", 1)[0].lower() or line[2:6]))
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
+
+
+def _endpoint(server: Server) -> Endpoint:
+    if server.proxy_url:
+        raise click.UsageError(
+            f"the checks do not go through a proxy, as the configuration of {server.url} wants;"
+            " give the address of the server itself as URL"
+        )
+    return Endpoint(
+        url=server.url,
+        headers=server.access.headers(),
+        tls=server.access.tls(),
+        tls_server_name=server.tls_server_name,
+        timeout_s=server.request_timeout_s,
+    )

@@ -1,0 +1,110 @@
+"""`apidiscovery diff`: tells what an upgrade, or another server, changes for clients.
+
+| exit code | when |
+|---|---|
+| 0 | the same; with --breaking-only: nothing breaks |
+| 1 | different; with --breaking-only: something breaks |
+| 2 | trouble: bad usage, a side cannot be read, a server does not answer, nobody takes the report |
+
+Nobody takes the report where stdout cannot be written, or its reader goes away.
+"""
+
+from typing import TypedDict, Unpack, cast
+
+import click
+from apidiscovery_client import DiscoveryError
+from apidiscovery_client.connecting import Flags
+
+from apidiscovery_cli.click_options import with_options
+from apidiscovery_cli.connection_options import flags_of
+from apidiscovery_cli.diffing import FORMATS, Names, Report, compare, render
+from apidiscovery_cli.diffing.rendering import Format
+from apidiscovery_cli.inputs import STDIN
+from apidiscovery_cli.output import discard_stdout, has_colour, print_painted
+from apidiscovery_cli.side_options import ASKING, SIDE_HELP, asking, flags_for
+from apidiscovery_cli.sides import is_server, open_side, side_name
+
+_DIFFERENT, _TROUBLE = 1, 2
+_IDENTITY = {
+    "token": "--token",
+    "username": "--username",
+    "password": "--password",
+    "client_certificate": "--client-certificate",
+    "client_key": "--client-key",
+}
+
+
+class _Trouble(click.ClickException):
+    """A side cannot be opened, or the report not be written."""
+
+    exit_code = _TROUBLE
+
+
+class _Options(TypedDict):
+    breaking_only: bool
+    output: Format
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Tell what is different for clients of A when they meet B.\n\n"
+    f"Each is {SIDE_HELP}.\n\n"
+    "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
+    " that break nothing do not count.",
+)
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="The form of the report.",
+)
+@with_options(ASKING, flags_of)
+def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
+    """Print a report, and end with the exit code that it stands for."""
+    report = _report(before, after, flags)
+    breaking_only = options["breaking_only"]
+    text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())
+    _print(text)
+    if report.breaking if breaking_only else not report.is_same:
+        raise click.exceptions.Exit(_DIFFERENT)
+
+
+def _report(before: str, after: str, flags: Flags) -> Report:
+    if before == after == STDIN:
+        raise click.UsageError("only one side can be standard input")
+    flags = flags_for(flags, [before, after])
+    if is_server(before) and is_server(after):
+        _refuse_identity(flags)
+    connect = asking(flags)
+    try:
+        sides = open_side(before, connect), open_side(after, connect)
+    except DiscoveryError as error:
+        raise _Trouble(str(error)) from None
+    return compare(*sides, Names(*map(side_name, (before, after))))
+
+
+def _print(text: str) -> None:
+    """Write the report; what could not be written must look neither the same nor different."""
+    try:
+        print_painted(text)
+    except BrokenPipeError:
+        discard_stdout()
+        raise click.exceptions.Exit(_TROUBLE) from None
+    except OSError as error:
+        discard_stdout()
+        raise _Trouble(f"the report cannot be written: {error.strerror or error}") from None
+
+
+def _refuse_identity(flags: Flags) -> None:
+    """Refuse what says who we are where it would go to two servers."""
+    given = cast("dict[str, object]", flags)
+    if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
+        raise click.UsageError(
+            f"{', '.join(named)} would go to both servers; name each as context:NAME, whose"
+            " credentials are those of the kubeconfig"
+        )

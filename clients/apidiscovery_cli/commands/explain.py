@@ -1,0 +1,114 @@
+"""`apidiscovery explain`."""
+
+import asyncio
+from typing import TypedDict, Unpack
+
+import click
+from apidiscovery_client import IncompleteDiscovery
+from apidiscovery_client.kubectl.printing import json_text
+from apidiscovery_client.kubectl.view import failures
+from apidiscovery_client.model import GroupVersionResource, Snapshot
+from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.openapi.documents import OpenApiClient
+from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
+from apidiscovery_client.openapi.explain import Explained, Question, levels
+from apidiscovery_client.openapi.json_documents import Object
+from apidiscovery_client.openapi.resource_names import (
+    ResourceNames,
+    key_of,
+    parse_group_version,
+)
+from apidiscovery_client.server import Server
+
+from apidiscovery_cli.click_options import with_options
+from apidiscovery_cli.connection_options import CONNECTION, server_of
+from apidiscovery_cli.discovery import discover
+from apidiscovery_cli.exit_codes import FAILED
+from apidiscovery_cli.openapi_cache_options import discovery_source, with_cache
+from apidiscovery_cli.output import print_data, print_text, tell
+from apidiscovery_cli.resource_names import complete_resources
+
+
+class _Flags(TypedDict):
+    type_and_fields: str
+    recursive: bool
+    max_depth: int
+    api_version: str
+    output: str
+
+
+@click.command("explain")
+@click.argument("type_and_fields", metavar="TYPE[.FIELD...]", shell_complete=complete_resources)
+@click.option("--recursive", "-R", is_flag=True, help="Print the fields of fields.")
+@click.option(
+    "--max-depth",
+    type=click.IntRange(0),
+    default=0,
+    help="How deep to print fields of fields with --recursive; 0 is without limit.",
+)
+@click.option("--api-version", default="", help="Group and version, such as apps/v1.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["plaintext", "json"]),
+    default="plaintext",
+    metavar="plaintext|json",
+    help="Output format, by default plaintext.",
+)
+@with_options(CONNECTION, server_of)
+@with_cache
+def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
+    """Tell what a type of resources or one of its fields is, from the server's OpenAPI v3.
+
+    TYPE is a resource, singular or plural, a kind or a short name; its group may follow the plural,
+    as in deployments.apps.spec. The exit code is 1 when there is no such type or field.
+    """
+    if flags["max_depth"] and not flags["recursive"]:
+        raise click.UsageError("--max-depth requires --recursive")
+    try:
+        resource, path = _named(discover(discovery_source(server)), flags)
+    except UnknownResource as error:
+        tell(str(error))
+        click.get_current_context().exit(FAILED)
+    document = asyncio.run(_document(server, cache, resource))
+    depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
+    explained = Explained(document, Question(resource, path, depth))
+    if flags["output"] == "json":
+        print_data(json_text(explained.data()))
+    else:
+        print_text(explained.header())  # also where the field does not exist, as kubectl
+        print_text(explained.text())
+
+
+async def _document(
+    server: Server, cache: DocumentCache | None, resource: GroupVersionResource
+) -> Object:
+    async with OpenApiClient(server, cache) as client:
+        location = (await client.index()).get(key_of(resource))
+        if location is None:
+            raise NotExplained(f'couldn\'t find resource for "{resource}"')
+        return (await client.document(location)).parsed()
+
+
+def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, list[str]]:
+    """Return the resource and fields that are meant, and warn where another could be."""
+    names = ResourceNames(snapshot)
+    argument, api_version = flags["type_and_fields"], flags["api_version"]
+    try:
+        resource, path = names.find_one(argument) if api_version else names.find(argument)
+    except UnknownResource:
+        _tell_incomplete(snapshot)
+        raise
+    finally:
+        for warning in names.warnings:
+            tell(f"Warning: {warning}")
+    if api_version:
+        gv = parse_group_version(api_version)
+        resource = GroupVersionResource(gv.group, gv.version, resource.resource)
+    return resource, path
+
+
+def _tell_incomplete(snapshot: Snapshot) -> None:
+    """Tell of group-versions that may have the resource, but could not be discovered."""
+    if lacking := failures(snapshot):
+        tell(f"error: {IncompleteDiscovery(lacking)}")

@@ -1,0 +1,99 @@
+"""`apidiscovery export`: writes what a server serves in the forms that other tools read."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+from apidiscovery_client._terminal import printable
+from apidiscovery_client.connecting import Flags
+from apidiscovery_client.kubectl.printing import json_text
+from apidiscovery_client.model import Current, Snapshot
+from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.server import Server
+
+from apidiscovery_cli.click_options import with_options
+from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_of
+from apidiscovery_cli.exporting import helm_api_versions, kubeconform_schemas, schema_location
+from apidiscovery_cli.files import make_folder, write_file
+from apidiscovery_cli.openapi_cache_options import with_cache
+from apidiscovery_cli.openapi_documents import fetch
+from apidiscovery_cli.output import print_lines, tell, write
+from apidiscovery_cli.side_options import ASKING, SIDE_HELP, asking, flags_for
+from apidiscovery_cli.sides import open_side
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_FORMS: Mapping[str, Callable[[str], str]] = {
+    "lines": lambda name: name,
+    "flags": lambda name: f"--api-versions={name}",
+}
+
+
+@click.group(context_settings=_HELP, invoke_without_command=True)
+@click.pass_context
+def export(context: click.Context) -> None:
+    """Write what a server serves in the forms that other tools read."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@export.command(
+    "helm-api-versions",
+    help="Print the API versions of FROM as Helm's .Capabilities.APIVersions has them: for 'helm"
+    " template', without a cluster.\n\n"
+    f"FROM is {SIDE_HELP}; by default the current context of the kubeconfig. Exit code 1 if some"
+    " of its versions are not known.",
+)
+@click.argument("source", metavar="[FROM]", required=False)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(list(_FORMS)),
+    default="lines",
+    show_default=True,
+    help="One a line, or as the flags that helm takes.",
+)
+@with_options(ASKING, flags_of)
+def _helm_api_versions(flags: Flags, *, source: str | None, output: str) -> None:
+    flags = flags_for(flags, [] if source is None else [source])
+    connect = asking(flags)
+    snapshot = connect(None, None) if source is None else open_side(source, connect)
+    form = _FORMS[output]
+    lines = (form(printable(name)) for name in helm_api_versions(snapshot))
+    write("".join(f"{line}\n" for line in lines), _failures(snapshot))
+
+
+def _failures(snapshot: Snapshot) -> dict[str, str]:
+    troubled = {
+        str(version.gv): version.freshness.reason
+        for version in snapshot.troubled
+        if not isinstance(version.freshness, Current)
+    }
+    return {**snapshot.failures, **troubled}
+
+
+@export.command("kubeconform")
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--strict", is_flag=True, help="Refuse properties that are not in the schemas.")
+@with_options(CONNECTION, server_of)
+@with_cache
+def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, strict: bool) -> None:
+    """Write the JSON Schemas of all kinds of the server into FOLDER, for kubeconform.
+
+    What is printed is the value for its -schema-location.
+    """
+    if not folder:  # which a Path would take for the folder that we are in
+        raise click.UsageError("the name of FOLDER is empty; it is . for the one that this runs in")
+    documents = ((found.location.key, found.parsed()) for found in fetch(server, cache))
+    schemas = kubeconform_schemas(documents, strict=strict)
+    place = Path(folder)
+    make_folder(place)
+    for name, schema in schemas.files.items():
+        write_file(place / name, json_text(schema).encode())
+    for kind in schemas.unfit:
+        tell(f"Warning: no file for {kind.name} of {kind.api_version}: no kind can be named so")
+    for kind in schemas.hidden:
+        tell(
+            f"Warning: kubeconform will not find {kind.name} of {kind.api_version}:"
+            " another group with the same first label has a kind of that name"
+        )
+    print_lines(schema_location(place))

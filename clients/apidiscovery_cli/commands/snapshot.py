@@ -1,0 +1,53 @@
+"""`apidiscovery snapshot`."""
+
+from pathlib import Path
+
+import click
+from apidiscovery_client import IncompleteDiscovery
+from apidiscovery_client.kubectl.view import failures
+from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
+
+from apidiscovery_cli.click_options import with_options
+from apidiscovery_cli.commands.api_resources import LISTING, Listing, listing_of
+from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
+from apidiscovery_cli.files import write_file
+from apidiscovery_cli.inputs import input_name, read_input
+from apidiscovery_cli.output import print_bytes
+
+
+@click.group("snapshot", invoke_without_command=True)
+@click.pass_context
+def snapshot(context: click.Context) -> None:
+    """Save what a server serves in a file, and show such a file."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@snapshot.command("save")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@with_options(SOURCE, source_of)
+def save(source: Source, file: str) -> None:
+    """Write what a server serves to FILE, or to stdout for `-`.
+
+    What cannot be discovered is told on stderr, and noted in the file; the exit code is 1 then.
+    """
+    found = discover(source)
+    content = dump(found)
+    if file == "-":
+        print_bytes(content)
+    else:
+        write_file(Path(file), content)
+    if lacking := failures(found):
+        raise IncompleteDiscovery(lacking)
+
+
+@snapshot.command("show")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@with_options(LISTING, listing_of)
+def show(listing: Listing, file: str) -> None:
+    """Print the API resources in FILE, or in what comes on stdin for `-`.
+
+    FILE is one that `apidiscovery snapshot save` has written, or an answer of /apis or /api in
+    JSON. The options are those of api-resources.
+    """
+    listing.print(load(read_input(file, MAX_BYTES), input_name(file)))

@@ -1,0 +1,314 @@
+"""`apidiscovery storage-versions` and `apidiscovery storage-versions wait`."""
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NoReturn, TypedDict, Unpack
+
+import click
+import grpc
+from apidiscovery.service.v1 import storage_version_pb2
+from apidiscovery_client import ServerUnreachable
+from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client.storage_versions.calls import StorageVersionClient
+
+from apidiscovery_cli.click_options import DURATION
+from apidiscovery_cli.grpc_connection import with_client
+from apidiscovery_cli.outage import Outage
+from apidiscovery_cli.output import (
+    has_colour,
+    print_data,
+    print_lines,
+    print_painted,
+    print_text,
+    tell,
+)
+from apidiscovery_cli.registration_objects import WRITERS
+from apidiscovery_cli.skew_matrix import Skew, as_document, hostnames, matrix
+
+TIMED_OUT = 3
+
+# A rolling upgrade changes hundreds of objects one after the other; so long they are gathered.
+_GATHER_S = 0.2
+
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+
+
+class _Group(click.Group):
+    """Runs `show` when no subcommand is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named else ["show", *args])
+
+
+@click.group("storage-versions", cls=_Group)
+def storage_versions() -> None:
+    """Show which API server writes which version, and wait until all agree.
+
+    Without a subcommand it is `show`.
+    """
+
+
+class _ShowFlags(TypedDict):
+    names: tuple[str, ...]
+    output: str
+    color: str
+    watch: bool
+
+
+@storage_versions.command("show")
+@click.argument("names", nargs=-1, metavar="[RESOURCE...]")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "wide", *WRITERS]),
+    default="table",
+    metavar="table|wide|json|yaml",
+    help="Output format, by default a table of resources and servers.",
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Whether to colour the table; auto does on a terminal, unless NO_COLOR is set.",
+)
+@click.option("--watch", "-w", is_flag=True, help="Show it again whenever it changes.")
+@with_client(StorageVersionClient)
+def show(client: StorageVersionClient, **flags: Unpack[_ShowFlags]) -> bool:
+    """Show the version that each server writes, resource by resource.
+
+    RESOURCE is GROUP.RESOURCE, such as apps.deployments; without a dot it is of the core group.
+
+    With --watch a server that goes away is waited for, as long as for a request.
+    """
+    names = [_name(word) for word in flags["names"]]
+    printer = _Printer(flags)
+    if flags["watch"]:
+        _follow(client, names, printer)
+    shown = Skew.of(client.list(), names)
+    printer.show(shown)
+    missing = sorted(set(names) - {one.metadata.name for one in shown.objects})
+    for name in missing:
+        tell(f'Error from server (NotFound): storageversions "{name}" not found')
+    return not missing
+
+
+def _follow(client: StorageVersionClient, names: Sequence[str], printer: "_Printer") -> NoReturn:
+    """Show what there is, and again whenever it changes.
+
+    Raises:
+        DiscoveryError: The server does not answer any more.
+    """
+    outage = Outage(client.request_timeout_s)
+    while True:
+        try:
+            for answer in _answers(client, names):
+                outage.is_over()
+                printer.show(Skew.of(answer, names))
+            time.sleep(_GATHER_S)  # no server of ours ends a watch so
+        except CallRefused as error:
+            # What has changed since is not known any more: it is listed again.
+            if error.code != grpc.StatusCode.OUT_OF_RANGE:
+                outage.bear(error)
+        except ServerUnreachable as error:
+            outage.bear(error)
+
+
+def _answers(
+    client: StorageVersionClient, names: Sequence[str]
+) -> Iterator[storage_version_pb2.ListStorageVersionsResponse]:
+    """Yield what there is, and again after changes of these names, or of any if none is given."""
+    answer = client.list()
+    yield answer
+    listed = time.monotonic()
+    for event in client.watch(names, answer.list.metadata.resource_version):
+        if (
+            event.type == storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK
+            or _has(answer, event)
+        ):
+            continue
+        time.sleep(max(0.0, listed + _GATHER_S - time.monotonic()))
+        answer = client.list()
+        yield answer
+        listed = time.monotonic()
+
+
+def _has(
+    answer: storage_version_pb2.ListStorageVersionsResponse,
+    event: storage_version_pb2.WatchStorageVersionsResponse,
+) -> bool:
+    """Tell whether an event happened before something was listed."""
+    return int(event.resource_version) <= int(answer.list.metadata.resource_version)
+
+
+class _Printer:
+    """Prints what there is, and later only what differs from that."""
+
+    def __init__(self, flags: _ShowFlags) -> None:
+        self._flags = flags
+        self._last: Skew | None = None
+
+    def show(self, skew: Skew) -> None:
+        """Print it, unless it is what was printed last."""
+        last, self._last = self._last, skew
+        if last is not None and last.objects == skew.objects:
+            return
+        output = self._flags["output"]
+        if write := WRITERS.get(output):
+            between = "---\n" if last is not None and output == "yaml" else ""
+            print_data(between + write(as_document(skew)))
+            return
+        if last is not None and sys.stdout.isatty():
+            print_painted(_CLEAR)
+        if not skew.objects:
+            tell("No resources found")
+            return
+        if last is not None and not sys.stdout.isatty():
+            now = datetime.now().astimezone().isoformat(timespec="seconds")
+            print_text(f"\n{now}\n")
+        colour = _has_colour(self._flags["color"])
+        print_painted(matrix(skew, wide=output == "wide", colour=colour))
+
+
+def _has_colour(asked: str) -> bool:
+    if asked == "auto":
+        return has_colour()
+    return asked == "always"
+
+
+class _WaitFlags(TypedDict):
+    resources: tuple[str, ...]
+    timeout: float
+    quiet: bool
+
+
+@storage_versions.command("wait")
+@click.argument("resources", nargs=-1, required=True, metavar="RESOURCE[=VERSION]...")
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    help="How long to wait, such as 30s, 5m, 1h; 0 is forever.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Don't tell who is waited for.")
+@with_client(StorageVersionClient)
+def wait(client: StorageVersionClient, **flags: Unpack[_WaitFlags]) -> bool:
+    """Wait until all API servers write the same version of these resources.
+
+    RESOURCE is GROUP.RESOURCE, such as apps.deployments; without a dot it is of the core group.
+    With =VERSION, such as apps.deployments=apps/v1, they must agree on that one.
+
+    Once the service has answered it may go away for a while: it is asked again until the time has
+    passed.
+
+    Exit codes: 0 all agree, 1 the service cannot say, 2 bad usage, 3 the time has passed.
+    """
+    targets = [_target(word) for word in flags["resources"]]
+    end = time.monotonic() + (flags["timeout"] or math.inf)
+    waiting = _Waiting(client, targets, quiet=flags["quiet"])
+    outage = Outage(None)
+    while (left_s := end - time.monotonic()) > 0:
+        try:
+            if waiting.reach(outage, None if math.isinf(left_s) else left_s):
+                return True
+            time.sleep(min(left_s, _GATHER_S))  # the time has passed, or nearly
+        except (CallRefused, ServerUnreachable) as error:
+            if time.monotonic() < end:
+                outage.bear(error)
+    tell(f"error: timed out waiting for agreement on {', '.join(waiting.missing)}")
+    raise click.exceptions.Exit(TIMED_OUT)
+
+
+class _Waiting:
+    """Who is waited for, and what has been told of that."""
+
+    def __init__(
+        self, client: StorageVersionClient, targets: Sequence[tuple[str, str]], *, quiet: bool
+    ) -> None:
+        self._client = client
+        self._targets = targets
+        self._quiet = quiet
+        self._told: dict[int, str] = {}
+        self._hosts: dict[str, str] = {}
+        self.missing = _once(name for name, _ in targets)
+
+    def reach(self, outage: Outage, timeout_s: float | None) -> bool:
+        """Tell who is waited for until all agree; False when the time has passed.
+
+        Raises:
+            CallRefused: The service does not say it.
+            ServerUnreachable: It does not answer.
+        """
+        for answer in self._client.wait(self._targets, timeout_s):
+            outage.is_over()
+            self._find_hosts(answer, timeout_s)
+            self.missing = _once(one.name for one in answer.progress if not one.agreed)
+            for place, progress in enumerate(answer.progress):
+                self._tell(place, progress)
+            if answer.done:
+                return True
+        return False
+
+    def _find_hosts(
+        self, answer: storage_version_pb2.WaitForAgreementResponse, timeout_s: float | None
+    ) -> None:
+        """Learn what to call the servers that are to be named."""
+        if not self._quiet and any(_servers(one) - self._hosts.keys() for one in answer.progress):
+            self._hosts |= hostnames(self._client.list(timeout_s).members)
+            # Whoever is no member has no hostname either, and is not looked for again.
+            for one in answer.progress:
+                self._hosts |= {each: each for each in _servers(one) - self._hosts.keys()}
+
+    def _tell(self, place: int, progress: storage_version_pb2.AgreementProgress) -> None:
+        line = _progress_line(progress, self._hosts)
+        if self._told.get(place) == line:
+            return
+        self._told[place] = line
+        if progress.agreed:
+            print_lines(line)
+        elif not self._quiet:
+            tell(line)
+
+
+def _once(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _servers(progress: storage_version_pb2.AgreementProgress) -> set[str]:
+    return {*progress.agreeing, *progress.lagging, *progress.unreported}
+
+
+def _progress_line(
+    progress: storage_version_pb2.AgreementProgress, hosts: Mapping[str, str]
+) -> str:
+    name = f"storageversion.internal.apiserver.k8s.io/{progress.name}"
+    if progress.agreed:
+        version = progress.storage_version.status.common_encoding_version
+        return f"{name} condition met: all write {version}"
+    if not progress.HasField("storage_version"):
+        return f"{name} waiting: no server has reported yet"
+    parts = [
+        f"{label} {', '.join(hosts.get(server, server) for server in servers)}"
+        for label, servers in (
+            ("agreeing", progress.agreeing),
+            ("lagging", progress.lagging),
+            ("unreported", progress.unreported),
+        )
+        if servers
+    ]
+    return f"{name} waiting: {'; '.join(parts) or 'no server has reported'}"
+
+
+def _target(word: str) -> tuple[str, str]:
+    resource, _, version = word.partition("=")
+    return _name(resource), version
+
+
+def _name(word: str) -> str:
+    """Return the name of the StorageVersion of a resource."""
+    return word if "." in word else f"core.{word}"

@@ -1,0 +1,195 @@
+"""`apidiscovery watch`."""
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import TypedDict, Unpack
+
+import click
+from apidiscovery_client.changes import Change, changes
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.connecting import Flags
+from apidiscovery_client.held import Transport
+from click.core import ParameterSource
+
+from apidiscovery_cli.change_json import change_object
+from apidiscovery_cli.click_options import DURATION, Reads, usage_errors, with_options
+from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_named
+from apidiscovery_cli.option_values import grpc_address
+from apidiscovery_cli.output import print_lines, print_text, tell
+
+_CLOSES_WITHIN_S = 5.0
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+def _print_text(change: Change) -> None:
+    print_lines(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {change}")
+
+
+def _print_json(change: Change) -> None:
+    print_text(json.dumps(change_object(change, datetime.now(UTC))) + "\n")
+
+
+_PRINTERS: Mapping[str, Callable[[Change], None]] = {"text": _print_text, "json": _print_json}
+
+
+class _Flags(TypedDict):
+    grpc: str | None
+    interval_s: float
+    once: bool
+    initial: bool
+    output: str
+
+
+@click.command("watch")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(list(_PRINTERS)),
+    default="text",
+    show_default=True,
+    help="A line of text or a JSON object for each change.",
+)
+@click.option(
+    "--grpc",
+    type=Reads("address", grpc_address),
+    metavar="HOST:PORT",
+    help="Ask the server at this address over gRPC, which tells each change as it happens.",
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=DURATION,
+    default="5s",
+    show_default=True,
+    help="How long to wait between two questions, and between two attempts to connect over gRPC.",
+)
+@click.option("--initial", is_flag=True, help="Print first what is served now, as added.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Print what has changed since a command last asked that server over HTTP, and end.",
+)
+@click.option(
+    "--cache-dir",
+    type=click.Path(file_okay=False),
+    help="Folder of what was served before, for --once, as of api-resources.",
+)
+@with_options(CONNECTION, flags_of)
+def watch(flags: Flags, cache_dir: str | None, **own: Unpack[_Flags]) -> None:
+    """Print what changes in what a server serves, until you stop it.
+
+    A server that stops answering is a change too; it is asked again and again. The exit code is 1
+    if it does not answer at first.
+    """
+    if own["interval_s"] <= 0:
+        raise click.UsageError("--interval must be longer than 0")
+    printed = _PRINTERS[own["output"]]
+    if own["once"]:
+        _refuse_with_once(own)
+        _print_since_last(flags, cache_dir, printed)
+        return
+    if cache_dir:
+        raise click.UsageError("--cache-dir is for --once")
+    with usage_errors():
+        transport = _transport(flags, own["grpc"])
+    with DiscoveryClient(transport) as client, _ended_by_signals(client):
+        _print_each(client.watch(interval_s=own["interval_s"], initial=own["initial"]), printed)
+
+
+def _refuse_with_once(own: _Flags) -> None:
+    for name in ("grpc", "initial"):
+        if own[name]:
+            raise click.UsageError(f"--once and --{name} cannot be used together")
+
+
+def _print_since_last(flags: Flags, folder: str | None, printed: Callable[[Change], None]) -> None:
+    from apidiscovery_cli.discovery import (  # noqa: PLC0415 - it imports HTTP
+        Source,
+        discover,
+        kept,
+        snapshot_cache,
+    )
+
+    with usage_errors():
+        server = server_named(flags)
+    source = Source(server, snapshot_cache(Path(folder) if folder else None, is_off=False))
+    before = kept(source)
+    now = discover(source)
+    if before is None:
+        tell(f"nothing was known of {now.server} before; from now on it is")
+        return
+    _print_each(changes(before.snapshot, now), printed)
+
+
+def _print_each(news: Iterable[Change], printed: Callable[[Change], None]) -> None:
+    for change in news:
+        printed(change)
+        sys.stdout.flush()
+
+
+def _transport(flags: Flags, address: str | None) -> Transport:
+    if address is None:
+        from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415
+
+        from apidiscovery_cli.discovery import WITH_RESOURCES  # noqa: PLC0415 - as above
+
+        return HttpTransport(server_named(flags), replace(WITH_RESOURCES, needs_core=False))
+    return _grpc_transport(flags, address)
+
+
+def _grpc_transport(flags: Flags, address: str) -> Transport:
+    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - too
+
+    from apidiscovery_cli.grpc_connection import (  # noqa: PLC0415 - it imports grpc
+        Own,
+        server_at,
+    )
+
+    context = click.get_current_context()
+    if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--server and --grpc cannot be used together")
+    named: Flags = {**flags, "server": None}
+    own: Own = {"grpc_server": address, "token_file": None, "plaintext": False}
+    return GrpcTransport(server_at(own, named))
+
+
+@contextmanager
+def _ended_by_signals(client: DiscoveryClient) -> Generator[None]:
+    """Close the client when the process is told to end, and then leave with the code for that.
+
+    The signal raises nothing where it finds us: that may be in code which lets no exception out.
+    A second one does as it would have without us.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    # By a thread, for the locks of the client may be held where the signal finds us.
+    closing = threading.Thread(target=client.close, daemon=True)
+
+    def close(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        restore()
+        closing.start()
+
+    before = {number: signal.signal(number, close) for number in _ENDING}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    try:
+        yield
+    finally:
+        restore()
+    if received:
+        closing.join(_CLOSES_WITHIN_S)  # grpc crashes where the process ends in the midst of it
+        click.get_current_context().exit(128 + received[0])

@@ -1,0 +1,296 @@
+"""The aggregated documents: apidiscovery.k8s.io, KEP-3352."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Literal
+
+from apidiscovery_client.reading import Half, UnreadableError, read_half
+from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON, PROTOBUF
+
+from apidiscovery_cli.conformance.check import Check, FailedError, SkippedError, expect, some
+from apidiscovery_cli.conformance.exchange import Reply
+from apidiscovery_cli.conformance.nodes import Node, document
+from apidiscovery_cli.conformance.subject import OK, Subject, aggregated_type, aggregated_version
+
+_SECTION = "Aggregated documents"
+_REFUSALS = (404, 405, 406, 415)
+
+
+def _states_type(subject: Subject) -> None:
+    """See that Content-Type says whether a document is aggregated, both ways."""
+    replies = [subject.get(path, aggregated_type("v2")) for path in subject.halves]
+    documents = (reply for reply in replies if reply.status == OK)
+    for reply in some(documents, "aggregated discovery"):
+        is_aggregated = document(reply)["kind"].text == AGGREGATED_KIND
+        says_so = aggregated_version(reply.content_type) is not None
+        what = "an aggregated document" if is_aggregated else "another document"
+        seen = f"{what} as {reply.content_type or 'no Content-Type'}"
+        wanted = f"{aggregated_type('v2')} for an aggregated document, and only for one"
+        expect(is_aggregated == says_so, reply, wanted, seen)
+
+
+def _exact_type(subject: Subject) -> None:
+    for reply in subject.documents():
+        wanted = subject.accept
+        expect(reply.content_type == wanted, reply, wanted, f"Content-Type is {reply.content_type}")
+
+
+def _shape(subject: Subject) -> None:
+    for reply in subject.documents():
+        root = document(reply)
+        root["kind"].one_of(AGGREGATED_KIND)
+        root["apiVersion"].one_of(f"{AGGREGATED_GROUP}/{aggregated_version(reply.content_type)}")
+        for item in root["items"].items:
+            versions = item["versions"].items
+            if not versions:
+                raise item["versions"].fail("at least one version")
+            for version in versions:
+                _ = version["version"].text, version["resources"].items_if_any
+
+
+def _versions(reply: Reply) -> Iterator[Node]:
+    for item in document(reply)["items"].items:
+        yield from item["versions"].items
+
+
+def _resources(subject: Subject) -> list[Node]:
+    found = (
+        resource
+        for reply in subject.documents()
+        for version in _versions(reply)
+        for resource in version["resources"].items_if_any
+    )
+    return some(found, "resource")
+
+
+def _unique(subject: Subject) -> None:
+    lists = [document(reply)["items"].items for reply in subject.documents()]
+    for items in some(filter(None, lists), "group"):
+        _see_unique([item["metadata"]["name"] for item in items], "a name that no other group has")
+        for item in items:
+            versions = item["versions"].items
+            _see_unique([one["version"] for one in versions], "a version that is there once")
+            for version in versions:
+                resources = version["resources"].items_if_any
+                wanted = "a resource that is there once"
+                _see_unique([one["resource"] for one in resources], wanted)
+
+
+def _see_unique(nodes: list[Node], wanted: str) -> None:
+    seen: set[str] = set()
+    for node in nodes:
+        value = repr(node.value)  # which may be anything
+        if value in seen:
+            raise node.fail(wanted)
+        seen.add(value)
+
+
+def _response_kinds(subject: Subject) -> None:
+    for resource in _resources(subject):
+        for node in (resource, *resource["subresources"].items_if_any):
+            for name in ("group", "version", "kind"):
+                if not isinstance(node["responseKind"][name].value, str):
+                    raise node["responseKind"].fail("an object with group, version and kind")
+
+
+def _fields(subject: Subject) -> None:
+    for resource in _resources(subject):
+        _ = resource["resource"].text
+        resource["scope"].one_of("Cluster", "Namespaced")
+        if not isinstance(resource["singularResource"].value, str):
+            raise resource["singularResource"].fail("text")
+        for verb in resource["verbs"].items_if_any:
+            _ = verb.text
+        for below in resource["subresources"].items_if_any:
+            _ = below["subresource"].text, below["verbs"].items_if_any
+
+
+def _freshness(subject: Subject) -> None:
+    found = (version for reply in subject.documents() for version in _versions(reply))
+    for version in some(found, "group-version"):
+        version["freshness"].one_of("Current", "Stale")
+
+
+def _has_etag(subject: Subject) -> None:
+    for reply in subject.documents():
+        etag = reply.value("etag") or ""
+        is_strong = len(etag) > 2 and etag[0] == etag[-1] == '"'  # noqa: PLR2004 - its quotes
+        wanted = 'a strong ETag in quotes, such as "4F2C"'
+        expect(is_strong, reply, wanted, f"ETag is {etag or 'missing'}")
+
+
+def _etag_of_content(subject: Subject) -> None:
+    for path in subject.halves:
+        first, second = subject.aggregated(path), subject.aggregated(path, again=True)
+        subject.etag(first)
+        same = document(first).value == document(second).value
+        etags = first.value("etag"), second.value("etag")
+        seen = f"{etags[0]}, then {etags[1]}, of {'the same' if same else 'another'} document"
+        wanted = "the same ETag as long as the document is the same, and only so long"
+        expect(same == (etags[0] == etags[1]), second, wanted, seen)
+
+
+def _varies(subject: Subject) -> None:
+    for reply in subject.documents():
+        names = {name.strip().lower() for line in reply.values("vary") for name in line.split(",")}
+        seen = f"Vary is {', '.join(sorted(names)) or 'missing'}"
+        expect(names & {"accept", "*"}, reply, "Vary: Accept", seen)
+
+
+def _compressed(subject: Subject) -> None:
+    for path in subject.halves:
+        plain = subject.aggregated(path)
+        seen = f"Content-Encoding is {plain.value('content-encoding')}"
+        unasked = plain.value("content-encoding") in (None, "identity")
+        expect(unasked, plain, "no compression, for none was accepted", seen)
+        reply = subject.aggregated(path, ("Accept-Encoding", "gzip"))
+        coding = reply.value("content-encoding") or "identity"
+        expect(coding in ("gzip", "identity"), reply, "gzip or nothing", f"it is {coding}")
+        same = document(reply).value == document(plain).value
+        expect(same, reply, "the same document as without compression")
+        varies = "accept-encoding" in ",".join(reply.values("vary")).lower()
+        expect(coding == "identity" or varies, reply, "Vary: Accept-Encoding", "it is not there")
+
+
+def _protobuf(subject: Subject) -> None:
+    now = datetime.now(UTC)
+    for path in subject.halves:
+        plain = subject.aggregated(path)
+        version = subject.version or "v2"
+        reply = subject.get(path, aggregated_type(version, PROTOBUF))
+        if reply.status in _REFUSALS:
+            raise SkippedError("the server has no protobuf")
+        expect(reply.status == OK, reply, "200 or 406")
+        is_right = reply.content_type == aggregated_type(version, PROTOBUF)
+        seen = f"Content-Type is {reply.content_type}"
+        expect(is_right, reply, aggregated_type(version, PROTOBUF), seen)
+        same = _read(path, reply, now).groups == _read(path, plain, now).groups
+        expect(same, reply, "the same content as in JSON", "it has another content")
+
+
+def _read(path: str, reply: Reply, now: datetime) -> Half:
+    where: Literal["/api", "/apis"] = "/api" if path == "/api" else "/apis"
+    try:
+        return read_half(where, reply.content_type, reply.content, now)
+    except UnreadableError as error:
+        raise FailedError(str(error), "a document as promised", reply.asked) from None
+    except (ValueError, json.JSONDecodeError) as error:
+        raise FailedError(str(error), "a whole document", reply.asked) from None
+
+
+def _head(subject: Subject) -> None:
+    reply = subject.get("/apis", subject.accept, method="HEAD")
+    expect(reply.status in (OK, 405), reply, "200, or 405 if there is no HEAD")
+    if reply.status == OK:
+        etag = subject.aggregated().value("etag")
+        seen = f"ETag is {reply.value('etag')}"
+        expect(reply.value("etag") == etag, reply, f"the ETag of GET, {etag}", seen)
+
+
+CHECKS = (
+    Check(
+        10,
+        "Content-Type says whether a document is aggregated",
+        _SECTION,
+        "all clients go by it: what they take for the other form is empty or an error to them",
+        f"send {aggregated_type('v2')} with an aggregated document, {JSON} with others",
+        _states_type,
+    ),
+    Check(
+        11,
+        "Content-Type is written as Kubernetes writes it",
+        _SECTION,
+        "client-go 0.26.0 to 0.27.1 compare it as text: no charset, no spaces, parameters g, v, as",
+        f"send exactly {aggregated_type('v2')}",
+        _exact_type,
+    ),
+    Check(
+        12,
+        "The list has kind, apiVersion and items, each with versions",
+        _SECTION,
+        "clients decode it into types that take anything else for empty",
+        "write an APIGroupDiscoveryList",
+        _shape,
+    ),
+    Check(
+        13,
+        "Each group, version and resource is there once",
+        _SECTION,
+        "which of two counts is different from client to client",
+        "merge what has the same name",
+        _unique,
+    ),
+    Check(
+        14,
+        "Every resource and subresource has a responseKind",
+        _SECTION,
+        "client-go 0.26.0 to 0.26.3 panics without it (kubernetes#116603)",
+        "write group, version and kind; empty texts where they are not known",
+        _response_kinds,
+    ),
+    Check(
+        15,
+        "Resources have a name, a scope, a singular and verbs",
+        _SECTION,
+        "kubectl builds URLs from the name and the scope",
+        "write resource, scope (Cluster or Namespaced), singularResource and verbs",
+        _fields,
+    ),
+    Check(
+        16,
+        "Each version is Current or Stale",
+        _SECTION,
+        "clients look for Stale; another word is taken for Current by some and not by others",
+        "write freshness: Current, or Stale for what is only known as it was",
+        _freshness,
+    ),
+    Check(
+        17,
+        "There is a strong ETag",
+        _SECTION,
+        "without it kube-aggregator and client-go get the whole document each time",
+        "send the hash of the document in quotes",
+        _has_etag,
+    ),
+    Check(
+        18,
+        "The ETag changes when the document does, and only then",
+        _SECTION,
+        "clients would miss changes, or get the same document again and again",
+        "hash the document, in an order that does not change by chance",
+        _etag_of_content,
+    ),
+    Check(
+        19,
+        "Vary names Accept",
+        _SECTION,
+        "caches between give one client the form that another one asked for",
+        "send Vary: Accept with aggregated documents",
+        _varies,
+    ),
+    Check(
+        20,
+        "Compressed documents are the same, and only for who accepts them",
+        _SECTION,
+        "client-go accepts gzip, others nothing",
+        "compress if Accept-Encoding has gzip; send Content-Encoding and Vary: Accept-Encoding",
+        _compressed,
+    ),
+    Check(
+        21,
+        "Protobuf has the content of JSON",
+        _SECTION,
+        "clients ask for whichever they like better",
+        "make both from the same data, or refuse protobuf with 406",
+        _protobuf,
+    ),
+    Check(
+        22,
+        "HEAD has the ETag of GET",
+        _SECTION,
+        "monitors ask so whether something has changed",
+        "answer HEAD as GET without the body, or with 405",
+        _head,
+    ),
+)

@@ -1,0 +1,203 @@
+"""What kube-aggregator does with an extension API server, replayed.
+
+Source: kube-aggregator pkg/apiserver/handler_discovery.go and
+pkg/controllers/status/remote/remote_available_controller.go.
+"""
+
+from apidiscovery_client.model import GroupVersion
+from apidiscovery_formats.media_types import AGGREGATED_KIND, JSON
+
+from apidiscovery_cli.conformance.check import (
+    Check,
+    FailedError,
+    Profile,
+    SkippedError,
+    expect,
+    some,
+)
+from apidiscovery_cli.conformance.exchange import Reply
+from apidiscovery_cli.conformance.nodes import document
+from apidiscovery_cli.conformance.subject import (
+    AGGREGATED_SINCE,
+    AGGREGATOR_ACCEPT,
+    AGGREGATOR_HEADERS,
+    NOT_FOUND,
+    OK,
+    UNAVAILABLE,
+    Subject,
+)
+
+_SECTION = "Behind kube-aggregator"
+_TIMEOUT_S = 5.0
+_NOT_ACCEPTABLE, _NOT_MODIFIED = 406, 304
+_REDIRECTIONS, _REFUSALS = range(300, 400), range(400, 500)
+
+
+def _as_aggregator(subject: Subject, *more: tuple[str, str], again: bool = False) -> Reply:
+    return subject.get("/apis", AGGREGATOR_ACCEPT, *AGGREGATOR_HEADERS[1:], *more, again=again)
+
+
+def _answers(subject: Subject) -> None:
+    reply = _as_aggregator(subject)
+    if subject.version is not None:
+        return
+    if (
+        subject.profile is Profile.KUBE_APISERVER
+        and (subject.release or (1, 0)) >= AGGREGATED_SINCE
+    ):
+        raise FailedError(
+            str(reply), "an aggregated document, which Kubernetes has since 1.27", reply.asked
+        )
+    if reply.status == OK and not reply.is_html:
+        # How an aggregated document is called is for another check to say.
+        document(reply)["kind"].one_of("APIGroupList", AGGREGATED_KIND)
+        return
+    falls_back = reply.status in (_NOT_ACCEPTABLE, NOT_FOUND)
+    wanted = "an aggregated document, or 406 or an unaggregated one so that it is asked differently"
+    expect(falls_back, reply, wanted)
+
+
+def _in_time(subject: Subject) -> None:
+    replies = [_as_aggregator(subject)]
+    replies += [_resources(subject, gv) for gv, _ in subject.versions()]
+    for reply in replies:
+        seen = f"it took {reply.took_s:.1f} s"
+        expect(reply.took_s < _TIMEOUT_S, reply, f"an answer within {_TIMEOUT_S:g} s", seen)
+
+
+def _resources(subject: Subject, gv: GroupVersion) -> Reply:
+    return subject.get(gv.path, JSON)
+
+
+def _available(subject: Subject) -> None:
+    for gv, is_stale in some(subject.versions(), "group-version"):
+        reply = _resources(subject, gv)
+        if is_stale and reply.status == UNAVAILABLE:
+            continue  # whoever serves it does not answer, as the document says
+        expect(reply.status == OK, reply, "200, by which it is told that the server is available")
+    if subject.version is None and (vain := list(filter(subject.lists_in_vain, subject.listed()))):
+        raise SkippedError(
+            f"{', '.join(map(str, vain))} answers 404, as with a definition whose names are taken;"
+            " all others answer"
+        )
+
+
+def _revalidated(subject: Subject) -> None:
+    for path in subject.halves:
+        first = subject.aggregated(path)
+        etag = subject.etag(first)
+        reply = subject.aggregated(path, ("If-None-Match", etag))
+        expect(reply.status == _NOT_MODIFIED, reply, "304 to the ETag that was sent before")
+        expect(not reply.body, reply, "304 without a body")
+        sent = reply.value("etag")
+        expect(sent in (None, etag), reply, f"the same ETag, {etag}", f"ETag is {sent}")
+
+
+def _keeps_type(subject: Subject) -> None:
+    for path in subject.halves:
+        first = subject.aggregated(path)
+        reply = subject.aggregated(path, ("If-None-Match", subject.etag(first)))
+        if reply.status != _NOT_MODIFIED:
+            raise SkippedError("the server does not answer 304")
+        wanted = f"no Content-Type, or {first.content_type}"
+        seen = f"Content-Type is {reply.content_type}"
+        expect(reply.content_type in ("", first.content_type), reply, wanted, seen)
+
+
+def _changed(subject: Subject) -> None:
+    for path in subject.halves:
+        subject.etag(subject.aggregated(path))
+        reply = subject.aggregated(path, ("If-None-Match", f'"{"0" * 128}"'))
+        expect(reply.status == OK, reply, "200 to an ETag that the server never sent")
+        expect(reply.body, reply, "the document in a 200")
+
+
+def _no_redirection(subject: Subject) -> None:
+    paths = ["/apis", "/openapi/v3", *(gv.path for gv, _ in subject.versions())]
+    for path in paths:
+        reply = _as_aggregator(subject) if path == "/apis" else subject.get(path, JSON)
+        moved = reply.status in _REDIRECTIONS and reply.value("location") is not None
+        seen = f"{reply.status} to {reply.value('location')}"
+        expect(not moved, reply, "an answer without a redirection", seen)
+
+
+def _status_errors(subject: Subject) -> None:
+    """See that what is refused is refused with a Status or a text, also to kube-aggregator."""
+    reply = subject.get("/apis", f"{JSON};g=example.com;v=v1;as=Nothing")
+    expect(not reply.is_html, reply, "a Status or text, no page")
+    if reply.status == OK:
+        raise SkippedError("the server refuses no form of a document")
+    expect(reply.status in _REFUSALS, reply, "406, or another status of a request that is wrong")
+    if reply.status == _NOT_ACCEPTABLE and reply.body and reply.content_type.startswith(JSON):
+        document(reply)["kind"].one_of("Status")
+
+
+CHECKS = (
+    Check(
+        1,
+        "It answers kube-aggregator, which accepts only aggregated JSON",
+        _SECTION,
+        "kube-aggregator asks so each minute; after 503 or an error the group is Stale everywhere",
+        "answer the aggregated document, or 406 Not Acceptable, as Kubernetes does without it",
+        _answers,
+    ),
+    Check(
+        2,
+        "It answers discovery within 5 seconds",
+        _SECTION,
+        "kube-aggregator waits no longer, and then publishes the group as Stale",
+        "keep the documents in memory; ask nothing of others while answering",
+        _in_time,
+    ),
+    Check(
+        3,
+        "Each group-version answers at /apis/GROUP/VERSION",
+        _SECTION,
+        "kube-aggregator refuses every user request with 503 while this is not 2xx, and"
+        " namespaces cannot be deleted meanwhile",
+        "serve an APIResourceList at the path of each group-version",
+        _available,
+    ),
+    Check(
+        4,
+        "It answers 304 to If-None-Match with its own ETag",
+        _SECTION,
+        "kube-aggregator and client-go ask with the ETag that they have; otherwise each asks for"
+        " the whole document each time",
+        "compare If-None-Match with the quoted ETag, and answer 304 with the same ETag, no body",
+        _revalidated,
+    ),
+    Check(
+        5,
+        "304 does not change the Content-Type",
+        _SECTION,
+        "client-go's HTTP cache takes the header fields of a 304 for the stored document, and then"
+        " reads an aggregated document as another one",
+        "leave Content-Type out of 304, or send the full one",
+        _keeps_type,
+    ),
+    Check(
+        6,
+        "It answers the document to an If-None-Match with another ETag",
+        _SECTION,
+        "a client would go on with what it has for ever",
+        "answer 304 only if the ETag is the present one",
+        _changed,
+    ),
+    Check(
+        7,
+        "Nothing is redirected",
+        _SECTION,
+        "kube-aggregator turns redirections of extension API servers into 502",
+        "answer at the path itself, with and without a trailing slash",
+        _no_redirection,
+    ),
+    Check(
+        8,
+        "What cannot be had is refused with a Status, not with a page",
+        _SECTION,
+        "client-go shows the message of a Status; a page tells its users nothing",
+        "answer 406 and a Status of reason NotAcceptable",
+        _status_errors,
+    ),
+)

@@ -1,0 +1,113 @@
+"""Runs checks, one after the other, and counts."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apidiscovery_cli.conformance import (
+    aggregated,
+    aggregator,
+    health,
+    negotiation,
+    openapi,
+    unaggregated,
+)
+from apidiscovery_cli.conformance.check import (
+    Check,
+    FailedError,
+    Outcome,
+    Profile,
+    Result,
+    SkippedError,
+)
+from apidiscovery_cli.conformance.exchange import Endpoint, NoAnswer
+from apidiscovery_cli.conformance.subject import Release, Subject
+
+# In the order of their numbers.
+CHECKS: tuple[Check, ...] = (
+    *aggregator.CHECKS,
+    *aggregated.CHECKS,
+    *negotiation.CHECKS,
+    *unaggregated.CHECKS,
+    *openapi.CHECKS,
+    *health.CHECKS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a run.
+
+    Attributes:
+        url: Of the server.
+        release: Such as `1.30`, empty if it is not known.
+        aggregated: The version of its aggregated documents, empty if it has none.
+        results: In the order of the checks.
+        requests: How many were made.
+    """
+
+    url: str
+    profile: Profile
+    release: str
+    aggregated: str
+    results: tuple[Result, ...]
+    requests: int
+    took_s: float
+
+    def of(self, outcome: Outcome) -> tuple[Result, ...]:
+        """Return the results with an outcome."""
+        return tuple(result for result in self.results if result.outcome is outcome)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check has failed."""
+        return not self.of(Outcome.FAIL)
+
+
+def run(
+    endpoint: Endpoint,
+    *,
+    profile: Profile | None = None,
+    release: Release | None = None,
+    checks: Iterable[Check] = CHECKS,
+) -> Report:
+    """Return how a server does in checks; it is only read from.
+
+    Args:
+        endpoint: The server.
+        profile: What kind of server it is; None to find out, by whether it has the core group.
+        release: The release of Kubernetes that it is; None for what it says itself.
+        checks: Those to run.
+
+    Raises:
+        NoAnswer: The server cannot be reached.
+        NoApiServer: It is something else.
+        NotAllowed: It lets nobody like us read discovery.
+    """
+    started = time.monotonic()
+    subject = Subject(endpoint, profile, release)
+    results = tuple(_result(check, subject) for check in checks)
+    return Report(
+        endpoint.url,
+        subject.profile,
+        ".".join(map(str, subject.release)) if subject.release else "",
+        subject.version or "",
+        results,
+        len(subject.session.log),
+        time.monotonic() - started,
+    )
+
+
+def _result(check: Check, subject: Subject) -> Result:
+    started, before = time.monotonic(), len(subject.session.log)
+    outcome, seen, wanted, asked = Outcome.PASS, "", "", None
+    try:
+        check.run(subject)
+    except FailedError as error:
+        outcome, seen, wanted, asked = Outcome.FAIL, error.seen, error.wanted, error.asked
+    except NoAnswer as error:
+        outcome, seen, wanted, asked = Outcome.FAIL, error.reason, "an answer", error.asked
+    except SkippedError as error:
+        outcome, seen = Outcome.SKIP, str(error)
+    requests = len(subject.session.log) - before
+    return Result(check, outcome, seen, wanted, asked, requests, time.monotonic() - started)

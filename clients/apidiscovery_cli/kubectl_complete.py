@@ -1,0 +1,36 @@
+"""What kubectl runs to complete `kubectl apidiscovery ...`.
+
+It is given the words after that, the last one as far as it is typed. It wants a line for each
+candidate, a tab between the value and what it is, and in the end a colon and a number.
+Source: kubectl pkg/cmd/plugin/plugin_completion.go `SetupPluginCompletion`, cobra completions.go
+`ShellCompDirective`.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from apidiscovery_client._terminal import printable
+from click.shell_completion import ShellComplete
+
+from apidiscovery_cli.group import apidiscovery
+from apidiscovery_cli.output import print_text
+from apidiscovery_cli.subcommands import COMPLETE_VARIABLE
+
+_PROGRAM = "kubectl apidiscovery"
+
+_FILES = 0  # ShellCompDirectiveDefault
+_NO_FILES = 4  # ShellCompDirectiveNoFileComp
+_FOLDERS = 16  # ShellCompDirectiveFilterDirs
+_DIRECTIVES = {"file": _FILES, "dir": _FOLDERS}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Print the candidates for the words of a command line, and return the exit code, 0."""
+    *words, incomplete = args if args is not None else sys.argv[1:] or [""]
+    shell = ShellComplete(apidiscovery, {}, _PROGRAM, COMPLETE_VARIABLE)
+    found = shell.get_completions(words, incomplete)
+    directive = next((_DIRECTIVES[one.type] for one in found if one.type in _DIRECTIVES), _NO_FILES)
+    candidates = [(one.value, one.help or "") for one in found if one.type not in _DIRECTIVES]
+    lines = ["\t".join(printable(part) for part in parts if part) for parts in candidates]
+    print_text("".join(f"{line}\n" for line in (*lines, f":{directive}")))
+    return 0

@@ -1,0 +1,187 @@
+"""Manifest files: finding them, and what stands in them as far as the client must know.
+
+The server reads and checks manifests; here only kinds and names are looked for, and only where a
+flag cannot do without.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from apidiscovery_cli.inputs import STDIN, UnusableFile, read_input
+from apidiscovery_cli.kinds import GROUPS, KINDS, Kind
+
+EXTENSIONS = (".json", ".yaml", ".yml")  # cli-runtime pkg/resource/builder.go `FileExtensions`
+_STDIN_PATH = "STDIN"  # as kubectl and our server name it, where they tell a place in it
+_MAX_DEPTH = 64  # libyaml builds by recursion
+_MAX_BYTES = 16 << 20  # twice what our server takes in one request
+
+_SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
+_LIST = GROUPS.api_kind.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The text of a manifest file.
+
+    Attributes:
+        path: As it is shown.
+        list_name: For a discovery list in it that has no name itself; empty without one.
+    """
+
+    path: str
+    content: bytes
+    list_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An object in a manifest."""
+
+    kind: Kind
+    name: str
+
+
+def paths(given: Iterable[str], *, recursive: bool) -> Iterator[Path | UnusableFile]:
+    """Yield the files that are meant: those of a directory sorted; `-` is stdin."""
+    for text in given:
+        path = Path(text)
+        if text == STDIN or path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from _below(path, recursive=recursive)
+        elif path.exists():  # a pipe, such as that of a shell's <(...)
+            yield path
+        else:
+            yield UnusableFile(f'the path "{text}" does not exist')
+
+
+def _below(folder: Path, *, recursive: bool) -> Iterator[Path | UnusableFile]:
+    try:
+        found = sorted(folder.rglob("*") if recursive else folder.iterdir())
+    except OSError as error:
+        yield UnusableFile(f"{folder} cannot be read: {error.strerror or error}")
+        return
+    files = [path for path in found if path.suffix in EXTENSIONS and path.is_file()]
+    if not files:
+        known = " ".join(EXTENSIONS)
+        yield UnusableFile(f"error reading [{folder}]: recognized file extensions are [{known}]")
+    yield from files
+
+
+def read(path: Path, name: str | None) -> File:
+    """Read a file; raise `UnusableFile` when that fails.
+
+    The name of a discovery list in it is `name`, or what its `metadata` says, as `apidiscovery get`
+    writes it, or that of the file without its extension.
+    """
+    is_stdin = str(path) == STDIN
+    shown = _STDIN_PATH if is_stdin else str(path)
+    try:
+        content = read_input(str(path), _MAX_BYTES)
+    except OSError as error:
+        raise UnusableFile(f"{path} cannot be read: {error.strerror or error}") from None
+    if _LIST not in content:
+        return File(shown, content)
+    own_name = _own_name(content)
+    if name and own_name and name != own_name:
+        raise UnusableFile(f'the list in {shown} has the name "{own_name}", not "{name}"')
+    return File(shown, content, name or own_name or ("" if is_stdin else path.stem))
+
+
+def _own_name(content: bytes) -> str:
+    """Return the name in the first discovery list; empty when there is none, or no YAML."""
+    with suppress(UnusableFile):
+        for value in _values(File("", content)):
+            fields = _fields(value)
+            if fields.get("kind") == GROUPS.api_kind:
+                return _text(_fields(fields.get("metadata")).get("name"))
+    return ""
+
+
+def objects(file: File) -> list[Named]:
+    """Return what stands in a file, in order; raise `UnusableFile` when that cannot be told.
+
+    Discovery lists have the names that the server gives them: their own, else that of the file,
+    and the second one of a file ends in `-2`, and so on.
+    """
+    found: list[Named] = []
+    for value in _values(file):
+        kind, name = _kind(value, file.path), _text(_fields(value.get("metadata")).get("name"))
+        if kind is GROUPS and not name:
+            place = 1 + sum(earlier.kind is GROUPS for earlier in found)
+            name = file.list_name if place == 1 else f"{file.list_name}-{place}"
+        if not name:
+            wanted = "a name for the list: give --name" if kind is GROUPS else "metadata.name"
+            raise UnusableFile(f"{file.path}: a {kind.api_kind} lacks {wanted}")
+        found.append(Named(kind, name))
+    return found
+
+
+def _kind(value: Mapping[str, object], path: str) -> Kind:
+    api_kind, api_version = _text(value.get("kind")), _text(value.get("apiVersion"))
+    group = api_version.partition("/")[0]
+    for kind in KINDS:
+        if (kind.api_kind, kind.api_group) == (api_kind, group):
+            return kind
+    known = ", ".join(kind.api_kind for kind in KINDS)
+    raise UnusableFile(f"{path}: want {known} or a List, got {api_kind!r} of {api_version!r}")
+
+
+def _values(file: File) -> Iterator[Mapping[str, object]]:
+    """Yield the objects of every document, those of a `List` one by one; scalars are all text."""
+    line = 1
+    start = 0
+    for end, after in [
+        *((m.start(), m.end()) for m in _SEPARATOR.finditer(file.content)),
+        (len(file.content), 0),
+    ]:
+        value = _load(file.content[start:end], file.path, line)
+        if value is not None:
+            yield from _items(value)
+        line += file.content.count(b"\n", start, end)
+        start = after
+
+
+def _items(value: object) -> Iterator[Mapping[str, object]]:
+    fields = _fields(value)
+    items = fields.get("items")
+    if fields.get("kind") == "List" and isinstance(items, list):
+        for item in cast("list[object]", items):
+            yield _fields(item)
+    elif fields.get("kind") != "List":
+        yield fields
+
+
+def _load(text: bytes, path: str, first_line: int) -> object:
+    """Return a document with every scalar as text, None when it is empty."""
+    try:
+        depth = 0
+        for event in yaml.parse(io.BytesIO(text), yaml.CBaseLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH:
+                raise UnusableFile(f"{path}: nested deeper than {_MAX_DEPTH} levels")
+        return cast("object", yaml.load(io.BytesIO(text), yaml.CBaseLoader))  # noqa: S506 - builds text only
+    except yaml.MarkedYAMLError as error:
+        line = first_line + (error.problem_mark.line if error.problem_mark else 0)
+        raise UnusableFile(f"{path}:{line}: no YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:  # no UTF-8, or a control character
+        line = first_line + text.count(b"\n", 0, error.position)
+        raise UnusableFile(f"{path}:{line}: no YAML: {error.reason}") from None
+    except yaml.YAMLError as error:
+        raise UnusableFile(f"{path}: no YAML: {' '.join(str(error).split())}") from None
+
+
+def _fields(value: object) -> Mapping[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

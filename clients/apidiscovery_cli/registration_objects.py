@@ -1,0 +1,247 @@
+"""Registrations and sources as objects and as tables, in kubectl's forms."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias, cast
+
+from apidiscovery.service.v1 import discovery_pb2, registry_pb2
+from apidiscovery_client import DiscoveryError
+from apidiscovery_client.kubectl.printing import json_text, yaml_text
+from apidiscovery_client.kubectl.table import table
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from apidiscovery_cli.kinds import API_SERVICE, CRD, GROUPS, Kind, of_number
+
+Object: TypeAlias = dict[str, object]
+
+WRITERS: Mapping[str, Callable[[object], str]] = {"json": json_text, "yaml": yaml_text}
+
+_UNKNOWN = "<unknown>"
+_SHOWN_NAMES = 3
+_STATES = {
+    registry_pb2.REGISTRATION_STATE_CURRENT: "Current",
+    registry_pb2.REGISTRATION_STATE_STALE: "Stale",
+}
+_SOURCE_STATES = {
+    discovery_pb2.SOURCE_STATE_CURRENT: "Current",
+    discovery_pb2.SOURCE_STATE_STALE: "Stale",
+    discovery_pb2.SOURCE_STATE_PENDING: "Pending",
+}
+
+
+def short_name(registration: registry_pb2.Registration) -> str:
+    """Return it as kubectl's -o name does: `apiservice.apiregistration.k8s.io/v1.example.com`."""
+    return f"{of_number(registration.kind).prefix}/{registration.name}"
+
+
+def object_of(registration: registry_pb2.Registration) -> Object:
+    """Return the manifest, with the revision as its resourceVersion, keys sorted.
+
+    So it can be edited and applied again, and is refused when somebody else was faster. Groups
+    become a discovery list that has a name, which Kubernetes' own has not.
+    """
+    if registration.WhichOneof("content") == "groups":
+        fields = _discovery_list(registration.groups)
+        metadata: Object = {"name": registration.name}
+    else:
+        fields = _manifest(registration)
+        stated = fields.get("metadata")
+        metadata = cast("Object", stated) if isinstance(stated, dict) else {}
+    metadata = {**metadata, "resourceVersion": str(registration.revision)}
+    return _sorted({**fields, "metadata": metadata})
+
+
+def _discovery_list(groups: registry_pb2.PublishedGroups) -> Object:
+    items = [
+        {**MessageToDict(published.group), "metadata": {"name": published.group.metadata.name}}
+        for published in groups.groups
+    ]
+    return {
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "kind": "APIGroupDiscoveryList",
+        "items": items,
+    }
+
+
+def _manifest(registration: registry_pb2.Registration) -> Object:
+    try:
+        fields = cast("object", json.loads(registration.manifest))
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise DiscoveryError(f"{short_name(registration)}: the server sent no JSON object")
+    return cast("Object", fields)
+
+
+def _sorted(value: Object) -> Object:
+    """Return the object with the keys of every level in order, as Go writes maps."""
+    return cast("Object", json.loads(json.dumps(value, sort_keys=True)))
+
+
+def document(objects: Sequence[Object], *, always_list: bool) -> Object:
+    """Return the one object, or a `List` of all, as kubectl get and kubectl apply print them."""
+    if len(objects) == 1 and not always_list:
+        return objects[0]
+    return {
+        "apiVersion": "v1",
+        "items": list(objects),
+        "kind": "List",
+        "metadata": {"resourceVersion": ""},
+    }
+
+
+def sources_document(sources: Iterable[discovery_pb2.DiscoverySource]) -> Object:
+    """Return sources as discovery.proto's ListSourcesResponse in JSON."""
+    return {"sources": [MessageToDict(source) for source in sources]}
+
+
+Registrations: TypeAlias = Sequence[registry_pb2.Registration]
+
+
+def registrations_table(
+    kind: Kind, found: Registrations, now: datetime, *, wide: bool, headers: bool
+) -> str:
+    """Return the table of a kind, aligned as kubectl aligns it; empty without rows."""
+    head, row = _TABLES[kind]
+    rows = [row(registration, now, wide) for registration in found]
+    return table([*([head] if headers else []), *rows]) if rows else ""
+
+
+def _crd_row(registration: registry_pb2.Registration, _now: datetime, _wide: bool) -> list[str]:  # noqa: FBT001 - one signature for every table
+    return [registration.name, _rfc3339(registration.created)]
+
+
+def _api_service_row(
+    registration: registry_pb2.Registration,
+    now: datetime,
+    _wide: bool,  # noqa: FBT001 - one signature for every table
+) -> list[str]:
+    """Source: kube-aggregator pkg/registry/apiservice/etcd/etcd.go `ConvertToTable`."""
+    manifest = _manifest(registration)
+    service = _inner(_inner(manifest, "spec"), "service")
+    address = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+    age = human_age(now, registration.created)
+    return [registration.name, address, _available(_inner(manifest, "status")), age]
+
+
+def _available(status: Object) -> str:
+    conditions = status.get("conditions")
+    for condition in cast("list[object]", conditions) if isinstance(conditions, list) else []:
+        fields = cast("Object", condition) if isinstance(condition, dict) else {}
+        if fields.get("type") == "Available":
+            value, reason = str(fields.get("status", "")), fields.get("reason")
+            return f"{value} ({reason})" if reason and value != "True" else value
+    return "Unknown"
+
+
+def _groups_row(registration: registry_pb2.Registration, now: datetime, wide: bool) -> list[str]:  # noqa: FBT001 - one signature for every table
+    names = [published.group.metadata.name for published in registration.groups.groups]
+    return [
+        registration.name,
+        _listed([name or '""' for name in names], wide=wide),
+        registration.owner or "<none>",
+        _STATES.get(registration.state, _UNKNOWN),
+        human_age(now, registration.created),
+    ]
+
+
+_Row: TypeAlias = Callable[[registry_pb2.Registration, datetime, bool], list[str]]
+_TABLES: Mapping[Kind, tuple[tuple[str, ...], _Row]] = {
+    CRD: (("NAME", "CREATED AT"), _crd_row),
+    API_SERVICE: (("NAME", "SERVICE", "AVAILABLE", "AGE"), _api_service_row),
+    GROUPS: (("NAME", "GROUPS", "OWNER", "STATE", "AGE"), _groups_row),
+}
+
+
+def sources_table(
+    found: Sequence[discovery_pb2.DiscoverySource], *, wide: bool, headers: bool
+) -> str:
+    """Return the table of sources; wide has their addresses and every group-version.
+
+    What another source serves in place of one is told with that source.
+    """
+    last = [*(["ADDRESS"] if wide else []), "ERROR"]
+    head = ["NAME", "STATE", "SINCE", "GROUP-VERSIONS", "SHADOWED", *last]
+    rows = [_source_row(source, wide=wide) for source in found]
+    return table([*([head] if headers else []), *rows]) if rows else ""
+
+
+def _source_row(source: discovery_pb2.DiscoverySource, *, wide: bool) -> list[str]:
+    offered = [f"{gv.group}/{gv.version}".lstrip("/") for gv in source.group_versions]
+    shadowed = [
+        f"{name} by {gv.shadowed_by}"
+        for name, gv in zip(offered, source.group_versions, strict=True)
+        if gv.shadowed_by
+    ]
+    return [
+        source.name,
+        _SOURCE_STATES.get(source.state, _UNKNOWN),
+        _rfc3339(source.since) if source.HasField("since") else _UNKNOWN,
+        _listed(offered, wide=wide),
+        _listed(shadowed, wide=wide),
+        *([source.address or "<none>"] if wide else []),
+        source.error or "<none>",
+    ]
+
+
+def _listed(names: Sequence[str], *, wide: bool) -> str:
+    """Return the first names and how many more there are, all when wide.
+
+    Source: kubernetes pkg/printers/internalversion/printers.go `formatEndpoints`.
+    """
+    if not names:
+        return "<none>"
+    more = 0 if wide else len(names) - _SHOWN_NAMES
+    if more <= 0:
+        return ",".join(names)
+    return f"{','.join(names[:_SHOWN_NAMES])} + {more} more..."
+
+
+def _rfc3339(moment: Timestamp) -> str:
+    """Return a moment to the second, as Kubernetes writes metadata.creationTimestamp."""
+    return _time(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _time(moment: Timestamp) -> datetime:
+    try:
+        return moment.ToDatetime(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _inner(fields: Object, key: str) -> Object:
+    value = fields.get(key)
+    return cast("Object", value) if isinstance(value, dict) else {}
+
+
+def human_age(now: datetime, since: Timestamp) -> str:
+    """Return how long ago something was, such as 90s, 5m10s, 3h, 2d4h or 1y30d.
+
+    Source: apimachinery pkg/util/duration/duration.go `HumanDuration`.
+    """
+    if not since.seconds:
+        return _UNKNOWN
+    seconds = int((now - _time(since)).total_seconds())
+    if seconds < 0:
+        return "0s" if seconds >= -1 else "<invalid>"
+    unit_s, unit, _, part_s, part = next(row for row in _AGES if seconds < row[2])
+    rest = seconds % unit_s // part_s if part_s else 0
+    return f"{seconds // unit_s}{unit}" + (f"{rest}{part}" if rest else "")
+
+
+_MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
+# Unit, up to which age, and the smaller unit that is shown too.
+_AGES: Sequence[tuple[int, str, float, int, str]] = (
+    (1, "s", 2 * _MINUTE_S, 0, ""),
+    (_MINUTE_S, "m", 10 * _MINUTE_S, 1, "s"),
+    (_MINUTE_S, "m", 3 * _HOUR_S, 0, ""),
+    (_HOUR_S, "h", 8 * _HOUR_S, _MINUTE_S, "m"),
+    (_HOUR_S, "h", 2 * _DAY_S, 0, ""),
+    (_DAY_S, "d", 8 * _DAY_S, _HOUR_S, "h"),
+    (_DAY_S, "d", 2 * _YEAR_S, 0, ""),
+    (_YEAR_S, "y", 8 * _YEAR_S, _DAY_S, "d"),
+    (_YEAR_S, "y", math.inf, 0, ""),
+)

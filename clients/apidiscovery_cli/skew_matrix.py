@@ -1,0 +1,187 @@
+"""Storage versions as a matrix of resources and servers, and as a document."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+from apidiscovery.coordination.v1 import lease_pb2
+from apidiscovery.service.v1 import storage_version_pb2
+from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
+from apidiscovery_client._terminal import printable
+from apidiscovery_client.kubectl.table import table
+from apidiscovery_client.storage_versions.agreement import AGREED
+
+from apidiscovery_cli.kube_json import lease_json, rfc3339, storage_version_json
+
+_HOSTNAME = "kubernetes.io/hostname"
+_NOTHING = "-"
+_GONE = " (gone)"
+_VERDICTS = {
+    storage_version_pb2.HASH_VERDICT_SAME: "same",
+    storage_version_pb2.HASH_VERDICT_DIFFERENT: "DIFFERENT",
+    storage_version_pb2.HASH_VERDICT_UNKNOWN: "unknown",
+}
+
+_GOOD, _BAD, _FAINT = "green", "red", "bright_black"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    text: str
+    colour: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """What is known of all resources and servers.
+
+    Attributes:
+        objects: The StorageVersions to show, by name.
+        members: Leases of the API servers that are there, by name.
+        comparisons: Discovery's hash against the reports, by name of the StorageVersion.
+    """
+
+    objects: tuple[storageversion_pb2.StorageVersion, ...]
+    members: tuple[lease_pb2.Lease, ...]
+    comparisons: Mapping[str, storage_version_pb2.HashComparison]
+
+    @classmethod
+    def of(
+        cls, answer: storage_version_pb2.ListStorageVersionsResponse, names: Sequence[str]
+    ) -> "Skew":
+        """Return what an answer tells of some StorageVersions, or of all if none is named."""
+        objects = (one for one in answer.list.items if not names or one.metadata.name in names)
+        return cls(
+            tuple(objects),
+            tuple(answer.members),
+            {one.name: one for one in answer.comparisons},
+        )
+
+
+def matrix(skew: Skew, *, wide: bool, colour: bool) -> str:
+    """Return a line for each resource with a column for each server.
+
+    A cell is the version that the server writes, without the group where that is the resource's.
+    A server that is no member any more is marked `(gone)` until its entries are collected.
+    """
+    servers = _servers(skew)
+    head = [_Cell("RESOURCE"), *(_Cell(title) for title in servers.values())]
+    head += [_Cell(title) for title in ("COMMON", "AGREED", "HASH")]
+    if wide:
+        head.append(_Cell("SINCE"))
+    rows = [head, *(_row(one, skew, servers, wide=wide) for one in skew.objects)]
+    plain = table([[cell.text for cell in row] for row in rows])
+    return _coloured(plain, rows) if colour else plain
+
+
+def hostnames(members: Sequence[lease_pb2.Lease]) -> dict[str, str]:
+    """Return what to call each member: its hostname, its identity where several share that."""
+    hosts = {one.metadata.name: one.metadata.labels.get(_HOSTNAME, "") for one in members}
+    # The titles of columns are in upper case.
+    count = Counter(host.upper() for host in hosts.values())
+    return {
+        name: host if host and count[host.upper()] == 1 else name for name, host in hosts.items()
+    }
+
+
+def _servers(skew: Skew) -> dict[str, str]:
+    """Return the title of each server's column by its identity: members, then who has gone."""
+    hosts = hostnames(skew.members)
+    titles = {name: hosts[name].upper() for name in sorted(hosts, key=lambda one: hosts[one])}
+    for found in skew.objects:
+        for entry in found.status.storage_versions:
+            titles.setdefault(entry.api_server_id, entry.api_server_id.upper() + _GONE)
+    return titles
+
+
+def _row(
+    found: storageversion_pb2.StorageVersion, skew: Skew, servers: Mapping[str, str], *, wide: bool
+) -> list[_Cell]:
+    entries = {entry.api_server_id: entry for entry in found.status.storage_versions}
+    common = found.status.common_encoding_version
+    usual = _most_usual([entry.encoding_version for entry in entries.values()])
+    cells = [_Cell(found.metadata.name)]
+    cells += [_entry_cell(entries.get(server), found, usual, wide=wide) for server in servers]
+    cells.append(_Cell(_short(common, found) if common else _NOTHING))
+    agreed = next((one for one in found.status.conditions if one.type == AGREED), None)
+    status = agreed.status if agreed else "Unknown"
+    cells.append(_Cell(status, _GOOD if status == "True" else _BAD))
+    cells.append(_hash_cell(skew.comparisons.get(found.metadata.name), wide=wide))
+    if wide:
+        since = rfc3339(agreed.last_transition_time) if agreed else None
+        cells.append(_Cell(since or _NOTHING))
+    return cells
+
+
+def _entry_cell(
+    entry: storageversion_pb2.ServerStorageVersion | None,
+    found: storageversion_pb2.StorageVersion,
+    usual: str,
+    *,
+    wide: bool,
+) -> _Cell:
+    if entry is None:
+        return _Cell(_NOTHING, _FAINT)
+    text = _short(entry.encoding_version, found)
+    if wide:
+        text += f" [{','.join(_short(version, found) for version in entry.decodable_versions)}]"
+    return _Cell(text, _GOOD if entry.encoding_version == usual else _BAD)
+
+
+def _hash_cell(comparison: storage_version_pb2.HashComparison | None, *, wide: bool) -> _Cell:
+    if comparison is None:
+        return _Cell(_NOTHING, _FAINT)
+    text = _VERDICTS.get(comparison.verdict, "unknown")
+    differs = comparison.verdict == storage_version_pb2.HASH_VERDICT_DIFFERENT
+    if wide and differs:
+        text += f" ({comparison.discovery_hash}, want {comparison.reported_hash})"
+    return _Cell(text, _BAD if differs else "")
+
+
+def _most_usual(versions: Sequence[str]) -> str:
+    """Return the version that most servers write, of several the first by name; empty for none."""
+    count = Counter(versions)
+    return min(count, key=lambda version: (-count[version], version), default="")
+
+
+def _short(version: str, found: storageversion_pb2.StorageVersion) -> str:
+    group = found.metadata.name.rpartition(".")[0]
+    return version.removeprefix(f"{group}/")
+
+
+def _coloured(plain: str, rows: Sequence[Sequence[_Cell]]) -> str:
+    """Return the table with colours, which take no room."""
+    # A cell has no line feed, nor anything else that is not printable.
+    lines = plain.removesuffix("\n").split("\n")
+    return "".join(f"{_coloured_line(line, row)}\n" for line, row in zip(lines, rows, strict=True))
+
+
+def _coloured_line(line: str, row: Sequence[_Cell]) -> str:
+    parts, at = list[str](), 0
+    for cell in row:
+        text = printable(cell.text)
+        begin = line.index(text, at)
+        parts.append(line[at:begin])
+        parts.append(click.style(text, fg=cell.colour) if cell.colour else text)
+        at = begin + len(text)
+    return "".join(parts)
+
+
+def as_document(skew: Skew) -> dict[str, object]:
+    """Return everything as objects in Kubernetes' JSON form, and the comparisons."""
+    compared = (skew.comparisons.get(one.metadata.name) for one in skew.objects)
+    return {
+        "storageVersions": [storage_version_json(one) for one in skew.objects],
+        "members": [lease_json(one) for one in skew.members],
+        "hashComparisons": [
+            {
+                "name": one.name,
+                "discoveryHash": one.discovery_hash,
+                "reportedHash": one.reported_hash,
+                "verdict": _VERDICTS.get(one.verdict, "unknown").lower(),
+            }
+            for one in compared
+            if one
+        ],
+    }
