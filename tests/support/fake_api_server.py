@@ -37,6 +37,7 @@ class Answer:
 class Request:
     path: str
     headers: Mapping[str, str]  # names in lower case
+    method: str = "GET"
 
 
 Routes = Mapping[str, Answer]
@@ -169,13 +170,17 @@ class FakeApiServer:
 
             def do_GET(self) -> None:
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                answer = fake._answer(Request(self.path.partition("?")[0], headers))
+                self.rfile.read(int(headers.get("content-length", "0")))
+                path = self.path.partition("?")[0]
+                answer = fake._answer(Request(path, headers, self.command))
                 if answer.stalls:
                     fake.stalled.release()
                     fake._closed.wait()
                     self.close_connection = True
                 else:
                     _send(self, answer)
+
+            do_HEAD = do_PATCH = do_GET  # noqa: N815 - as the library calls them
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Stay silent."""
@@ -193,5 +198,6 @@ def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
     for name, value in answer.headers.items():
         handler.send_header(name, value)
     handler.end_headers()
-    handler.wfile.write(answer.body)
+    if handler.command != "HEAD":
+        handler.wfile.write(answer.body)
     handler.close_connection = length > len(answer.body)
