@@ -269,6 +269,7 @@ class TestConnection:
         assert outcome == Outcome(1, "", f"error: List {registry.address}: {hint}\n")
 
 
+@pytest.mark.process
 class TestProcess:
     """In a process of its own, as users run it."""
 
