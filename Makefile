@@ -30,6 +30,10 @@ WORKERS ?= 4
 test: setup ## Run the tests, WORKERS at once
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
+.PHONY: test-fast
+test-fast: setup ## Run the tests that start no processes and wait for nothing, in under two minutes
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not (process or property or waiting)" $(ARGS)
+
 .PHONY: robustness
 robustness: setup ## Replicas under traffic and faults for two minutes; ARGS, such as "--minutes 30 --figures"
 	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness run $(ARGS)

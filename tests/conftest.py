@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from garbage import set_aside
 from hypothesis import settings
+from kinds import kinds_of
 from server import Serve, Server, serving
 
 # How long an example takes says nothing where several tests run at once; pytest limits each test.
@@ -24,6 +25,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         set_aside()
         gc.enable()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each test by what it takes its time for, so that `make test-fast` can leave it out."""
+    if isinstance(item, pytest.Function):
+        for kind in sorted(kinds_of(item)):
+            item.add_marker(kind)
 
 
 @pytest.fixture(scope="session", autouse=True)

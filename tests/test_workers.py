@@ -12,6 +12,8 @@ from apidiscovery_service import workers
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def _own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

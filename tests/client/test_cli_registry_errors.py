@@ -270,6 +270,7 @@ class TestConnection:
         assert outcome == Outcome(1, "", f"error: ListRegistrations {registry.address}: {hint}\n")
 
 
+@pytest.mark.process
 class TestProcess:
     """In a process of its own, as users run it."""
 

@@ -85,6 +85,7 @@ async def until(condition: Callable[[], bool], within_s: float = 3.0) -> None:
 # Whose an owner is.
 
 
+@pytest.mark.process  # a worker reads documents
 async def test_an_owner_belongs_to_who_named_it_first() -> None:
     async with following(Replica()) as (replica,):
         registrations = replica.registrations

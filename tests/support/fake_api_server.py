@@ -1,13 +1,13 @@
 """A Kubernetes API server of canned answers, on a real loopback socket."""
 
 import json
+import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -37,9 +37,11 @@ class Answer:
 class Request:
     path: str
     headers: Mapping[str, str]  # names in lower case
+    method: str = "GET"
 
 
 Routes = Mapping[str, Answer]
+Respond = Callable[[Request], Answer]
 NOT_FOUND = Answer(b"404 page not found\n", "text/plain; charset=utf-8", 404)
 
 
@@ -91,16 +93,22 @@ class _QuietServer(ThreadingHTTPServer):
 
 
 class FakeApiServer:
-    """Answers until it is closed.
+    """Answers over HTTP/1.1 with connections that stay, until it is closed.
 
     Attributes:
+        answers: By path, or by whatever a request says; may be replaced at any time.
         url: Where it is.
         requests: All that came in, in order.
+        connections: How many were made.
+        stalled: Released with one count for each request that is left without an answer.
     """
 
-    def __init__(self, routes: Routes, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, answers: Routes | Respond, tls: ssl.SSLContext | None = None) -> None:
+        self.answers = answers
         self.requests: list[Request] = []
-        self._routes = routes
+        self.connections = 0
+        self.stalled = threading.Semaphore(0)
+        self._open: set[socket.socket] = set()
         self._closed = threading.Event()
         self._server = _QuietServer(("127.0.0.1", 0), self._handler())
         if tls:
@@ -118,49 +126,78 @@ class FakeApiServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed.set()
         self._server.shutdown()
         self._thread.join()
+        self.drop_connections()
         self._server.server_close()
+
+    def drop_connections(self) -> None:
+        """End all connections without a word, as servers do with those that are idle."""
+        for connection in tuple(self._open):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def _answer(self, request: Request) -> Answer:
+        self.requests.append(request)
+        if callable(self.answers):
+            answer = self.answers(request)
+        else:
+            answer = self.answers.get(request.path, NOT_FOUND)
+        is_first = self.paths.count(request.path) == 1
+        return answer if is_first else answer.then or answer
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
             def setup(self) -> None:
+                fake.connections += 1
+                fake._open.add(self.request)
                 if isinstance(self.request, ssl.SSLSocket):
                     self.request.do_handshake()
                 super().setup()
 
-            def do_GET(self) -> None:
-                path = self.path.partition("?")[0]
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                fake.requests.append(Request(path, headers))
-                answer = fake._routes.get(path, NOT_FOUND)
-                is_first = fake.paths.count(path) == 1
-                self._send(answer if is_first else answer.then or answer)
+            def finish(self) -> None:
+                super().finish()
+                fake._open.discard(self.request)
 
-            def _send(self, answer: Answer) -> None:
+            def do_GET(self) -> None:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                self.rfile.read(int(headers.get("content-length", "0")))
+                path = self.path.partition("?")[0]
+                answer = fake._answer(Request(path, headers, self.command))
                 if answer.stalls:
+                    fake.stalled.release()
                     fake._closed.wait()
-                    return
-                self.send_response(answer.status)
-                if answer.content_type is not None:
-                    self.send_header("Content-Type", answer.content_type)
-                length = len(answer.body) if answer.length is None else answer.length
-                self.send_header("Content-Length", str(length))
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(answer.body)
+                    self.close_connection = True
+                else:
+                    _send(self, answer)
+
+            do_HEAD = do_PATCH = do_GET  # noqa: N815 - as the library calls them
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Stay silent."""
 
         return Handler
+
+
+def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    handler.send_response(answer.status)
+    if answer.content_type is not None:
+        handler.send_header("Content-Type", answer.content_type)
+    length = len(answer.body) if answer.length is None else answer.length
+    if answer.status != 304:
+        handler.send_header("Content-Length", str(length))
+    for name, value in answer.headers.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(answer.body)
+    handler.close_connection = length > len(answer.body)

@@ -1,97 +1,47 @@
 """An API server with objects: a fake one for discovery, and JSON documents before it."""
 
-import json
 from collections.abc import Mapping
+from contextlib import closing
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
-from typing import Any, ClassVar, Self
-from urllib.parse import urlsplit
 
+import fake_api_server
 from apidiscovery_client.testing import FakeApiServer
+from fake_api_server import Answer, Request
 
 _FORWARDED = ("accept", "if-none-match", "authorization")
-_SENT_BACK = ("content-type", "etag", "retry-after")
+_SENT_BACK = ("etag", "retry-after")
 _TIMEOUT_S = 10.0
 
 
-class ObjectCluster:
-    """Answers for objects itself, and lets the fake answer for all else.
+class ObjectCluster(fake_api_server.FakeApiServer):
+    """Answers for objects itself, and lets the fake of the package answer for all else.
 
     Attributes:
         fake: What it serves, and what of that was asked for.
         objects: What is answered, by path.
         asked: What else than discovery was asked for, as `METHOD /path`.
-        url: Where it is.
     """
 
     def __init__(self, fake: FakeApiServer, objects: Mapping[str, object]) -> None:
+        super().__init__(self._respond)
         self.fake = fake
         self.objects = objects
         self.asked: list[str] = []
-        handler = type("Handler", (_Handler,), {"cluster": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def _respond(self, request: Request) -> Answer:
+        if request.path not in self.objects:
+            return self._forward(request)
+        self.asked.append(f"{request.method} {request.path}")
+        return fake_api_server.document(self.objects[request.path])
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = _TIMEOUT_S
-    cluster: ClassVar[ObjectCluster]
-
-    def do_GET(self) -> None:
-        path = urlsplit(self.path).path
-        if path in self.cluster.objects:
-            self.cluster.asked.append(f"{self.command} {path}")
-            self._answer(200, {"content-type": "application/json"}, self._document(path))
-            return
-        host = self.cluster.fake.url.removeprefix("http://")
-        connection = HTTPConnection(host, timeout=_TIMEOUT_S)
-        try:
-            sent = {name: self.headers[name] for name in _FORWARDED if name in self.headers}
-            connection.request(self.command, self.path, headers=sent)
+    def _forward(self, request: Request) -> Answer:
+        host = self.fake.url.removeprefix("http://")
+        with closing(HTTPConnection(host, timeout=_TIMEOUT_S)) as connection:
+            sent = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+            connection.request(request.method, request.path, headers=sent)
             told = connection.getresponse()
             kept = {name: told.headers[name] for name in _SENT_BACK if name in told.headers}
-            self._answer(told.status, kept, told.read())
-        finally:
-            connection.close()
-
-    def do_PATCH(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length", "0")))
-        self.do_GET()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - as in the base
-        """Say nothing."""
-
-    def _document(self, path: str) -> bytes:
-        return json.dumps(self.cluster.objects[path]).encode()
-
-    def _answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if status != 304:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if status != 304:
-            self.wfile.write(body)
+            return Answer(told.read(), told.headers["content-type"], told.status, kept)
 
 
 def deployment(name: str, namespace: str = "default") -> dict[str, object]:

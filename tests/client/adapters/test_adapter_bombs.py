@@ -11,10 +11,9 @@ from apidiscovery_client.adapters import kr8s as kr8s_adapter
 from apidiscovery_client.adapters import kubernetes as kubernetes_adapter
 from apidiscovery_client.adapters import kubernetes_asyncio as kubernetes_asyncio_adapter
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport, BorrowedTransport
-from fake_api_server import Answer, Request, aggregated_type, document
+from fake_api_server import Answer, FakeApiServer, Request, aggregated_type, document
 from kubernetes import client as kube
 from kubernetes_asyncio import client as kube_asyncio
-from skewed_server import SkewedServer
 
 BOMB = gzip.compress(bytes((64 << 20) + 1), 9)
 
@@ -27,7 +26,7 @@ def bomb(request: Request) -> Answer:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with SkewedServer(bomb) as server:
+    with FakeApiServer(bomb) as server:
         yield server.url
 
 

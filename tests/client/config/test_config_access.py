@@ -99,6 +99,7 @@ def test_after_a_refusal_a_plugin_is_run_once_more(tmp_path: Path) -> None:
     assert not server.access.refused()  # it gives the same again
 
 
+@pytest.mark.process
 def test_threads_share_one_run_of_a_plugin(tmp_path: Path) -> None:
     script = write_plugin(tmp_path).read_text().replace("echo '", "sleep 0.2; echo '")
     (tmp_path / "plugin").write_text(script)
@@ -115,6 +116,7 @@ def test_threads_share_one_run_of_a_plugin(tmp_path: Path) -> None:
     assert runs(tmp_path) == 1
 
 
+@pytest.mark.process
 def test_threads_share_one_failure_of_a_plugin(tmp_path: Path) -> None:
     program(tmp_path, f"echo run >> {tmp_path}/runs; sleep 0.3; exit 7")
     server = server_of(tmp_path, plugin_keys("./plugin"))
@@ -164,6 +166,7 @@ def test_closing_ends_a_plugin_with_what_it_started(tmp_path: Path) -> None:
     server.access.close()  # there is nothing any more
 
 
+@pytest.mark.process
 def test_a_plugin_whose_child_left_its_session_is_not_waited_for(tmp_path: Path) -> None:
     child = tmp_path / "child"
     fork = (
@@ -197,6 +200,7 @@ def is_over(pid: int) -> bool:
         return True
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("script", "expected"),
     [

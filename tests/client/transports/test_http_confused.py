@@ -8,9 +8,9 @@ import pytest
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
 from apidiscovery_client.http.flow import HttpOptions
 from apidiscovery_client.model import GroupVersion, Unknown
-from fake_api_server import Answer, Request, aggregated, aggregated_type
+from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, aggregated_type
 from fetching import KINDS, fetching
-from skewed_server import RELEASES, Respond, SkewedServer, respond
+from skewed_answers import RELEASES, respond
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
 
@@ -37,7 +37,7 @@ def test_answer_of_another_path_is_an_error(
 ) -> None:
     strict = replace(options, needs_core=True)
     with (
-        SkewedServer(elsewhere(respond(RELEASES[name]), paths)) as server,
+        FakeApiServer(elsewhere(respond(RELEASES[name]), paths)) as server,
         fetching(kind, server.url, strict) as transport,
         pytest.raises(UnexpectedDocument),
     ):
@@ -47,7 +47,7 @@ def test_answer_of_another_path_is_an_error(
 def test_group_without_a_name_is_an_error(kind: str) -> None:
     nameless = aggregated({"versions": [{"version": "v1"}]})
     with (
-        SkewedServer(lambda r: nameless if r.path == "/apis" else NEW(r)) as server,
+        FakeApiServer(lambda r: nameless if r.path == "/apis" else NEW(r)) as server,
         fetching(kind, server.url) as transport,
         pytest.raises(UnexpectedDocument, match="is of the core group"),
     ):
@@ -56,7 +56,7 @@ def test_group_without_a_name_is_an_error(kind: str) -> None:
 
 def test_resources_of_another_group_version_are_not_taken(kind: str) -> None:
     confused = elsewhere(OLD, {"/apis/apps/v1": "/apis/batch/v1"})
-    with SkewedServer(confused) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(confused) as server, fetching(kind, server.url) as transport:
         snapshot = transport.fetch().snapshot
     apps = snapshot.version(GroupVersion("apps", "v1"))
     assert apps
@@ -81,10 +81,10 @@ def not_modified(inner: Respond, etag: Callable[[Request], str]) -> Respond:
 
 def test_304_for_another_document_confirms_nothing(kind: str) -> None:
     """RFC 9111 section 4.3.4: it is about the document that it names."""
-    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(NEW) as server, fetching(kind, server.url) as transport:
         held = transport.fetch()
         changed = aggregated({"metadata": {"name": "other"}, "versions": [{"version": "v1"}]})
-        server.answer = not_modified(
+        server.answers = not_modified(
             lambda r: changed if r.path == "/apis" else NEW(r), lambda _: '"another"'
         )
         server.requests.clear()
@@ -95,9 +95,9 @@ def test_304_for_another_document_confirms_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "W/"])
 def test_304_for_the_same_document_confirms_it_also_weakly(kind: str, prefix: str) -> None:
-    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(NEW) as server, fetching(kind, server.url) as transport:
         held = transport.fetch()
-        server.answer = not_modified(NEW, lambda r: f"{prefix}{r.headers['if-none-match']}")
+        server.answers = not_modified(NEW, lambda r: f"{prefix}{r.headers['if-none-match']}")
         assert transport.fetch(held).snapshot.groups is held.snapshot.groups
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_etag_is_not_asked_with(kind: str, etag: str) -> None:
     def answer(request: Request) -> Answer:
         return replace(NEW(request), headers={"ETag": etag})
 
-    with SkewedServer(answer) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(answer) as server, fetching(kind, server.url) as transport:
         held = transport.fetch(transport.fetch())
     assert not any("if-none-match" in request.headers for request in server.requests)
     assert held.etags == {}
@@ -126,7 +126,7 @@ def test_no_change_to_a_document_makes_it_an_empty_one(kind: str, key: str, valu
         pytest.skip("that is how an empty one is written")
     changed = Answer(json.dumps(document).encode(), aggregated_type())
     with (
-        SkewedServer(lambda r: changed if r.path == "/apis" else NEW(r)) as server,
+        FakeApiServer(lambda r: changed if r.path == "/apis" else NEW(r)) as server,
         fetching(kind, server.url) as transport,
         pytest.raises(DiscoveryError),
     ):

@@ -20,9 +20,9 @@ from apidiscovery_client.server import Headers, Server, StaticAccess
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
 from certificates import Authority, KeyPair
-from fake_api_server import Answer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated
 from fetching import KINDS, client_sockets, client_threads, fetching
-from skewed_server import RELEASES, SkewedServer, respond
+from skewed_answers import RELEASES, respond
 from tunnelling_proxy import TunnellingProxy
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
@@ -47,7 +47,7 @@ def trusting(ca_file: Path) -> StaticAccess:
 @both
 def test_trusted_server_is_asked_over_tls(kind: str, authority: Authority) -> None:
     tls = serving_tls(authority.server(["127.0.0.1"]))
-    with SkewedServer(OLD, tls) as server:
+    with FakeApiServer(OLD, tls) as server:
         known = Server(url=server.url, access=trusting(authority.ca_file))
         with fetching(kind, known) as transport:
             held = transport.fetch()
@@ -60,7 +60,7 @@ def test_certificate_of_another_name_counts_only_when_that_is_wanted(
     kind: str, authority: Authority
 ) -> None:
     tls = serving_tls(authority.server(["api.example"]))
-    with SkewedServer(NEW, tls) as server:
+    with FakeApiServer(NEW, tls) as server:
         access = trusting(authority.ca_file)
         with (
             fetching(kind, Server(url=server.url, access=access)) as transport,
@@ -76,7 +76,7 @@ def test_certificate_of_another_name_counts_only_when_that_is_wanted(
 def test_unknown_authority_is_not_trusted(kind: str, authority: Authority) -> None:
     tls = serving_tls(authority.server(["127.0.0.1"]))
     with (
-        SkewedServer(NEW, tls) as server,
+        FakeApiServer(NEW, tls) as server,
         fetching(kind, server.url) as transport,
         pytest.raises(ServerUnreachable, match="the server's certificate is not trusted"),
     ):
@@ -86,7 +86,7 @@ def test_unknown_authority_is_not_trusted(kind: str, authority: Authority) -> No
 
 @both
 def test_server_without_tls_is_told(kind: str) -> None:
-    with SkewedServer(NEW) as server:
+    with FakeApiServer(NEW) as server:
         url = server.url.replace("http:", "https:")
         with (
             fetching(kind, url) as transport,
@@ -111,11 +111,11 @@ def test_what_comes_before_its_request_is_no_answer(
     """Nor is anybody the worse for it: the request is sent on another connection."""
     planted = aggregated({"metadata": {"name": "planted"}, "versions": [{"version": "v1"}]})
     tls = serving_tls(authority.server(["127.0.0.1"])) if secured else None
-    with SkewedServer(lambda r: followed_by(NEW(r), planted), tls) as server:
+    with FakeApiServer(lambda r: followed_by(NEW(r), planted), tls) as server:
         known = Server(url=server.url, access=trusting(authority.ca_file))
         with fetching(kind, known) as transport:
             first = transport.fetch().snapshot
-            server.answer = NEW
+            server.answers = NEW
             for _ in range(2):
                 assert transport.fetch().snapshot.groups == first.groups
     assert first.group("apps")
@@ -142,7 +142,7 @@ class Rotating:
 def test_other_tls_settings_need_other_connections(kind: str, authority: Authority) -> None:
     contexts = [ssl.create_default_context(cafile=authority.ca_file) for _ in range(2)]
     access = Rotating(*contexts)
-    with SkewedServer(NEW, serving_tls(authority.server(["127.0.0.1"]))) as server:
+    with FakeApiServer(NEW, serving_tls(authority.server(["127.0.0.1"]))) as server:
         with fetching(kind, Server(url=server.url, access=access)) as transport:
             held = transport.fetch(transport.fetch())
             assert server.connections <= 2
@@ -163,7 +163,7 @@ def test_proxy_is_used_in_each_way(
 ) -> None:
     tls = serving_tls(authority.server(["127.0.0.1"]))
     with (
-        SkewedServer(OLD, tls if server_tls else None) as server,
+        FakeApiServer(OLD, tls if server_tls else None) as server,
         TunnellingProxy(tls if proxy_tls else None) as proxy,
     ):
         url = proxy.url.replace("://", "://me:p%40ss@")
@@ -195,7 +195,7 @@ def test_proxy_of_the_environment_is_used_but_not_for_loopback(
     kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    with SkewedServer(NEW) as server, TunnellingProxy(refusal=refusal) as proxy:
+    with FakeApiServer(NEW) as server, TunnellingProxy(refusal=refusal) as proxy:
         monkeypatch.setenv(variable, proxy.url)
         with fetching(kind, server.url) as transport:
             assert transport.fetch().snapshot.group("apps")
@@ -318,7 +318,7 @@ def test_blocking_transport_can_be_closed_while_it_waits_to_ask_again() -> None:
         asked.release()
         return busy
 
-    with SkewedServer(answer) as server:
+    with FakeApiServer(answer) as server:
         transport = HttpTransport(Server(url=server.url))
         thread = threading.Thread(target=lambda: _ignored(transport))
         thread.start()
@@ -354,7 +354,7 @@ def test_blocking_transport_imports_nothing_that_is_slow() -> None:
         *("asyncio", "httpx2", "ssl", "http.client", "email", "importlib.metadata"),
         *("google.protobuf", "grpc", "yaml", "logging", "concurrent.futures"),
     )
-    with SkewedServer(NEW) as server:
+    with FakeApiServer(NEW) as server:
         code = (
             "import sys\n"
             "from apidiscovery_client.http.flow import HttpOptions\n"

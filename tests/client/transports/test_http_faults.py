@@ -21,9 +21,18 @@ from apidiscovery_client.held import Held
 from apidiscovery_client.http.flow import HttpOptions
 from apidiscovery_client.model import CURRENT, GroupVersion, Stale, Unknown
 from apidiscovery_client.server import Headers, Server
-from fake_api_server import Answer, Request, aggregated, aggregated_type, document, status
+from fake_api_server import (
+    Answer,
+    FakeApiServer,
+    Request,
+    Respond,
+    aggregated,
+    aggregated_type,
+    document,
+    status,
+)
 from fetching import KINDS, fetching
-from skewed_server import RELEASES, Respond, SkewedServer, compressing, respond
+from skewed_answers import RELEASES, compressing, respond
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
 APPS = GroupVersion("apps", "v1")
@@ -44,7 +53,7 @@ def but(inner: Respond, answers: Mapping[str, Answer]) -> Respond:
 
 def fetched(kind: str, answer: Respond, held: Held | None = None, **options: int) -> Held:
     wished = HttpOptions(**options)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - flags are numbers, too
-    with SkewedServer(answer) as server, fetching(kind, server.url, wished) as transport:
+    with FakeApiServer(answer) as server, fetching(kind, server.url, wished) as transport:
         return transport.fetch(held)
 
 
@@ -145,7 +154,7 @@ def test_what_is_not_http_is_no_answer(kind: str, raw: bytes) -> None:
 
 
 def test_refused_connection_is_told(kind: str) -> None:
-    with SkewedServer(NEW) as server:
+    with FakeApiServer(NEW) as server:
         url = server.url
     with fetching(kind, url) as transport, pytest.raises(ServerUnreachable, match="was refused"):
         transport.fetch()
@@ -153,7 +162,7 @@ def test_refused_connection_is_told(kind: str) -> None:
 
 def test_server_that_stalls_is_not_waited_for(kind: str) -> None:
     stalls = but(NEW, {"/apis": Answer(stalls=True)})
-    with SkewedServer(stalls) as server:
+    with FakeApiServer(stalls) as server:
         quick = Server(url=server.url, request_timeout_s=0.2)
         with (
             fetching(kind, quick) as transport,
@@ -172,7 +181,7 @@ def test_busy_server_is_asked_again_when_it_says(kind: str, code: int) -> None:
     def answer(request: Request) -> Answer:
         return busy.pop() if request.path == "/apis" and busy else NEW(request)
 
-    with SkewedServer(answer) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(answer) as server, fetching(kind, server.url) as transport:
         assert transport.fetch().snapshot.group("apps")
     assert server.paths.count("/apis") == 3
 
@@ -181,7 +190,7 @@ def test_busy_server_is_asked_again_when_it_says(kind: str, code: int) -> None:
 def test_patience_ends(kind: str, wait: str, times: int) -> None:
     busy = replace(status(429, "", "busy"), headers={"Retry-After": wait})
     with (
-        SkewedServer(but(NEW, {"/apis": busy})) as server,
+        FakeApiServer(but(NEW, {"/apis": busy})) as server,
         fetching(kind, server.url) as transport,
         pytest.raises(RequestRefused, match="429: busy"),
     ):
@@ -199,7 +208,7 @@ def test_the_last_refusal_is_told_when_time_is_up(kind: str, wait: str) -> None:
             return NEW(request)
         return left.pop() if left else Answer(stalls=True)
 
-    with SkewedServer(answer) as server:
+    with FakeApiServer(answer) as server:
         quick = Server(url=server.url, request_timeout_s=2)
         with fetching(kind, quick) as transport, pytest.raises(RequestRefused) as caught:
             transport.fetch()
@@ -244,7 +253,7 @@ def guarded(inner: Respond) -> Respond:
 def test_refused_credentials_are_renewed_once_for_all_requests(kind: str) -> None:
     access = Renewing("old", "new")
     with (
-        SkewedServer(guarded(OLD)) as server,
+        FakeApiServer(guarded(OLD)) as server,
         fetching(kind, Server(url=server.url, access=access)) as transport,
     ):
         assert transport.fetch().snapshot.group("apps")
@@ -257,7 +266,7 @@ def test_refused_credentials_are_renewed_once_for_all_requests(kind: str) -> Non
 def test_without_other_credentials_401_is_the_answer(kind: str) -> None:
     access = Renewing("old")
     with (
-        SkewedServer(guarded(NEW)) as server,
+        FakeApiServer(guarded(NEW)) as server,
         fetching(kind, Server(url=server.url, access=access)) as transport,
         pytest.raises(RequestRefused, match="401: Unauthorized"),
     ):
@@ -271,7 +280,7 @@ def test_credentials_that_cannot_be_had_are_told_as_they_are(kind: str) -> None:
             raise InvalidConfiguration("users[0].exec: no such program")
 
     with (
-        SkewedServer(NEW) as server,
+        FakeApiServer(NEW) as server,
         fetching(kind, Server(url=server.url, access=Broken("a"))) as transport,
         pytest.raises(InvalidConfiguration, match="no such program"),
     ):
@@ -374,12 +383,12 @@ def test_version_that_the_server_calls_stale_keeps_its_resources(kind: str) -> N
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
 def test_half_that_fails_is_kept_and_comes_back_by_304(kind: str, path: str) -> None:
-    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(NEW) as server, fetching(kind, server.url) as transport:
         first = transport.fetch()
-        server.answer = but(NEW, {path: DOWN})
+        server.answers = but(NEW, {path: DOWN})
         second = transport.fetch(first)
         third = transport.fetch(second)
-        server.answer = NEW
+        server.answers = NEW
         fourth = transport.fetch(third)
     reason = f"GET {server.url}{path}: 503: the server is currently unable to handle the request"
     kept = second.snapshot.troubled
@@ -470,7 +479,7 @@ def test_etag_that_cannot_be_sent_is_not(kind: str, etag: str) -> None:
 
 
 def test_connections_are_used_again_and_replaced_when_the_server_ends_them(kind: str) -> None:
-    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(NEW) as server, fetching(kind, server.url) as transport:
         held = transport.fetch()
         for _ in range(3):
             held = transport.fetch(held)
@@ -504,7 +513,7 @@ def test_at_most_sixteen_requests_are_under_way(kind: str) -> None:
 
 
 def test_closed_transport_says_so(kind: str) -> None:
-    with SkewedServer(NEW) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(NEW) as server, fetching(kind, server.url) as transport:
         transport.fetch()
         transport.close()
         with pytest.raises(ClientClosed):

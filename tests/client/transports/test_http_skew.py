@@ -9,14 +9,12 @@ from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client.http.flow import HttpOptions
 from apidiscovery_client.model import GroupVersion, Resource, Snapshot
 from apidiscovery_client.reading import read_half
-from fake_api_server import aggregated
+from fake_api_server import FakeApiServer, Respond, aggregated
 from fetching import KINDS, fetching
 from legacy_clusters import converted
-from skewed_server import (
+from skewed_answers import (
     RELEASES,
     Release,
-    Respond,
-    SkewedServer,
     compressing,
     gv_of,
     halves,
@@ -65,8 +63,8 @@ def of_entry(path: str, entry: object) -> tuple[Resource, ...]:
     return half.groups[0].versions[0].resources
 
 
-def fetched(kind: str, answer: Respond, options: HttpOptions) -> tuple[Snapshot, SkewedServer]:
-    with SkewedServer(answer) as server, fetching(kind, server.url, options) as transport:
+def fetched(kind: str, answer: Respond, options: HttpOptions) -> tuple[Snapshot, FakeApiServer]:
+    with FakeApiServer(answer) as server, fetching(kind, server.url, options) as transport:
         snapshot = transport.fetch().snapshot
         assert transport.traffic.requests == len(server.requests)
     return snapshot, server
@@ -169,7 +167,7 @@ def test_protobuf_comes_only_where_it_is_wanted(
     kind: str, options: HttpOptions, content_type: str
 ) -> None:
     answer = respond(RELEASES["1.33"])
-    with SkewedServer(answer) as server, fetching(kind, server.url, options) as transport:
+    with FakeApiServer(answer) as server, fetching(kind, server.url, options) as transport:
         held = transport.fetch()
     assert held.documents.keys() == held.etags.keys() == {"/api", "/apis"}
     assert all(doc.content_type.startswith(content_type) for doc in held.documents.values())
@@ -178,7 +176,7 @@ def test_protobuf_comes_only_where_it_is_wanted(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["1.27", "1.30", "1.33"])
 def test_nothing_new_costs_two_requests_without_a_body(kind: str, name: str) -> None:
-    with SkewedServer(respond(RELEASES[name])) as server:
+    with FakeApiServer(respond(RELEASES[name])) as server:
         with fetching(kind, server.url) as transport:
             first = transport.fetch()
             received = transport.traffic.body_bytes
@@ -197,7 +195,7 @@ def test_nothing_new_costs_two_requests_without_a_body(kind: str, name: str) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_unchanged_old_server_gives_the_same_groups(kind: str) -> None:
     answer = respond(RELEASES["1.15"])
-    with SkewedServer(answer) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(answer) as server, fetching(kind, server.url) as transport:
         first = transport.fetch()
         assert (first.etags, first.documents) == ({}, {})
         assert transport.fetch(first).snapshot.groups is first.snapshot.groups
@@ -206,10 +204,10 @@ def test_unchanged_old_server_gives_the_same_groups(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_upgrade_between_two_requests_is_followed_both_ways(kind: str) -> None:
     old, new = RELEASES["1.26"], RELEASES["1.33"]
-    with SkewedServer(respond(old)) as server, fetching(kind, server.url) as transport:
+    with FakeApiServer(respond(old)) as server, fetching(kind, server.url) as transport:
         held = transport.fetch()
         for release in (new, old, new):
-            server.answer = respond(release)
+            server.answers = respond(release)
             held = transport.fetch(held)
             assert told(held.snapshot) == expected(release, "/api", "/apis")
             assert bool(held.etags) is bool(release.aggregated)

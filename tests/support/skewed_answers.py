@@ -1,27 +1,21 @@
-"""API servers of every age, and proxies before them that change headers, on a loopback socket."""
+"""Answers of API servers of every age, and of proxies before them that change headers."""
 
 import gzip
 import json
-import socket
-import ssl
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
 
 from apidiscovery.meta.v1 import discovery_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_client.model import Group, GroupVersion
 from apidiscovery_client.reading import read_half
 from apidiscovery_client.writing import write_group_list, write_resource_list
-from fake_api_server import GOLDEN, NOT_FOUND, Answer, Request, aggregated_type
+from fake_api_server import GOLDEN, NOT_FOUND, Answer, Request, Respond, aggregated_type
 from google.protobuf.json_format import Parse
 from legacy_clusters import recorded
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-Respond = Callable[[Request], Answer]
 NOT_ACCEPTABLE = Answer(
     json.dumps({"kind": "Status", "message": "406: Not Acceptable", "code": 406}).encode(),
     status=406,
@@ -181,112 +175,6 @@ def compressing(inner: Respond) -> Respond:
         return replace(found, body=gzip.compress(found.body, 1), headers=headers)
 
     return answer
-
-
-class _Threads(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for every connection
-    request_queue_size = 64
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away or did not like the certificate."""
-
-
-class SkewedServer:
-    """Answers over HTTP/1.1 with connections that stay, until it is closed.
-
-    Attributes:
-        answer: What is answered; may be replaced at any time.
-        requests: All that came in, in order.
-        connections: How many were made.
-        stalled: Released with one count for each request that is left without an answer.
-    """
-
-    def __init__(self, answer: Respond, tls: ssl.SSLContext | None = None) -> None:
-        self.answer = answer
-        self.requests: list[Request] = []
-        self.connections = 0
-        self.stalled = threading.Semaphore(0)
-        self._open: set[socket.socket] = set()
-        self._closed = threading.Event()
-        self._server = _Threads(("127.0.0.1", 0), self._handler())
-        if tls:
-            self._server.socket = tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-
-    @property
-    def paths(self) -> list[str]:
-        return [request.path for request in self.requests]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closed.set()
-        self._server.shutdown()
-        self._thread.join()
-        self.drop_connections()
-        self._server.server_close()
-
-    def drop_connections(self) -> None:
-        """End all connections without a word, as servers do with those that are idle."""
-        for connection in tuple(self._open):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def setup(self) -> None:
-                server.connections += 1
-                server._open.add(self.request)
-                if isinstance(self.request, ssl.SSLSocket):
-                    self.request.do_handshake()
-                super().setup()
-
-            def finish(self) -> None:
-                super().finish()
-                server._open.discard(self.request)
-
-            def do_GET(self) -> None:
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                request = Request(self.path.partition("?")[0], headers)
-                server.requests.append(request)
-                answer = server.answer(request)
-                if answer.stalls:
-                    server.stalled.release()
-                    server._closed.wait()
-                    self.close_connection = True
-                else:
-                    _send(self, answer)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Stay silent."""
-
-        return Handler
-
-
-def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
-    handler.send_response(answer.status)
-    if answer.content_type is not None:
-        handler.send_header("Content-Type", answer.content_type)
-    length = len(answer.body) if answer.length is None else answer.length
-    if answer.status != 304:
-        handler.send_header("Content-Length", str(length))
-    for name, value in answer.headers.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(answer.body)
-    handler.close_connection = length > len(answer.body)
 
 
 def gv_of(path: str) -> GroupVersion:

@@ -1,0 +1,91 @@
+"""Tells from the code of a test and of its fixtures what it takes its time for."""
+
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+
+_TESTS = Path(__file__).parent.parent
+_FOLDERS = {
+    **dict.fromkeys(("e2e", "guides", "hostile", "real"), "process"),
+    **dict.fromkeys(("adapters", "conformance", "grpc", "storage"), "waiting"),
+    **dict.fromkeys(("transports", "upstreams"), "waiting"),
+}
+_NAMES = {
+    "subprocess": "process",
+    "create_subprocess_exec": "process",
+    "pytester": "process",
+    "write_plugin": "process",
+    "sleep": "waiting",
+}
+
+
+def kinds_of(item: pytest.Function) -> frozenset[str]:
+    """Return the markers of a test.
+
+    `process`: it starts one. `waiting`: it sleeps, or its folder is of things that wait for
+    connections and deadlines. `property`: hypothesis looks for a counterexample. A test that
+    starts processes only by way of what it tests has its marker written before it.
+    """
+    folders = item.path.relative_to(_TESTS).parts
+    found = {_FOLDERS[folder] for folder in folders if folder in _FOLDERS}
+    found |= {_NAMES[name] for name in item.fixturenames if name in _NAMES}
+    functions = list(_functions(item))
+    # A state machine is run by a function of hypothesis.
+    if item.name == "runTest" or any(hasattr(one, "hypothesis") for one in functions):
+        found.add("property")
+    for function in functions:
+        found |= _reached(function)
+    return frozenset(found)
+
+
+def _functions(item: pytest.Function) -> Iterator[FunctionType]:
+    """Return the functions of a test, of its fixtures, and those that it is parametrized with."""
+    test = item.function  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nothing else has them
+    values: list[object] = [test]
+    values += [fixture.func for some in fixtures.values() for fixture in some]
+    values += item.callspec.params.values() if hasattr(item, "callspec") else ()
+    for value in values:
+        yield from _ours(value)
+
+
+@cache
+def _reached(start: FunctionType) -> frozenset[str]:
+    """Return the markers for what a function names, and for what those functions name."""
+    found, seen, left = set[str](), set[FunctionType](), [start]
+    while left:
+        function = left.pop()
+        if function not in seen:
+            seen.add(function)
+            names = set(_names(function.__code__))
+            found |= {_NAMES[name] for name in names & _NAMES.keys()}
+            for name in names & function.__globals__.keys():
+                left += _ours(function.__globals__[name], names)
+    return frozenset(found)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _ours(value: object, names: frozenset[str] | set[str] = frozenset()) -> Iterator[FunctionType]:
+    """Return functions of the tests: one, or all of a class, or those of a module with a name."""
+    value = inspect.unwrap(value) if callable(value) else value
+    file = getattr(inspect.getmodule(value), "__file__", None) or ""
+    if not file.startswith(str(_TESTS)):
+        return
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, type):
+        yield from (one for one in vars(value).values() if isinstance(one, FunctionType))
+    elif isinstance(value, ModuleType):
+        for name in names & vars(value).keys():
+            if isinstance(vars(value)[name], FunctionType):
+                yield vars(value)[name]
