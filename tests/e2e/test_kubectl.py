@@ -5,20 +5,14 @@ On a server of another minor version kubectl says so on standard error, and some
 """
 
 import json
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from catalogue import Entry, api_versions, entries
 from command_line import Outcome
 from metrics_text import requests
+from programs import Kubectl
 from raw_http import get
-from server import Server, environment
-
-from tools import find_tool
-
-Kubectl = Callable[..., Outcome]
+from server import Server
 
 PREFERRED = sorted(
     (entry for entry in entries() if entry.preferred), key=lambda entry: (entry.group, entry.name)
@@ -27,19 +21,9 @@ AGGREGATED = ("/api", "/apis")
 
 
 @pytest.fixture
-def kubectl(tmp_path: Path) -> Kubectl:
-    """Return what runs kubectl with a cache that no other test shares."""
-    program = find_tool("kubectl")
-
+def kubectl(kubectl: Kubectl) -> Kubectl:
     def run(server: Server, *args: str, cache: str = "cache") -> Outcome:
-        done = subprocess.run(  # noqa: S603
-            [program, "--server", server.url, "--cache-dir", str(tmp_path / cache), *args],
-            check=False,
-            capture_output=True,
-            env=environment(tmp_path),
-            timeout=30,
-        )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return kubectl(server.url, cache, *args)
 
     return run
 

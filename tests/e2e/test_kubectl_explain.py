@@ -3,8 +3,7 @@
 import gzip
 import json
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,10 +13,9 @@ import pytest
 from apidiscovery_service import releases
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer
+from programs import Kubectl
 from raw_http import AGG, get
-from server import Server, environment, serving
-
-from tools import find_tool
+from server import Server, serving
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PACKAGES = sorted((GOLDEN / "crds" / "manifests").glob("*.gz"))
@@ -28,7 +26,6 @@ V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # Before what kubectl warns of.
 LOG_PREFIX = re.compile(r"^W\d{4} [\d:.]+ +\d+ ", re.MULTILINE)
 
-Kubectl = Callable[..., Outcome]
 
 DEPLOYMENT = """\
 apiVersion: apps/v1
@@ -67,23 +64,6 @@ MANIFESTS = {
 
 # What kubectl cannot even send.
 UNUSABLE = (MANIFESTS["deployment of an unknown version"], MANIFESTS["no kind"])
-
-
-@pytest.fixture(name="kubectl")
-def fixture_kubectl(tmp_path: Path) -> Kubectl:
-    program = find_tool("kubectl")
-
-    def run(url: str, cache: str, *args: str) -> Outcome:
-        done = subprocess.run(  # noqa: S603
-            [program, "--server", url, "--cache-dir", str(tmp_path / cache), *args],
-            check=False,
-            capture_output=True,
-            env=environment(tmp_path),
-            timeout=30,
-        )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-    return run
 
 
 @pytest.fixture(scope="module", name="server")

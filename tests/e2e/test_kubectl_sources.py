@@ -2,18 +2,15 @@
 
 import gzip
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer, aggregated, aggregated_type
+from programs import Kubectl
 from raw_http import AGG, get
-from server import Serve, Server, environment, eventually
-
-from tools import find_tool
+from server import Serve, Server, eventually
 
 PACKAGES = sorted((Path(__file__).parent.parent / "golden" / "crds" / "manifests").glob("*.gz"))
 
@@ -58,25 +55,6 @@ EAST: dict[str, object] = {
     ],
 }
 POLL_S = 0.2
-
-Kubectl = Callable[..., Outcome]
-
-
-@pytest.fixture(name="kubectl")
-def fixture_kubectl(tmp_path: Path) -> Kubectl:
-    program = find_tool("kubectl")
-
-    def run(url: str, cache: str, *args: str) -> Outcome:
-        done = subprocess.run(  # noqa: S603
-            [program, "--server", url, "--cache-dir", str(tmp_path / cache), *args],
-            check=False,
-            capture_output=True,
-            env=environment(tmp_path),
-            timeout=30,
-        )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-    return run
 
 
 @pytest.fixture(name="manifests")

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import pytest
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
@@ -31,7 +30,6 @@ from apidiscovery_service.store import (
     StoreUnavailable,
 )
 from apidiscovery_service.store.memory import MemoryStore
-from apidiscovery_service.store.sqlite import SqliteStore
 from restorable_store import RestorableStore
 
 PREFIX = "storageversions/"
@@ -49,17 +47,10 @@ def saying(stored: Stored, **annotations: str) -> Object:
     return with_metadata(stored.object, metadata_of(stored.object) | {"annotations": annotations})
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened: Store = (
-        MemoryStore()
-        if request.param == "memory"
-        else await SqliteStore.open(tmp_path / "store.sqlite")
-    )
-    # Revision 0 is not one to go on after.
-    await opened.put("leases/kube-system/other", b"{}")
-    yield opened
-    await opened.close()
+@pytest.fixture
+async def store(store: Store) -> Store:
+    await store.put("leases/kube-system/other", b"{}")  # revision 0 is not one to go on after
+    return store
 
 
 @asynccontextmanager

@@ -2,8 +2,6 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from apidiscovery_service.kube.objects import selectors
@@ -13,20 +11,7 @@ from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
 from apidiscovery_service.storage_versions.objects import Objects
 from apidiscovery_service.store import Store
-from apidiscovery_service.store.memory import MemoryStore
-from apidiscovery_service.store.sqlite import SqliteStore
 from rest_objects import NAME, PREFIX, named, refusal, said
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened: Store = (
-        MemoryStore()
-        if request.param == "memory"
-        else await SqliteStore.open(tmp_path / "store.sqlite")
-    )
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from http import HTTPStatus
-from pathlib import Path
 
 import pytest
 from apidiscovery_service.kube.go_json import JSONValue
@@ -17,7 +15,6 @@ from apidiscovery_service.storage_versions.object_reads import ListOptions
 from apidiscovery_service.storage_versions.objects import Objects, Preconditions
 from apidiscovery_service.store import Entry, Guards, Lease, Store
 from apidiscovery_service.store.memory import MemoryStore
-from apidiscovery_service.store.sqlite import SqliteStore
 from rest_objects import NAME, PREFIX, Clock, changed, named, refusal, said
 
 RESOURCE = f'storageversions.internal.apiserver.k8s.io "{NAME}"'
@@ -35,17 +32,6 @@ STATUS: Object = {
     ],
     "commonEncodingVersion": "apps/v1",
 }
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened: Store = (
-        MemoryStore()
-        if request.param == "memory"
-        else await SqliteStore.open(tmp_path / "store.sqlite")
-    )
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

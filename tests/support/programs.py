@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import subprocess
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from command_line import Outcome
 from server import COMMAND, environment
 
 from tools import find_tool
+
+Kubectl = Callable[..., Outcome]
 
 _LIMIT_S = 30.0
 _given = set[int]()

@@ -5,7 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.memory import MemoryStore
 from upstream_setup import Ask, Asking
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """Return an empty store."""
+    made = MemoryStore()
+    yield made
+    await made.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What is served of other API servers: merging, failures, restarts, replicas, removal."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from apidiscovery_service.core.model import Contribution, Freshness, Group, Prec
 from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
-from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.sqlite import SqliteStore
 from groups import offer
 from misbehaving_server import (
@@ -38,13 +36,6 @@ from upstream_setup import (
 REMOTE = "remote.example.com"
 _A_TEST = Group("a.test", (Version("v1"),))
 SOURCE = f"apiservice:v1.{REMOTE}"
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    made = MemoryStore()
-    yield made
-    await made.close()
 
 
 async def test_39_never_contacted_is_stale_without_resources(store: Store) -> None:

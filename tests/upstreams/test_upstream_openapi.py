@@ -1,14 +1,12 @@
 """OpenAPI documents of other API servers: asked for once, passed on as they are, never lost."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind
 from apidiscovery_service.store import Store
-from apidiscovery_service.store.memory import MemoryStore
 from misbehaving_server import (
     DOWN,
     NOT_FOUND,
@@ -39,13 +37,6 @@ from upstream_setup import (
 A, B = "apis/a.test/v1", "apis/b.test/v1"
 EAST = "upstream:east"
 V3, V2 = "/openapi/v3", "/openapi/v2"
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    made = MemoryStore()
-    yield made
-    await made.close()
 
 
 async def _is_empty(store: Store) -> bool:

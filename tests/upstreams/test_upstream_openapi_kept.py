@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams import openapi_record, openapi_rounds
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.store import Guard, Store
-from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.sqlite import SqliteStore
 from misbehaving_server import (
     DOWN,
@@ -43,13 +41,6 @@ from upstream_setup import (
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
 V3, V2 = "/openapi/v3", "/openapi/v2"
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    made = MemoryStore()
-    yield made
-    await made.close()
 
 
 def _v2(*paths: str) -> dict[str, object]:
