@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from apidiscovery_client._errors import NotServed, RequestRefused, ServerUnreachable
+from apidiscovery_client._writing import resource_list_fields
 from apidiscovery_client.cache.keys import key
 from apidiscovery_client.model import Current, Group, Resource, Snapshot, Version
-from apidiscovery_client.writing import resource_list_fields
 
 CORE_PREFIX = "api"
 GROUPS_PREFIX = "apis"

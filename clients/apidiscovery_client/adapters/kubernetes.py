@@ -24,17 +24,17 @@ from kubernetes.dynamic.resource import Resource, ResourceList
 from urllib3.exceptions import HTTPError
 
 from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
+from apidiscovery_client._http.body import PIECE_BYTES, BodyError, Collected
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._interfaces import SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import BorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.body import PIECE_BYTES, BodyError, Collected
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolver
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 

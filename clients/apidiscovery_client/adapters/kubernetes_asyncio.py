@@ -26,17 +26,17 @@ from kubernetes_asyncio.dynamic.discovery import Discoverer, ResourceGroup
 from kubernetes_asyncio.dynamic.resource import Resource, ResourceList
 
 from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
+from apidiscovery_client._http.body import PIECE_BYTES, Collected
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._interfaces import SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogue, Query
 from apidiscovery_client.async_client import AsyncDiscoveryClient
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.body import PIECE_BYTES, Collected
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolver
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
