@@ -1,12 +1,13 @@
 """Discovery for `kr8s`: one `Api` object looks kinds up in one snapshot of its server.
 
-from dataclasses import dataclass
-import kr8s
-from apidiscovery_client.adapters.kr8s import use
+An `Api` is told to use it:
 
-api = kr8s.api()
-use(api)
-kr8s.get("deploy", api=api)
+    import kr8s
+    from apidiscovery_client.adapters.kr8s import use
+
+    api = kr8s.api()
+    use(api)
+    kr8s.get("deploy", api=api)
 """
 
 import asyncio
