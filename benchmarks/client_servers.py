@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 
 import client_groups
-from apidiscovery_client.model import CURRENT, Group, Version
-from apidiscovery_client.writing import (
+from apidiscovery_client._writing import (
     etag_of,
     write_aggregated,
     write_core_versions,
@@ -28,6 +27,7 @@ from apidiscovery_client.writing import (
     write_protobuf,
     write_resource_list,
 )
+from apidiscovery_client.model import CURRENT, Group, Version
 from children import lines, say
 
 # Smaller answers are sent as they are, and gzip has its fastest level. Source: k8s.io/apiserver

@@ -14,8 +14,8 @@ from typing import Protocol, Self, cast
 import client_groups
 import grpc
 from apidiscovery.service.v1 import registry_pb2
+from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.model import Group, Resource
-from apidiscovery_client.writing import write_aggregated
 from children import APPLY
 from client_child import Found
 from client_groups import Wanted

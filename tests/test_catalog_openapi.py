@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from apidiscovery_client import reading
+from apidiscovery_client import _reading
 from apidiscovery_client.snapshots.releases import known_releases
 from apidiscovery_client.testing import builtin_groups
 from apidiscovery_service import releases
@@ -90,6 +90,6 @@ def test_the_release_is_the_newest_that_clients_know() -> None:
     core, named = releases.read("api.v2.json", "apis.v2.json")
     now = datetime.now(UTC)
     assert builtin_groups() == (
-        *reading.read_half("/api", AGG, core, now).groups,
-        *reading.read_half("/apis", AGG, named, now).groups,
+        *_reading.read_document("/api", AGG, core, now).groups,
+        *_reading.read_document("/apis", AGG, named, now).groups,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client import GroupVersion
-from apidiscovery_client.reading import read_half, read_resources
+from apidiscovery_client._reading import read_document, read_resources
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 V2 = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -76,7 +76,7 @@ def server(start: Start) -> Server:
 
 def groups(server: Server, accept: str) -> list[str]:
     response, body = server.get("/apis", Accept=accept)
-    half = read_half("/apis", response.headers["Content-Type"], body, datetime.now(tz=UTC))
+    half = read_document("/apis", response.headers["Content-Type"], body, datetime.now(tz=UTC))
     return [group.name for group in half.groups]
 
 
@@ -94,7 +94,7 @@ def test_there_are_123_group_versions_of_four_resources_each(server: Server) -> 
     versions = [
         version
         for path in ("/api", "/apis")
-        for group in read_half(path, JSON, server.get(path, Accept=JSON)[1], now).groups
+        for group in read_document(path, JSON, server.get(path, Accept=JSON)[1], now).groups
         for version in group.versions
     ]
     assert len(versions) == 123
@@ -131,7 +131,7 @@ def test_only_large_answers_are_compressed_and_only_when_asked(server: Server) -
 def test_a_dead_group_is_stale_and_503_and_all_others_are_there(server: Server) -> None:
     server.tell("dead")
     _, body = server.get("/apis", Accept=JSON)
-    half = read_half("/apis", JSON, body, datetime.now(tz=UTC))
+    half = read_document("/apis", JSON, body, datetime.now(tz=UTC))
     stale = [v.gv for g in half.groups for v in g.versions if v.stated_freshness == "Stale"]
     assert stale == [GroupVersion("dead.example.com", "v1")]
     assert server.get("/apis/dead.example.com/v1")[0].status == 503

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import cast
 
 from apidiscovery_client import InvalidConfiguration
-from apidiscovery_client.connecting import Flags, read_server
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
+from apidiscovery_client._connecting import Flags, read_server
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
 
 from apidiscovery_cli.option_values import duration_s, server_url
 from apidiscovery_cli.plain_options import BadUsage, Option, Values

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apidiscovery_client import DiscoveryError
+from apidiscovery_client._connecting import key_in_cache
+from apidiscovery_client._http.flow import HttpOptions
+from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache
+from apidiscovery_client._server import Server
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.connecting import key_in_cache
-from apidiscovery_client.held import Held, SnapshotCache
-from apidiscovery_client.http.flow import HttpOptions
 from apidiscovery_client.model import Snapshot
-from apidiscovery_client.server import Server
 from apidiscovery_client.transports.http import HttpTransport
 
 from apidiscovery_cli.connection_options import CONNECTION, server_of
@@ -81,7 +81,7 @@ def snapshot_cache(folder: object, *, is_off: bool) -> DiskCache | None:
     return DiskCache(folder if isinstance(folder, Path) else None)
 
 
-def kept(source: Source) -> Held | None:
+def kept(source: Source) -> FetchedSnapshot | None:
     """Return what is kept of the server, whatever its age; None when there is nothing."""
     return source.cache.get(key_in_cache(source.server)) if source.cache else None
 
@@ -94,8 +94,8 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
         RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
-    if source.takes_kept and (held := kept(source)):
-        return held.snapshot
+    if source.takes_kept and (fetched := kept(source)):
+        return fetched.snapshot
     cache: SnapshotCache | None = source.cache
     if cache is not None and not options.resources:
         cache = _WithResources(cache)
@@ -121,9 +121,9 @@ class _WithResources:
     def __init__(self, cache: SnapshotCache) -> None:
         self._cache = cache
 
-    def get(self, key: str) -> Held | None:
+    def get(self, key: str) -> FetchedSnapshot | None:
         return self._cache.get(key)
 
-    def put(self, key: str, held: Held) -> None:
-        if all(version.stated_freshness for version in held.snapshot.versions):
-            self._cache.put(key, held)
+    def put(self, key: str, fetched: FetchedSnapshot) -> None:
+        if all(version.stated_freshness for version in fetched.snapshot.versions):
+            self._cache.put(key, fetched)

@@ -8,8 +8,8 @@ from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 
 import click
 import grpc
-from apidiscovery_client.connecting import Flags, read_grpc_server
-from apidiscovery_client.rpc.calls import (
+from apidiscovery_client._connecting import Flags, read_grpc_server
+from apidiscovery_client._grpc.calls import (
     CallRefused,
     FieldProblem,
     GrpcClient,

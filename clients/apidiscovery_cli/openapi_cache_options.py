@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec
 
 import click
+from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.cache import DocumentCache, default_folder
-from apidiscovery_client.server import Server
 
 from apidiscovery_cli.discovery import Source, snapshot_cache
 

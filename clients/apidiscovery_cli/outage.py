@@ -4,7 +4,7 @@ import time
 
 import grpc
 from apidiscovery_client import DiscoveryError, ServerUnreachable
-from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client._grpc.calls import CallRefused
 
 from apidiscovery_cli.output import tell
 

@@ -9,7 +9,7 @@ from apidiscovery.service.v1 import (
     registry_pb2,
     registry_pb2_grpc,
 )
-from apidiscovery_client.rpc.calls import GrpcClient, GrpcServer
+from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer
 
 PAGE_SIZE = 500  # kubectl's --chunk-size
 

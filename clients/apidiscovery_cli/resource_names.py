@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 from apidiscovery_client import DiscoveryError
+from apidiscovery_client._connecting import read_server
+from apidiscovery_client._kubectl.preferred import preferred_resources
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.connecting import read_server
-from apidiscovery_client.kubectl.preferred import preferred_resources
 from apidiscovery_client.model import Snapshot
 
 from apidiscovery_cli.click_options import values_of
@@ -60,7 +60,7 @@ def _kept_snapshot(ctx: click.Context) -> Snapshot | None:
     try:
         server = read_server(default_url=DEFAULT_SERVER, **flags)
         cache = snapshot_cache(ctx.params.get("cache_dir"), is_off=bool(ctx.params.get("no_cache")))
-        held = kept(Source(server, cache))
+        fetched = kept(Source(server, cache))
     except (DiscoveryError, BadUsage, OSError, ValueError):
         return None  # a shell that completes has no use for what went wrong
-    return held.snapshot if held else None
+    return fetched.snapshot if fetched else None

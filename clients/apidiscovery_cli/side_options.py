@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import click
+from apidiscovery_client._connecting import Flags, open_blocking
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.connecting import Flags, open_blocking
 from apidiscovery_client.model import Snapshot
 from click.core import ParameterSource
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         UncertainResource,
         UnexpectedDocument,
     )
+    from apidiscovery_client._sans_io.options import ClientOptions
     from apidiscovery_client.async_client import AsyncDiscoveryClient
     from apidiscovery_client.client import DiscoveryClient
-    from apidiscovery_client.core.options import ClientOptions
     from apidiscovery_client.model import (
         Current,
         Group,
@@ -82,7 +82,7 @@ _MODULES = {
     ),
     "async_client": "AsyncDiscoveryClient",
     "client": "DiscoveryClient",
-    "core.options": "ClientOptions",
+    "_sans_io.options": "ClientOptions",
     "model": (
         "Current Group GroupVersion GroupVersionKind GroupVersionResource Resource Snapshot "
         "Stale Subresource Unknown Version"

@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from apidiscovery_client._errors import ClientClosed
-from apidiscovery_client.core import operations
-from apidiscovery_client.core.clock import Clock
-from apidiscovery_client.core.memory import Memory
-from apidiscovery_client.held import AsyncTransport, Held
+from apidiscovery_client._interfaces import AsyncTransport, FetchedSnapshot
+from apidiscovery_client._sans_io import operations
+from apidiscovery_client._sans_io.clock import Clock
+from apidiscovery_client._sans_io.memory import Memory
 
 _T = TypeVar("_T")
 
@@ -97,25 +97,25 @@ class AsyncDriver:
             step = next(steps)
             while True:
                 try:
-                    held = await self._do(step)
+                    fetched = await self._do(step)
                 except Exception as error:  # noqa: BLE001 - it is the steps that judge it
                     step = steps.throw(error)
                 else:
-                    step = steps.send(held)
+                    step = steps.send(fetched)
         except StopIteration:
             pass
         finally:
             steps.close()
 
-    async def _do(self, step: operations.IO) -> Held | None:
+    async def _do(self, step: operations.IO) -> FetchedSnapshot | None:
         match step:
             case operations.Load():
                 return await asyncio.to_thread(self._shelf.load)
-            case operations.Fetch(held):
-                return await self._transport.fetch(held)
-            case operations.Save(held):
+            case operations.Fetch(fetched):
+                return await self._transport.fetch(fetched)
+            case operations.Save(fetched):
                 if self._shelf.cache is not None:
-                    await asyncio.to_thread(self._shelf.save, held)
+                    await asyncio.to_thread(self._shelf.save, fetched)
                 return None
 
     async def all_of(
@@ -135,7 +135,9 @@ class AsyncDriver:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def received(self, stream: AsyncGenerator[Held]) -> AsyncGenerator[Held]:
+    async def received(
+        self, stream: AsyncGenerator[FetchedSnapshot]
+    ) -> AsyncGenerator[FetchedSnapshot]:
         """Yield what a stream yields."""
         while (told := await self._unless_closed(anext(stream, None))) is not None:
             yield told

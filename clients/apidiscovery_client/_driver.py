@@ -5,10 +5,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 from apidiscovery_client._errors import ClientClosed
-from apidiscovery_client.core import operations
-from apidiscovery_client.core.clock import Clock
-from apidiscovery_client.core.memory import Memory
-from apidiscovery_client.held import Held, Transport
+from apidiscovery_client._interfaces import FetchedSnapshot, Transport
+from apidiscovery_client._sans_io import operations
+from apidiscovery_client._sans_io.clock import Clock
+from apidiscovery_client._sans_io.memory import Memory
 
 _T = TypeVar("_T")
 
@@ -89,24 +89,24 @@ class Driver:
             step = next(steps)
             while True:
                 try:
-                    held = self._do(step)
+                    fetched = self._do(step)
                 except Exception as error:  # noqa: BLE001 - it is the steps that judge it
                     step = steps.throw(error)
                 else:
-                    step = steps.send(held)
+                    step = steps.send(fetched)
         except StopIteration:
             pass
         finally:
             steps.close()
 
-    def _do(self, step: operations.IO) -> Held | None:
+    def _do(self, step: operations.IO) -> FetchedSnapshot | None:
         match step:
             case operations.Load():
                 return self._shelf.load()
-            case operations.Fetch(held):
-                return self._transport.fetch(held)
-            case operations.Save(held):
-                self._shelf.save(held)
+            case operations.Fetch(fetched):
+                return self._transport.fetch(fetched)
+            case operations.Save(fetched):
+                self._shelf.save(fetched)
                 return None
 
     def all_of(self, calls: Sequence[Callable[[], None]], _timeout_s: float) -> None:
@@ -114,7 +114,7 @@ class Driver:
         for call in calls:
             call()
 
-    def received(self, stream: Generator[Held]) -> Generator[Held]:
+    def received(self, stream: Generator[FetchedSnapshot]) -> Generator[FetchedSnapshot]:
         """Yield what a stream yields."""
         for told in stream:
             self.ensure_open()

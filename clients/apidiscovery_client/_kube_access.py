@@ -10,7 +10,7 @@ from apidiscovery_kubeconfig.credentials import Proof
 from apidiscovery_kubeconfig.errors import ConfigurationError
 
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client.server import Headers
+from apidiscovery_client._server import Headers
 
 if TYPE_CHECKING:  # only servers with TLS need them
     import ssl

@@ -15,7 +15,7 @@ from apidiscovery_formats.go_json import without_surrogates
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 from google.protobuf.message import Message
 
-from apidiscovery_client import writing
+from apidiscovery_client import _writing
 from apidiscovery_client.model import Group, GroupVersionKind, Resource, Subresource, Version
 
 M = TypeVar("M", bound=Message)
@@ -87,7 +87,7 @@ def _group(group: Group, versions: Sequence[Version]) -> discovery_pb2.APIGroupD
 def _with_more(message: M, extra: Mapping[str, object]) -> M:
     """Return the message with the unknown fields that have a number; they are kept as they came."""
     for name, wire in extra.items():
-        if name.startswith(writing.PROTOBUF_EXTRA) and isinstance(wire, bytes):
+        if name.startswith(_writing.PROTOBUF_EXTRA) and isinstance(wire, bytes):
             message.MergeFromString(wire)
     return message
 
@@ -96,7 +96,7 @@ def _version(version: Version) -> discovery_pb2.APIVersionDiscovery:
     message = discovery_pb2.APIVersionDiscovery(
         version=_text(version.name),
         resources=[_resource(resource) for resource in version.resources],
-        freshness=_text(writing.stated_freshness(version)),
+        freshness=_text(_writing.stated_freshness(version)),
     )
     return _with_more(message, version.extra)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, TypeVar
 
+from apidiscovery_client._discovery_paths import path_of
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.halves import half_of
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -258,7 +258,7 @@ def _of_groups(before: Snapshot, after: Snapshot) -> Iterator[Change]:
     then, now = _by_name(before.groups), _by_name(after.groups)
     for old, new in _pairs(then, now):
         if new is None:
-            if old is not None and half_of(old.name) not in after.failures:
+            if old is not None and path_of(old.name) not in after.failures:
                 yield GroupRemoved(old)
         elif old is None:
             yield GroupAdded(new)

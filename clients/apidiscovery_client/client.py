@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack, overload
 
 from apidiscovery_client._driver import Driver
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
-from apidiscovery_client.core import operations
-from apidiscovery_client.core.clock import SYSTEM_CLOCK, Clock
-from apidiscovery_client.core.memory import Memory
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import Held, SnapshotCache, Traffic, Transport
+from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache, Traffic, Transport
+from apidiscovery_client._sans_io import operations
+from apidiscovery_client._sans_io.clock import SYSTEM_CLOCK, Clock
+from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._server import Server
 from apidiscovery_client.model import (
     GroupVersion,
     GroupVersionKind,
@@ -21,12 +22,11 @@ from apidiscovery_client.model import (
     Snapshot,
     Version,
 )
-from apidiscovery_client.server import Server
 
 if TYPE_CHECKING:  # imported when they are needed
+    from apidiscovery_client._connecting import Settings
+    from apidiscovery_client._sans_io.waiting import Goal
     from apidiscovery_client.changes import Change
-    from apidiscovery_client.connecting import Settings
-    from apidiscovery_client.core.waiting import Goal
     from apidiscovery_client.openapi.published import OpenApi
     from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
@@ -67,7 +67,7 @@ class DiscoveryClient:
         clock: Clock = SYSTEM_CLOCK,
         **settings: "Unpack[Settings]",
     ) -> None:
-        from apidiscovery_client.connecting import open_blocking  # noqa: PLC0415 - heavy
+        from apidiscovery_client._connecting import open_blocking  # noqa: PLC0415 - heavy
 
         opened = open_blocking(target, cache=cache, cache_key=cache_key, **settings)
         self._transport = opened.transport
@@ -113,7 +113,7 @@ class DiscoveryClient:
         Raises:
             InvalidConfiguration: It is not in a pod, or without a service account.
         """
-        from apidiscovery_client.connecting import server_of_cluster  # noqa: PLC0415 - heavy
+        from apidiscovery_client._connecting import server_of_cluster  # noqa: PLC0415 - heavy
 
         return cls(server_of_cluster(), cache=cache, options=options)
 
@@ -201,7 +201,7 @@ class DiscoveryClient:
             ValueError: `sort_by` is something else.
             DiscoveryError: As `snapshot`.
         """
-        from apidiscovery_client.kubectl.listing import Selection, select  # noqa: PLC0415 - few list
+        from apidiscovery_client._kubectl.listing import Selection, select  # noqa: PLC0415 - few list
 
         selection = Selection(group, namespaced, tuple(verbs), tuple(categories))
         return select(self.snapshot(), selection, sort_by)
@@ -317,14 +317,14 @@ class DiscoveryClient:
         return self._watched(interval_s, initial=initial)
 
     def _watched(self, interval_s: float, *, initial: bool) -> Generator["Change"]:
-        from apidiscovery_client.core.following import (  # noqa: PLC0415 - few watch
+        from apidiscovery_client._sans_io.following import (  # noqa: PLC0415 - few watch
             Follower,
             even_pauses,
             silence_s,
         )
 
-        held = self._driver.run(operations.remembered(self._memory))
-        follower = Follower(self._memory, None if initial else held, tells_all=initial)
+        fetched = self._driver.run(operations.remembered(self._memory))
+        follower = Follower(self._memory, None if initial else fetched, tells_all=initial)
         is_pushed = self._transport.can_listen
         limit_s = silence_s(interval_s, is_pushed=is_pushed)
         looks = self._looks(even_pauses(interval_s), interval_s / 2, listens=is_pushed)
@@ -378,7 +378,7 @@ class DiscoveryClient:
         Raises:
             NotYetServed: Somewhere it is not there in time.
         """
-        from apidiscovery_client.core.waiting import Goal  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.waiting import Goal  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         goal, deadline = Goal(wanted), self._clock.monotonic() + timeout_s
@@ -397,7 +397,7 @@ class DiscoveryClient:
 
     def _served(self, goal: "Goal", deadline: float, missing: dict[int, str], place: int) -> None:
         """Return when it is served, or too late; keep what is `missing` at that place."""
-        from apidiscovery_client.core.waiting import growing_pauses  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.waiting import growing_pauses  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         listens = self._transport.can_listen and self._driver.can_be_interrupted
@@ -430,26 +430,26 @@ class DiscoveryClient:
         """Yield each time that there is something to learn from the memory, or no answer."""
         memory = self._memory
         while True:
-            if memory.held is None or not listens:
+            if memory.fetched is None or not listens:
                 self._driver.look(max_age_s=max_age_s)
                 yield
-            if memory.held is not None and listens:
-                with closing(self._listened(memory.held)) as listened:
+            if memory.fetched is not None and listens:
+                with closing(self._listened(memory.fetched)) as listened:
                     for _ in listened:
                         yield
             self._driver.pause(next(pauses))
 
-    def _listened(self, held: Held) -> Generator[None]:
+    def _listened(self, fetched: FetchedSnapshot) -> Generator[None]:
         """Yield after each thing that the server says by itself, and at last when it is lost."""
-        stream = self._transport.listen(held)
+        stream = self._transport.listen(fetched)
         try:
             with closing(stream), closing(self._driver.received(stream)) as received:
                 for told in received:
-                    if self._memory.heard(told, held):
+                    if self._memory.heard(told, fetched):
                         self._driver.perform(operations.saved(self._memory))
                     else:
                         self._driver.look(max_age_s=0.0)
-                    held = told
+                    fetched = told
                     yield
         except DiscoveryError as error:
             self._driver.ensure_open()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apidiscovery_client.rpc import calls
+from apidiscovery_client._grpc import calls
 from command_line import Outcome
 from fake_registry import FakeRegistry
 from registry_commands import Capture, CliIn, cli

@@ -11,8 +11,8 @@ from importlib.metadata import EntryPoint
 import pytest
 from apidiscovery_cli import group
 from apidiscovery_cli.commands import api_versions
-from apidiscovery_client.http import reply
-from apidiscovery_client.http.flow import HttpOptions
+from apidiscovery_client._http import reply
+from apidiscovery_client._http.flow import HttpOptions
 from command_line import run
 from fake_api_server import (
     Answer,

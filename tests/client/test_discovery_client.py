@@ -11,8 +11,8 @@ from apidiscovery_client._errors import (
     RequestRefused,
     ServerUnreachable,
 )
-from apidiscovery_client.core.options import ClientOptions
-from apidiscovery_client.held import Held
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._sans_io.options import ClientOptions
 from apidiscovery_client.model import Group, Snapshot, Stale, Unknown, Version
 from scripted_client import MemoryCache, Scene, scene
 from scripted_transport import NAME, SetClock, group
@@ -28,10 +28,10 @@ async def at(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
         yield made
 
 
-def held(clock: SetClock, *groups: Group, age_s: float, etag: str = "e") -> Held:
+def fetched(clock: SetClock, *groups: Group, age_s: float, etag: str = "e") -> FetchedSnapshot:
     checked_at = clock.now().fromtimestamp(clock.now().timestamp() - age_s, clock.now().tzinfo)
     snapshot = Snapshot(groups=groups, server=NAME, checked_at=checked_at)
-    return Held(snapshot=snapshot, etags={"": etag} if etag else {})
+    return FetchedSnapshot(snapshot=snapshot, etags={"": etag} if etag else {})
 
 
 # --------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ async def test_what_is_ambiguous_is_not_asked_for_again(at: Scene) -> None:
 
 
 async def test_what_is_in_the_cache_is_as_good_as_what_was_asked_for(at: Scene) -> None:
-    cache = MemoryCache(held(at.clock, WIDGETS, age_s=50))
+    cache = MemoryCache(fetched(at.clock, WIDGETS, age_s=50))
     async with at.client(cache=cache) as client:
         assert (await client.snapshot()).groups == (WIDGETS,)
         assert (at.script.asked, cache.reads) == (0, 1)
@@ -214,13 +214,13 @@ async def test_what_is_in_the_cache_is_as_good_as_what_was_asked_for(at: Scene) 
 
 @pytest.mark.parametrize("age_s", [61, -1])
 async def test_what_is_too_old_or_from_the_future_is_asked_for(at: Scene, age_s: float) -> None:
-    async with at.client(cache=MemoryCache(held(at.clock, WIDGETS, age_s=age_s))) as client:
+    async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=age_s))) as client:
         await client.snapshot()
         assert at.script.asked == 1
 
 
 async def test_what_the_server_is_not_proved_to_have_said_is_asked_for(at: Scene) -> None:
-    async with at.client(cache=MemoryCache(held(at.clock, WIDGETS, age_s=1, etag=""))) as client:
+    async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=1, etag=""))) as client:
         await client.snapshot()
         assert at.script.asked == 1
 
@@ -254,11 +254,11 @@ async def test_a_cache_that_breaks_does_no_harm(
     at: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
-        def get(self, key: str) -> Held | None:
+        def get(self, key: str) -> FetchedSnapshot | None:
             raise OSError(f"cannot read {key}")
 
-        def put(self, key: str, held: Held) -> None:
-            raise OSError(f"cannot write {key} {held.etags}")
+        def put(self, key: str, fetched: FetchedSnapshot) -> None:
+            raise OSError(f"cannot write {key} {fetched.etags}")
 
     async with at.client(cache=Broken()) as client:
         assert (await client.snapshot()).groups == (WIDGETS,)
@@ -268,7 +268,7 @@ async def test_a_cache_that_breaks_does_no_harm(
 
 async def test_with_the_server_away_the_cache_is_better_than_nothing(at: Scene) -> None:
     at.script.fail(ServerUnreachable("away", url=NAME))
-    async with at.client(cache=MemoryCache(held(at.clock, WIDGETS, age_s=9999))) as client:
+    async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=9999))) as client:
         snapshot = await client.snapshot()
         assert snapshot.groups == (WIDGETS,)
         assert snapshot.freshness == Stale(at.clock.now(), "away")

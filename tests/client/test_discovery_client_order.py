@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 from apidiscovery_client._errors import NotYetServed, RequestRefused, ServerUnreachable
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client._sans_io import operations
+from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core import operations
-from apidiscovery_client.core.memory import Memory
-from apidiscovery_client.core.options import DEFAULT_OPTIONS
-from apidiscovery_client.held import Held, Traffic
 from apidiscovery_client.model import GroupVersion, Snapshot, Stale, Subresource, Version
 from either_client import waited
 from scripted_client import MemoryCache, Scene, scene
@@ -50,10 +50,10 @@ def memory_of(script: ScriptedServer) -> Memory:
     return Memory("server", DEFAULT_OPTIONS, script.clock, has_cache=False)
 
 
-def sent(steps: operations.Steps, held: Held) -> operations.IO | None:
+def sent(steps: operations.Steps, fetched: FetchedSnapshot) -> operations.IO | None:
     """Send an answer; return what is to be done next but for the cache, None for nothing."""
     try:
-        step = steps.send(held)
+        step = steps.send(fetched)
         while isinstance(step, operations.Save):
             step = steps.send(None)
     except StopIteration:
@@ -74,14 +74,14 @@ class Buffered(ScriptedTransport):
 
     def __init__(self, script: ScriptedServer) -> None:
         super().__init__(script, can_listen=True)
-        self.told: asyncio.Queue[Held] = asyncio.Queue()
+        self.told: asyncio.Queue[FetchedSnapshot] = asyncio.Queue()
 
     def tell(self) -> None:
         self.script.clock.seconds += 1
         self.told.put_nowait(self.script.answer(None, Traffic()))
 
-    async def listen(self, held: Held | None) -> AsyncGenerator[Held]:
-        del held
+    async def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
+        del fetched
         while True:
             yield await self.told.get()
 
@@ -91,14 +91,14 @@ class SyncBuffered(SyncScriptedTransport):
 
     def __init__(self, script: ScriptedServer) -> None:
         super().__init__(script, can_listen=True)
-        self.told: list[Held] = []
+        self.told: list[FetchedSnapshot] = []
 
     def tell(self) -> None:
         self.script.clock.seconds += 1
         self.told.append(self.script.answer(None, Traffic()))
 
-    def listen(self, held: Held | None) -> Generator[Held]:
-        del held
+    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
+        del fetched
         while self.told:
             yield self.told.pop(0)
 
@@ -174,10 +174,10 @@ def test_questions_are_bounded_while_changes_come_faster_than_answers(
     while step is not None:
         assert isinstance(step, operations.Fetch)
         asked += 1
-        answer = script.answer(step.held, Traffic())
+        answer = script.answer(step.fetched, Traffic())
         script.clock.seconds += 1
         script.groups = (group(f"n{asked}.example.com"),)
-        assert memory.heard(script.answer(None, Traffic()), memory.held or answer)
+        assert memory.heard(script.answer(None, Traffic()), memory.fetched or answer)
         step = sent(steps, answer)
     assert asked == 3
     assert names(memory.answer()) == ["n3"]
@@ -191,11 +191,11 @@ async def test_errors_of_a_cache_of_any_kind_do_no_harm(
     at: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
-        def get(self, key: str) -> Held | None:
+        def get(self, key: str) -> FetchedSnapshot | None:
             raise LookupError(f"cannot read {key}")
 
-        def put(self, key: str, held: Held) -> None:
-            raise RuntimeError(f"cannot write {key} {held.etags}")
+        def put(self, key: str, fetched: FetchedSnapshot) -> None:
+            raise RuntimeError(f"cannot write {key} {fetched.etags}")
 
     async with at.client(cache=Broken()) as client:
         assert names(await client.snapshot()) == ["example"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client._errors import NotServed
+from apidiscovery_client._sans_io.options import ClientOptions
+from apidiscovery_client._writing import etag_of
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core.options import ClientOptions
-from apidiscovery_client.writing import etag_of
 from either_client import Either, InThreads
 from fake_api_server import Answer, FakeApiServer, builtin, legacy
 

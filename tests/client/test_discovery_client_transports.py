@@ -16,11 +16,11 @@ from apidiscovery_client._errors import (
     NotYetServed,
     ServerUnreachable,
 )
+from apidiscovery_client._sans_io.options import ClientOptions
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.changes import Change, GroupAdded
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core.options import ClientOptions
 from apidiscovery_client.model import CURRENT, GroupVersion, GroupVersionKind, Stale
 from either_client import Either, InThreads, waited
 from server import Serve, Server

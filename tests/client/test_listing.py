@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 import yaml
-from apidiscovery_client.kubectl.listing import OUTPUTS, Selection, print_resources, select
-from apidiscovery_client.kubectl.preferred import preferred_resources
-from apidiscovery_client.kubectl.printing import yaml_text
-from apidiscovery_client.kubectl.table import table
-from apidiscovery_client.kubectl.view import failures, failures_of_groups, listed_versions
+from apidiscovery_client._kubectl.listing import OUTPUTS, Selection, print_resources, select
+from apidiscovery_client._kubectl.preferred import preferred_resources
+from apidiscovery_client._kubectl.printing import yaml_text
+from apidiscovery_client._kubectl.table import table
+from apidiscovery_client._kubectl.view import failures, failures_of_groups, listed_versions
 from apidiscovery_client.model import (
     Group,
     GroupVersion,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from apidiscovery_client._server import Server
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -14,7 +15,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.server import Server
 from held_samples import SINCE, builtin_held, crds_held, troubled_held
 
 EXTRA = {"more": {"of": ["it"]}}

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import pytest
-from apidiscovery_client import reading, writing
+from apidiscovery_client import _reading, _writing
+from apidiscovery_client._reading import unknown_fields
 from apidiscovery_client.model import (
     CURRENT,
     Freshness,
@@ -23,7 +24,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.reading import unknown_fields
 from hypothesis import given
 from hypothesis import strategies as st
 from upstream_setup import CLUSTERS, converted_cluster, recorded_cluster
@@ -43,7 +43,7 @@ def aggregated_type(version: str, media_type: str = JSON) -> str:
 def read(
     body: bytes, content_type: str, path: Literal["/api", "/apis"] = "/apis"
 ) -> tuple[Group, ...]:
-    return reading.read_half(path, content_type, body, NOW).groups
+    return _reading.read_document(path, content_type, body, NOW).groups
 
 
 def golden(name: str, version: str) -> tuple[Group, ...]:
@@ -54,31 +54,31 @@ def golden(name: str, version: str) -> tuple[Group, ...]:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_json_is_that_of_kubernetes(name: str, version: str) -> None:
     body = (GOLDEN / f"{name}.{version}.json").read_bytes()
-    assert writing.write_aggregated(golden(name, version), version) == body
+    assert _writing.write_aggregated(golden(name, version), version) == body
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_protobuf_is_that_of_kubernetes(name: str, version: str) -> None:
     body = (GOLDEN / f"{name}.{version}.pb").read_bytes()
-    assert writing.write_protobuf(golden(name, version), version) == body
+    assert _writing.write_protobuf(golden(name, version), version) == body
     from_protobuf = read(body, aggregated_type(version, PROTOBUF))
-    assert writing.write_protobuf(from_protobuf, version) == body
+    assert _writing.write_protobuf(from_protobuf, version) == body
     json_body = (GOLDEN / f"{name}.{version}.json").read_bytes()
-    assert writing.write_aggregated(from_protobuf, version) == json_body
+    assert _writing.write_aggregated(from_protobuf, version) == json_body
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["builtin/api", "builtin/apis", "edge/edge"])
 def test_the_etag_is_that_of_kubernetes(name: str, version: str) -> None:
     etag = (GOLDEN / f"{name}.etag").read_text().strip().strip('"')
-    assert writing.etag_of((GOLDEN / f"{name}.{version}.json").read_bytes()) == etag
+    assert _writing.etag_of((GOLDEN / f"{name}.{version}.json").read_bytes()) == etag
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_etag_is_that_of_a_live_server(version: str) -> None:
     headers = (GOLDEN / f"crds/apis.{version}.json.headers").read_text().lower()
-    etag = writing.etag_of((GOLDEN / f"crds/apis.{version}.json").read_bytes())
+    etag = _writing.etag_of((GOLDEN / f"crds/apis.{version}.json").read_bytes())
     assert f'etag: "{etag.lower()}"' in headers
     assert etag == etag.upper()
 
@@ -101,14 +101,14 @@ def test_the_etag_is_that_of_a_live_server(version: str) -> None:
     ],
 )
 def test_what_kubernetes_does_not_write_has_no_etag(body: bytes) -> None:
-    assert writing.etag_of(body) == ""
+    assert _writing.etag_of(body) == ""
 
 
 def test_the_etag_of_an_empty_document_is_known() -> None:
-    body = writing.write_aggregated([])
-    assert writing.etag_of(body).startswith("E31D92F2F415F58D79E51A08706C00FE868ED961736AD66A")
-    assert writing.etag_of(body.rstrip()) == writing.etag_of(body)
-    assert writing.etag_of(body + b"\n") != writing.etag_of(body)
+    body = _writing.write_aggregated([])
+    assert _writing.etag_of(body).startswith("E31D92F2F415F58D79E51A08706C00FE868ED961736AD66A")
+    assert _writing.etag_of(body.rstrip()) == _writing.etag_of(body)
+    assert _writing.etag_of(body + b"\n") != _writing.etag_of(body)
 
 
 def crd_groups() -> tuple[Group, ...]:
@@ -126,11 +126,11 @@ def without_hashes(document: Any) -> Any:  # noqa: ANN401 - JSON of any shape
 @pytest.mark.parametrize("group", [pytest.param(found, id=found.name) for found in crd_groups()])
 def test_groups_and_lists_of_crds_are_those_of_a_live_server(group: Group) -> None:
     folder = GOLDEN / "crds" / "groups"
-    assert writing.write_group(group) == (folder / f"{group.name}.json").read_bytes()
+    assert _writing.write_group(group) == (folder / f"{group.name}.json").read_bytes()
     for version in group.versions:
         file = folder / f"{group.name}__{version.name}.json"
         told = without_hashes(json.loads(file.read_bytes()))
-        written = without_hashes(json.loads(writing.write_resource_list(version)))
+        written = without_hashes(json.loads(_writing.write_resource_list(version)))
         assert json.dumps(written) == json.dumps(told)
 
 
@@ -140,9 +140,9 @@ def test_an_unaggregated_list_comes_back_byte_for_byte(file: Path) -> None:
 
     group, _, version = file.stem.partition("__")
     gv = GroupVersion(group, version)
-    read_version = Version(gv, reading.read_resources(gv, JSON, file.read_bytes()))
-    assert writing.write_resource_list(read_version) == file.read_bytes()
-    written = _writing_protobuf.unaggregated(writing.resource_list_fields(read_version))
+    read_version = Version(gv, _reading.read_resources(gv, JSON, file.read_bytes()))
+    assert _writing.write_resource_list(read_version) == file.read_bytes()
+    written = _writing_protobuf.unaggregated(_writing.resource_list_fields(read_version))
     assert written == file.with_suffix(".pb").read_bytes()
 
 
@@ -152,13 +152,13 @@ def test_builtin_unaggregated_documents_come_back() -> None:
     named = read((folder / "apis.json").read_bytes(), JSON, "/apis")
     told = json.loads((folder / "api.json").read_bytes())
     address = told["serverAddressByClientCIDRs"][0]["serverAddress"]
-    assert json.loads(writing.write_core_versions(core[0], address)) == told
-    assert json.loads(writing.write_group_list(named)) == json.loads(
+    assert json.loads(_writing.write_core_versions(core[0], address)) == told
+    assert json.loads(_writing.write_group_list(named)) == json.loads(
         (folder / "apis.json").read_bytes()
     )
     gv, body = GroupVersion("", "v1"), (folder / "api__v1.json").read_bytes()
-    version = Version(gv, reading.read_resources(gv, JSON, body))
-    assert json.loads(writing.write_resource_list(version)) == json.loads(body)
+    version = Version(gv, _reading.read_resources(gv, JSON, body))
+    assert json.loads(_writing.write_resource_list(version)) == json.loads(body)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
@@ -168,9 +168,9 @@ def test_what_old_clusters_say_is_written_aggregated_as_kubernetes_converts_it(
     recorded = recorded_cluster(cluster)
     for name, converted in converted_cluster(cluster).items():
         gv = GroupVersion(*name.split("/")) if "/" in name else GroupVersion("", name)
-        resources = reading.read_resources(gv, JSON, recorded[gv.path].body)
+        resources = _reading.read_resources(gv, JSON, recorded[gv.path].body)
         document = json.loads(
-            writing.write_aggregated([Group(gv.group, (Version(gv, resources),))])
+            _writing.write_aggregated([Group(gv.group, (Version(gv, resources),))])
         )
         assert json.dumps(document["items"][0]["versions"][0]) == json.dumps(converted)
 
@@ -183,8 +183,8 @@ def test_what_old_clusters_say_comes_back(cluster: str) -> None:
         if document.get("kind") != "APIResourceList":
             continue
         gv = GroupVersion(*(["", *document["groupVersion"].split("/")])[-2:])
-        version = Version(gv, reading.read_resources(gv, JSON, reply.body))
-        written = json.loads(writing.write_resource_list(version))
+        version = Version(gv, _reading.read_resources(gv, JSON, reply.body))
+        written = json.loads(_writing.write_resource_list(version))
         assert lines(written) == lines(document), path
 
 
@@ -210,18 +210,18 @@ def one_version(freshness: Freshness, stated: str = "", *names: str) -> Group:
     ],
 )
 def test_freshness_is_written_as_it_was_said_or_as_it_is(group: Group, word: str) -> None:
-    version = json.loads(writing.write_aggregated([group]))["items"][0]["versions"][0]
+    version = json.loads(_writing.write_aggregated([group]))["items"][0]["versions"][0]
     assert version == {"version": "v1", "freshness": word}
 
 
 def test_remembered_resources_are_left_out_only_when_that_is_asked_for() -> None:
     retained = one_version(Stale(NOW, "gone", retained=True), "Stale", "widgets")
     told = one_version(Stale(NOW, "gone"), "Stale", "widgets")
-    assert b"widgets" in writing.write_aggregated([retained])
-    assert b"widgets" not in writing.write_aggregated([retained], as_stated=True)
-    assert b"widgets" in writing.write_aggregated([told], as_stated=True)
-    assert b"widgets" in writing.write_protobuf([retained])
-    assert b"widgets" not in writing.write_protobuf([retained], as_stated=True)
+    assert b"widgets" in _writing.write_aggregated([retained])
+    assert b"widgets" not in _writing.write_aggregated([retained], as_stated=True)
+    assert b"widgets" in _writing.write_aggregated([told], as_stated=True)
+    assert b"widgets" in _writing.write_protobuf([retained])
+    assert b"widgets" not in _writing.write_protobuf([retained], as_stated=True)
 
 
 def test_unknown_fields_follow_those_that_are_known_at_every_level() -> None:
@@ -232,48 +232,48 @@ def test_unknown_fields_follow_those_that_are_known_at_every_level() -> None:
         b'"singularResource":"w","verbs":["get"],"subresources":[{"subresource":"s","verbs":["get"],'
         b'"z":[1,null]}],"y":{"a":1}}],"freshness":"Current","x":true}],"w":"v"}]}\n'
     )
-    assert writing.write_aggregated(read(body, aggregated_type("v2"))) == body
+    assert _writing.write_aggregated(read(body, aggregated_type("v2"))) == body
 
 
 def test_unknown_fields_stay_in_the_encoding_in_which_they_came() -> None:
-    assert writing.PROTOBUF_EXTRA == unknown_fields.PREFIX
+    assert _writing.PROTOBUF_EXTRA == unknown_fields.PREFIX
     body = bytearray((GOLDEN / "edge/edge.v2.pb").read_bytes())
     assert read(bytes(body), aggregated_type("v2", PROTOBUF))
     group = replace(
         one_version(CURRENT, "Current", "widgets"),
         extra={"protobuf:99": b"\x9a\x06\x01!", "note": "!"},
     )
-    encoded = writing.write_protobuf([group])
+    encoded = _writing.write_protobuf([group])
     (back,) = read(encoded, aggregated_type("v2", PROTOBUF))
     assert back.extra == {"protobuf:99": b"\x9a\x06\x01!"}
-    assert writing.write_protobuf([back]) == encoded
-    assert b"protobuf" not in writing.write_aggregated([group])
-    assert json.loads(writing.write_aggregated([group]))["items"][0]["note"] == "!"
+    assert _writing.write_protobuf([back]) == encoded
+    assert b"protobuf" not in _writing.write_aggregated([group])
+    assert json.loads(_writing.write_aggregated([group]))["items"][0]["note"] == "!"
 
 
 def test_creation_timestamps_of_older_servers_can_be_written() -> None:
     group = Group("a.example", (), extra={"metadata": {"creationTimestamp": None}})
-    body = writing.write_aggregated([group])
+    body = _writing.write_aggregated([group])
     assert b'"metadata":{"name":"a.example","creationTimestamp":null}' in body
 
 
 def test_what_is_no_unicode_is_replaced_as_go_does() -> None:
     group = one_version(CURRENT, "Current", "a\ud800b")
-    assert "a\ufffdb".encode() in writing.write_aggregated([group])
-    assert "a\ufffdb".encode() in writing.write_protobuf([group])
+    assert "a\ufffdb".encode() in _writing.write_aggregated([group])
+    assert "a\ufffdb".encode() in _writing.write_protobuf([group])
 
 
 def test_the_preferred_version_of_a_group_is_what_is_said_or_the_first() -> None:
     first, second = (Version(GroupVersion("a.example", name)) for name in ("v2", "v1"))
     stale_first = replace(first, freshness=Unknown(NOW, "gone"))
-    plain = json.loads(writing.write_group(Group("a.example", (stale_first, second))))
-    said = json.loads(writing.write_group(Group("a.example", (first, second), "v1")))
+    plain = json.loads(_writing.write_group(Group("a.example", (stale_first, second))))
+    said = json.loads(_writing.write_group(Group("a.example", (first, second), "v1")))
     assert plain["preferredVersion"] == {"groupVersion": "a.example/v2", "version": "v2"}
     assert said["preferredVersion"] == {"groupVersion": "a.example/v1", "version": "v1"}
 
 
 def test_a_server_without_a_core_group_has_no_versions_there() -> None:
-    document = json.loads(writing.write_core_versions(None, "10.0.0.1:6443"))
+    document = json.loads(_writing.write_core_versions(None, "10.0.0.1:6443"))
     assert document["versions"] == []
 
 
@@ -327,11 +327,11 @@ def resources(gv: GroupVersion) -> st.SearchStrategy[Resource]:
 
 @given(st.lists(groups(), max_size=3).map(tuple), st.sampled_from(VERSIONS))
 def test_whatever_is_written_is_read_as_it_was(written: tuple[Group, ...], version: str) -> None:
-    body = writing.write_aggregated(written, version)
+    body = _writing.write_aggregated(written, version)
     assert read(body, aggregated_type(version)) == written
-    assert writing.write_aggregated(read(body, aggregated_type(version)), version) == body
-    assert len(writing.etag_of(body)) == 128
-    protobuf = writing.write_protobuf(written, version)
+    assert _writing.write_aggregated(read(body, aggregated_type(version)), version) == body
+    assert len(_writing.etag_of(body)) == 128
+    protobuf = _writing.write_protobuf(written, version)
     assert read(protobuf, aggregated_type(version, PROTOBUF)) == written
 
 
@@ -342,7 +342,7 @@ def test_each_resource_is_written_once() -> None:
 
 def elapsed_s(served: Iterable[Group]) -> float:
     began = time.process_time()
-    writing.write_aggregated(served)
+    _writing.write_aggregated(served)
     return time.process_time() - began
 
 

@@ -5,6 +5,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Literal
 
+from apidiscovery_client._reading import read_document
+from apidiscovery_client._writing import (
+    write_aggregated,
+    write_core_versions,
+    write_group_list,
+    write_resource_list,
+)
 from apidiscovery_client.model import (
     NAMESPACED,
     Group,
@@ -14,13 +21,6 @@ from apidiscovery_client.model import (
     Snapshot,
     Subresource,
     Version,
-)
-from apidiscovery_client.reading import read_half
-from apidiscovery_client.writing import (
-    write_aggregated,
-    write_core_versions,
-    write_group_list,
-    write_resource_list,
 )
 from fake_api_server import GOLDEN, Answer, Routes, aggregated_type
 
@@ -99,7 +99,7 @@ def real_groups() -> tuple[Group, ...]:
 
 
 def _read(name: str, path: Literal["/api", "/apis"]) -> tuple[Group, ...]:
-    return read_half(path, aggregated_type(), (GOLDEN / name).read_bytes(), NOW).groups
+    return read_document(path, aggregated_type(), (GOLDEN / name).read_bytes(), NOW).groups
 
 
 WIDGETS = resource("widgets", "Widget", "wd", "w", categories=["all", "acme"], below=["status"])

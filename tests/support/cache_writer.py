@@ -13,14 +13,14 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache
-from apidiscovery_client.held import Held
 from apidiscovery_client.model import Group, GroupVersion, Resource, Snapshot, Version
-from apidiscovery_client.writing import etag_of, write_aggregated
 from held_samples import SERVER, WHEN
 
 
-def held_with(name: str, resources: int) -> Held:
+def held_with(name: str, resources: int) -> FetchedSnapshot:
     """Return what is held of a server with that many resources in one group."""
     gv = GroupVersion(name, "v1")
     found = tuple(
@@ -29,7 +29,9 @@ def held_with(name: str, resources: int) -> Held:
     )
     group = Group(name, (Version(gv, found, stated_freshness="Current"),))
     etags = {"/apis": f'"{etag_of(write_aggregated([group]))}"'}
-    return Held(snapshot=Snapshot(groups=(group,), server=SERVER, checked_at=WHEN), etags=etags)
+    return FetchedSnapshot(
+        snapshot=Snapshot(groups=(group,), server=SERVER, checked_at=WHEN), etags=etags
+    )
 
 
 def main(folder: str, key: str, name: str, times: str, resources: str, *limited: str) -> None:

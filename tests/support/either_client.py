@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
 from typing import Self, TypeAlias, cast
 
+from apidiscovery_client._interfaces import Traffic, Transport
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.changes import Change
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.held import Traffic, Transport
 from apidiscovery_client.model import GroupVersion, GroupVersionKind, Resource, Snapshot, Version
 from apidiscovery_client.resolving import Explanation, Resolution
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.http.flow import DEFAULT_OPTIONS, HttpOptions
-from apidiscovery_client.server import Server
+from apidiscovery_client._http.flow import DEFAULT_OPTIONS, HttpOptions
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client._server import Server
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
 
@@ -25,7 +25,7 @@ class Fetcher(Protocol):
     @property
     def traffic(self) -> Traffic: ...
 
-    def fetch(self, held: Held | None = None) -> Held: ...
+    def fetch(self, held: FetchedSnapshot | None = None) -> FetchedSnapshot: ...
 
     def close(self) -> None: ...
 
@@ -37,7 +37,7 @@ class _Blocking:
         self._transport = HttpTransport(server, options)
         self.traffic = self._transport.traffic
 
-    def fetch(self, held: Held | None = None) -> Held:
+    def fetch(self, held: FetchedSnapshot | None = None) -> FetchedSnapshot:
         return self._transport.fetch(held)
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class _Asyncio:
     async def _made(self, server: Server, options: HttpOptions) -> AsyncHttpTransport:
         return AsyncHttpTransport(server, options)
 
-    def fetch(self, held: Held | None = None) -> Held:
+    def fetch(self, held: FetchedSnapshot | None = None) -> FetchedSnapshot:
         return self._run(lambda: self._transport.fetch(held))
 
     def close(self) -> None:
@@ -69,8 +69,10 @@ class _Asyncio:
     def end(self) -> None:
         self._runner.close()
 
-    def _run(self, call: Callable[[], Coroutine[object, object, Held]]) -> Held:
-        async def alone() -> Held:
+    def _run(
+        self, call: Callable[[], Coroutine[object, object, FetchedSnapshot]]
+    ) -> FetchedSnapshot:
+        async def alone() -> FetchedSnapshot:
             held = await call()
             assert asyncio.all_tasks() == {asyncio.current_task()}
             return held

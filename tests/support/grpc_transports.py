@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from apidiscovery_client.held import Held
-from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.transports.async_betterproto import AsyncBetterprotoTransport
 from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
 from apidiscovery_client.transports.betterproto import BetterprotoTransport
@@ -29,10 +29,10 @@ FAMILIES: dict[str, Callable[..., AnyTransport]] = {
 class Listener:
     """Reads what a transport tells, one after the other."""
 
-    def __init__(self, transport: AnyTransport, held: Held | None) -> None:
+    def __init__(self, transport: AnyTransport, held: FetchedSnapshot | None) -> None:
         self.telling = transport.listen(held)
 
-    async def next(self, within_s: float = DEADLINE_S) -> Held:
+    async def next(self, within_s: float = DEADLINE_S) -> FetchedSnapshot:
         """Return the next; raise `StopAsyncIteration` when there is none."""
         async with asyncio.timeout(within_s):
             if isinstance(self.telling, AsyncGenerator):
@@ -42,7 +42,9 @@ class Listener:
             raise StopAsyncIteration
         return told
 
-    async def until(self, condition: Callable[[Held], bool], within_s: float = DEADLINE_S) -> Held:
+    async def until(
+        self, condition: Callable[[FetchedSnapshot], bool], within_s: float = DEADLINE_S
+    ) -> FetchedSnapshot:
         """Return the next of which something is true."""
         async with asyncio.timeout(within_s):
             while not condition(told := await self.next()):
@@ -63,14 +65,14 @@ class Driven:
         self.transport = transport
         self.traffic = transport.traffic
 
-    async def fetch(self, held: Held | None = None) -> Held:
+    async def fetch(self, held: FetchedSnapshot | None = None) -> FetchedSnapshot:
         async with asyncio.timeout(DEADLINE_S):
             if isinstance(self.transport, AsyncGrpcTransport | AsyncBetterprotoTransport):
                 return await self.transport.fetch(held)
             return await asyncio.to_thread(self.transport.fetch, held)
 
     @asynccontextmanager
-    async def listening(self, held: Held | None = None) -> AsyncGenerator[Listener]:
+    async def listening(self, held: FetchedSnapshot | None = None) -> AsyncGenerator[Listener]:
         """Listen; what blocks may still wait for a message at the end, so it is all closed."""
         listener = Listener(self.transport, held)
         try:

@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
 
-from apidiscovery_client.held import Document, Held
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._reading import read_document, read_resources
+from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.model import (
     CURRENT,
     Freshness,
@@ -24,8 +26,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.reading import read_half, read_resources
-from apidiscovery_client.writing import etag_of, write_aggregated
 from hypothesis import strategies as st
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -46,7 +46,7 @@ def held_of(
     named: bytes | None,
     content_type: str = JSON_V2,
     etags: Mapping[str, str] | None = None,
-) -> Held:
+) -> FetchedSnapshot:
     """Return what a client holds after these answers of `/api` and `/apis`; None for a 503."""
     bodies = {"/api": core, "/apis": named}
     documents = {
@@ -56,9 +56,9 @@ def held_of(
         group
         for path in ("/api", "/apis")
         if path in documents
-        for group in read_half(path, content_type, documents[path].body, WHEN).groups
+        for group in read_document(path, content_type, documents[path].body, WHEN).groups
     )
-    return Held(
+    return FetchedSnapshot(
         snapshot=Snapshot(
             groups=groups,
             server=SERVER,
@@ -70,7 +70,7 @@ def held_of(
     )
 
 
-def builtin_held(content_type: str = JSON_V2) -> Held:
+def builtin_held(content_type: str = JSON_V2) -> FetchedSnapshot:
     """Return what is held of kube-apiserver without custom resources."""
     suffix = SUFFIXES[content_type]
     return held_of(
@@ -81,7 +81,7 @@ def builtin_held(content_type: str = JSON_V2) -> Held:
     )
 
 
-def crds_held(content_type: str = JSON_V2) -> Held:
+def crds_held(content_type: str = JSON_V2) -> FetchedSnapshot:
     """Return what is held of a server of custom resources whose `/api` does not answer."""
     (etag,) = [
         line.partition(" ")[2].strip()
@@ -93,12 +93,12 @@ def crds_held(content_type: str = JSON_V2) -> Held:
     )
 
 
-def edge_held() -> Held:
+def edge_held() -> FetchedSnapshot:
     """Return what is held of a server whose answers have every peculiarity."""
     return held_of(None, golden("edge/edge.v2.json"))
 
 
-def old_release_held(content_type: str) -> Held:
+def old_release_held(content_type: str) -> FetchedSnapshot:
     """Return what is held of kube-apiserver up to 1.33, whose items have a null time."""
     now = builtin_held().documents
     core, named = _dated(now["/api"].body), _dated(now["/apis"].body)
@@ -108,7 +108,7 @@ def old_release_held(content_type: str) -> Held:
     )
 
 
-def grpc_held() -> Held:
+def grpc_held() -> FetchedSnapshot:
     """Return what is held of a server that was asked over gRPC."""
     groups = builtin_held().snapshot.groups
     etags = [
@@ -118,10 +118,10 @@ def grpc_held() -> Held:
     scope = hashlib.sha512("".join(f"{etag}\n" for etag in etags).encode()).hexdigest().upper()
     snapshot = Snapshot(groups=groups, server="127.0.0.1:50051", checked_at=WHEN)
     hashes = {group.name: f"hash-of-{group.name}" for group in groups}
-    return Held(snapshot=snapshot, etags={"": scope}, hashes=hashes)
+    return FetchedSnapshot(snapshot=snapshot, etags={"": scope}, hashes=hashes)
 
 
-def troubled_held() -> Held:
+def troubled_held() -> FetchedSnapshot:
     """Return what is held when a version is stale, one is remembered, and one was never known."""
     beta = GroupVersion("metrics.example", "v1beta1")
     states: Mapping[str, tuple[Freshness, tuple[Resource, ...]]] = {
@@ -147,15 +147,15 @@ def troubled_held() -> Held:
 
 
 @cache
-def legacy_held(cluster: str) -> Held:
+def legacy_held(cluster: str) -> FetchedSnapshot:
     """Return what is held of a recorded cluster that has unaggregated discovery alone."""
     answers = _recorded(cluster)
     groups: list[Group] = []
     for path in ("/api", "/apis"):
-        half = read_half(path, "application/json", answers[path], WHEN)
+        half = read_document(path, "application/json", answers[path], WHEN)
         groups += [_with_resources(group, answers) for group in half.groups]
     snapshot = Snapshot(groups=tuple(groups), server=SERVER, checked_at=WHEN)
-    return Held(snapshot=snapshot)
+    return FetchedSnapshot(snapshot=snapshot)
 
 
 def golden(name: str) -> bytes:

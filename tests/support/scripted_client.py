@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import Held, SnapshotCache
 from either_client import Either, InThreads
 from scripted_transport import (
     ScriptedServer,
@@ -22,20 +22,20 @@ KEY = "a key"
 class MemoryCache:
     """A cache that remembers what was put into it, in order."""
 
-    def __init__(self, held: Held | None = None) -> None:
-        self.held = held
+    def __init__(self, fetched: FetchedSnapshot | None = None) -> None:
+        self.fetched = fetched
         self.reads = 0
-        self.puts: list[Held] = []
+        self.puts: list[FetchedSnapshot] = []
 
-    def get(self, key: str) -> Held | None:
+    def get(self, key: str) -> FetchedSnapshot | None:
         assert key == KEY
         self.reads += 1
-        return self.held
+        return self.fetched
 
-    def put(self, key: str, held: Held) -> None:
+    def put(self, key: str, fetched: FetchedSnapshot) -> None:
         assert key == KEY
-        self.held = held
-        self.puts.append(held)
+        self.fetched = fetched
+        self.puts.append(fetched)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from apidiscovery_client._errors import ServerUnreachable
-from apidiscovery_client.held import Held, Traffic
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.model import (
     CURRENT,
     Freshness,
@@ -123,13 +123,13 @@ class ScriptedServer:
             with self._changed:
                 self._callbacks.discard(wake)
 
-    def answer(self, held: Held | None, traffic: Traffic) -> Held:
+    def answer(self, fetched: FetchedSnapshot | None, traffic: Traffic) -> FetchedSnapshot:
         if self.error is not None:
             raise self.error
         groups = self.groups
-        if held is not None and held.snapshot.groups == groups:
+        if fetched is not None and fetched.snapshot.groups == groups:
             traffic.not_modified += 1
-            groups = held.snapshot.groups
+            groups = fetched.snapshot.groups
         snapshot = Snapshot(
             groups=groups,
             server=NAME,
@@ -137,7 +137,7 @@ class ScriptedServer:
             failures=self.failures,
             freshness=self.freshness,
         )
-        return Held(snapshot=snapshot, etags={"": str(hash(groups))})
+        return FetchedSnapshot(snapshot=snapshot, etags={"": str(hash(groups))})
 
 
 class _Scripted:
@@ -166,13 +166,13 @@ class _Scripted:
 class ScriptedTransport(_Scripted):
     """An `AsyncTransport`."""
 
-    async def fetch(self, held: Held | None) -> Held:
+    async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         self._begin()
         await self.script.until(self._is_free)
         self._ensure_open()
-        return self.script.answer(held, self.traffic)
+        return self.script.answer(fetched, self.traffic)
 
-    async def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+    async def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         self._begin()
         script = self.script
         script.listeners += 1
@@ -180,8 +180,8 @@ class ScriptedTransport(_Scripted):
             while True:
                 self._ensure_open()
                 edition = script.edition
-                held = script.answer(held, Traffic())
-                yield held
+                fetched = script.answer(fetched, Traffic())
+                yield fetched
                 await script.until(partial(self._has_news, edition))
         finally:
             script.listeners -= 1
@@ -194,13 +194,13 @@ class ScriptedTransport(_Scripted):
 class SyncScriptedTransport(_Scripted):
     """A `Transport`."""
 
-    def fetch(self, held: Held | None) -> Held:
+    def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         self._begin()
         self.script.wait_until(self._is_free)
         self._ensure_open()
-        return self.script.answer(held, self.traffic)
+        return self.script.answer(fetched, self.traffic)
 
-    def listen(self, held: Held | None) -> Generator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
         self._begin()
         script = self.script
         script.listeners += 1
@@ -208,8 +208,8 @@ class SyncScriptedTransport(_Scripted):
             while True:
                 self._ensure_open()
                 edition = script.edition
-                held = script.answer(held, Traffic())
-                yield held
+                fetched = script.answer(fetched, Traffic())
+                yield fetched
                 script.wait_until(partial(self._has_news, edition))
         finally:
             script.listeners -= 1

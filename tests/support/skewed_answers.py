@@ -8,9 +8,9 @@ from functools import cache
 
 from apidiscovery.meta.v1 import discovery_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery_client._reading import read_document
+from apidiscovery_client._writing import write_group_list, write_resource_list
 from apidiscovery_client.model import Group, GroupVersion
-from apidiscovery_client.reading import read_half
-from apidiscovery_client.writing import write_group_list, write_resource_list
 from fake_api_server import GOLDEN, NOT_FOUND, Answer, Request, Respond, aggregated_type
 from google.protobuf.json_format import Parse
 from legacy_clusters import recorded
@@ -72,7 +72,7 @@ def new_groups(path: str) -> tuple[Group, ...]:
 
     body = (GOLDEN / f"builtin{path}.v2.json").read_bytes()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return read_half("/apis", aggregated_type(), body, now).groups
+    return read_document("/apis", aggregated_type(), body, now).groups
 
 
 def respond(release: Release) -> Respond:

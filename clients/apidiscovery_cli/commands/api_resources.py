@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
-from apidiscovery_client.kubectl.listing import (
+from apidiscovery_client._kubectl.listing import (
     OUTPUTS,
     SORT_KEYS,
     Selection,
     print_resources,
     select,
 )
-from apidiscovery_client.kubectl.view import failures
+from apidiscovery_client._kubectl.view import failures
 from apidiscovery_client.model import Snapshot
 
 from apidiscovery_cli.discovery import SOURCE, discover, refuse_nothing, source_of

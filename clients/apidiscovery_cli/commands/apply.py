@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 import click
 from apidiscovery.service.v1 import registry_pb2
-from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_cli.click_options import DURATION

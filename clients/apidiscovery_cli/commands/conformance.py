@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 import click
-from apidiscovery_client.server import Server
+from apidiscovery_client._server import Server
 from click.core import ParameterSource
 
 from apidiscovery_cli.click_options import Reads, with_options

@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack, cast
 
 import click
 from apidiscovery_client import DiscoveryError
-from apidiscovery_client.connecting import Flags
+from apidiscovery_client._connecting import Flags
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import flags_of

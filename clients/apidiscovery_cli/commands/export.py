@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
+from apidiscovery_client._connecting import Flags
+from apidiscovery_client._kubectl.printing import json_text
+from apidiscovery_client._server import Server
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.connecting import Flags
-from apidiscovery_client.kubectl.printing import json_text
 from apidiscovery_client.model import Current, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.server import Server
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_of

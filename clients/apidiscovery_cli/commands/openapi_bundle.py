@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import click
+from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.bundle import Part, bundle
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.server import Server
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of

@@ -4,12 +4,12 @@ import asyncio
 from typing import TypedDict, Unpack
 
 import click
-from apidiscovery_client.kubectl.printing import json_text, yaml_text
-from apidiscovery_client.kubectl.table import table
+from apidiscovery_client._kubectl.printing import json_text, yaml_text
+from apidiscovery_client._kubectl.table import table
+from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import FetchedDocument, Location
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.server import Server
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of

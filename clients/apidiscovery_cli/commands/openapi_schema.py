@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import click
-from apidiscovery_client.kubectl.printing import json_text
+from apidiscovery_client._kubectl.printing import json_text
+from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.documents import OpenApiClient
@@ -18,7 +19,6 @@ from apidiscovery_client.openapi.resource_names import (
     key_of,
     parse_group_version,
 )
-from apidiscovery_client.server import Server
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of

@@ -6,11 +6,11 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import DiscoveryError
-from apidiscovery_client.http.reply import MAX_BODY_BYTES
+from apidiscovery_client._http.reply import MAX_BODY_BYTES
+from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import INDEX_PATH
 from apidiscovery_client.openapi.cache import DocumentCache
 from apidiscovery_client.openapi.validation import MAX_PROBLEMS, file_problems, problems
-from apidiscovery_client.server import Server
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of

@@ -6,8 +6,8 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import DiscoveryError
+from apidiscovery_client._kubectl.listing import print_resources
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.kubectl.listing import print_resources
 from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 

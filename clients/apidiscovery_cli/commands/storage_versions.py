@@ -11,7 +11,7 @@ import click
 import grpc
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery_client import ServerUnreachable
-from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client.storage_versions.calls import StorageVersionClient
 
 from apidiscovery_cli.click_options import DURATION

@@ -13,10 +13,10 @@ from types import FrameType
 from typing import TypedDict, Unpack
 
 import click
+from apidiscovery_client._connecting import Flags
+from apidiscovery_client._interfaces import Transport
 from apidiscovery_client.changes import Change, changes
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.connecting import Flags
-from apidiscovery_client.held import Transport
 from click.core import ParameterSource
 
 from apidiscovery_cli.change_json import change_object

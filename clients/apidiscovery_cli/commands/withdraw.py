@@ -5,7 +5,7 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery.service.v1 import registry_pb2
-from apidiscovery_client.rpc.calls import CallRefused
+from apidiscovery_client._grpc.calls import CallRefused
 
 from apidiscovery_cli.grpc_connection import (
     piecewise,

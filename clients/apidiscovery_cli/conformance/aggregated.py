@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
-from apidiscovery_client.reading import Half, UnreadableError, read_half
+from apidiscovery_client._reading import ParsedDocument, UnreadableError, read_document
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON, PROTOBUF
 
 from apidiscovery_cli.conformance.check import Check, FailedError, SkippedError, expect, some
@@ -19,7 +19,7 @@ _REFUSALS = (404, 405, 406, 415)
 
 def _states_type(subject: Subject) -> None:
     """See that Content-Type says whether a document is aggregated, both ways."""
-    replies = [subject.get(path, aggregated_type("v2")) for path in subject.halves]
+    replies = [subject.get(path, aggregated_type("v2")) for path in subject.document_paths]
     documents = (reply for reply in replies if reply.status == OK)
     for reply in some(documents, "aggregated discovery"):
         is_aggregated = document(reply)["kind"].text == AGGREGATED_KIND
@@ -121,7 +121,7 @@ def _has_etag(subject: Subject) -> None:
 
 
 def _etag_of_content(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         first, second = subject.aggregated(path), subject.aggregated(path, again=True)
         subject.etag(first)
         same = document(first).value == document(second).value
@@ -139,7 +139,7 @@ def _varies(subject: Subject) -> None:
 
 
 def _compressed(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         plain = subject.aggregated(path)
         seen = f"Content-Encoding is {plain.value('content-encoding')}"
         unasked = plain.value("content-encoding") in (None, "identity")
@@ -155,7 +155,7 @@ def _compressed(subject: Subject) -> None:
 
 def _protobuf(subject: Subject) -> None:
     now = datetime.now(UTC)
-    for path in subject.halves:
+    for path in subject.document_paths:
         plain = subject.aggregated(path)
         version = subject.version or "v2"
         reply = subject.get(path, aggregated_type(version, PROTOBUF))
@@ -169,10 +169,10 @@ def _protobuf(subject: Subject) -> None:
         expect(same, reply, "the same content as in JSON", "it has another content")
 
 
-def _read(path: str, reply: Reply, now: datetime) -> Half:
+def _read(path: str, reply: Reply, now: datetime) -> ParsedDocument:
     where: Literal["/api", "/apis"] = "/api" if path == "/api" else "/apis"
     try:
-        return read_half(where, reply.content_type, reply.content, now)
+        return read_document(where, reply.content_type, reply.content, now)
     except UnreadableError as error:
         raise FailedError(str(error), "a document as promised", reply.asked) from None
     except (ValueError, json.JSONDecodeError) as error:

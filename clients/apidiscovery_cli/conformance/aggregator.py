@@ -83,7 +83,7 @@ def _available(subject: Subject) -> None:
 
 
 def _revalidated(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         first = subject.aggregated(path)
         etag = subject.etag(first)
         reply = subject.aggregated(path, ("If-None-Match", etag))
@@ -94,7 +94,7 @@ def _revalidated(subject: Subject) -> None:
 
 
 def _keeps_type(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         first = subject.aggregated(path)
         reply = subject.aggregated(path, ("If-None-Match", subject.etag(first)))
         if reply.status != _NOT_MODIFIED:
@@ -105,7 +105,7 @@ def _keeps_type(subject: Subject) -> None:
 
 
 def _changed(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         subject.etag(subject.aggregated(path))
         reply = subject.aggregated(path, ("If-None-Match", f'"{"0" * 128}"'))
         expect(reply.status == OK, reply, "200 to an ETag that the server never sent")

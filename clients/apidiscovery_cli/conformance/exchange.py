@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._fields import read_json
-from apidiscovery_client.http import wrong_port
-from apidiscovery_client.http.body import Collected
+from apidiscovery_client._http import wrong_port
+from apidiscovery_client._http.body import Collected
 
 MAX_BODY_BYTES = 64 << 20
 _PIECE = 1 << 16

@@ -23,13 +23,13 @@ def _is_plain(path: str, reply: Reply, whom: str) -> None:
 
 
 def _without_accept(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         for accept, whom in ((None, "who accepts anything"), (JSON, "who accepts JSON")):
             _is_plain(path, subject.get(path, accept), whom)
 
 
 def _prefers_aggregated(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         for accept in (f"{subject.accept},{JSON}", f"{JSON},{subject.accept}"):
             reply = subject.get(path, accept)
             _is_aggregated(reply, "an aggregated document, which is asked for too")
@@ -48,7 +48,7 @@ def _any_order(subject: Subject) -> None:
 
 
 def _falls_back(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         _is_plain(path, subject.get(path, f"{_UNKNOWN},{JSON}"), "who accepts plain JSON too")
 
 
@@ -62,14 +62,14 @@ def _refuses(subject: Subject) -> None:
 
 
 def _plain_condition(subject: Subject) -> None:
-    for path in subject.halves:
+    for path in subject.document_paths:
         etag = subject.etag(subject.aggregated(path))
         reply = subject.get(path, JSON, ("If-None-Match", etag))
         _is_plain(path, reply, "who has another form of it")
 
 
 def _parameters(subject: Subject) -> None:
-    found = [(path, subject.get(path, JSON)) for path in subject.halves]
+    found = [(path, subject.get(path, JSON)) for path in subject.document_paths]
     documents = ((path, want) for path, want in found if _has_kind(want))
     for path, want in some(documents, "document to ask for so"):
         reply = subject.get(f"{path}?timeout=32s", JSON)

@@ -4,8 +4,8 @@ import re
 from typing import TypeAlias
 
 from apidiscovery_client import DiscoveryError
+from apidiscovery_client._http import wrong_port
 from apidiscovery_client._negotiation import VERSIONS
-from apidiscovery_client.http import wrong_port
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_formats.media_types import JSON, aggregated, parse_media_type
 
@@ -122,7 +122,7 @@ class Subject:
         return is_known and (self.release or release) < release
 
     @property
-    def halves(self) -> tuple[str, ...]:
+    def document_paths(self) -> tuple[str, ...]:
         """The paths at which it has to have discovery."""
         return ("/api", "/apis") if self.profile is Profile.KUBE_APISERVER else ("/apis",)
 
@@ -164,8 +164,8 @@ class Subject:
         return self.get(path, self.accept, *more, again=again)
 
     def documents(self) -> list[Reply]:
-        """Return the aggregated document of each half."""
-        replies = [self.aggregated(path) for path in self.halves]
+        """Return the aggregated document of each path."""
+        replies = [self.aggregated(path) for path in self.document_paths]
         for reply in replies:
             expect(reply.status == OK, reply, "200 and the aggregated document")
         return replies

@@ -24,7 +24,7 @@ _Facts: TypeAlias = tuple[object, ...]
 
 
 def _exact_type(subject: Subject) -> None:
-    paths = [*subject.halves, *(gv.path for gv in subject.current_versions())]
+    paths = [*subject.document_paths, *(gv.path for gv in subject.current_versions())]
     for path in paths:
         reply = subject.get(path, JSON)
         expect(reply.content_type == JSON, reply, JSON, f"Content-Type is {reply.content_type}")

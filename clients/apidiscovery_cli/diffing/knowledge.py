@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from apidiscovery_client.halves import CORE, NAMED
+from apidiscovery_client._discovery_paths import CORE, NAMED
 from apidiscovery_client.model import (
     CURRENT,
     Current,

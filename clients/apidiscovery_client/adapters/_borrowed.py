@@ -15,15 +15,15 @@ from apidiscovery_client._errors import (
     ServerUnreachable,
     UnexpectedDocument,
 )
-from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.http.body import BodyError
-from apidiscovery_client.http.flow import Ask, HttpOptions, Outcome, advanced, discovery
-from apidiscovery_client.http.reply import (
+from apidiscovery_client._http.body import BodyError
+from apidiscovery_client._http.flow import Ask, HttpOptions, Outcome, advanced, discovery
+from apidiscovery_client._http.reply import (
     MAX_CONCURRENT_REQUESTS,
     MAX_RETRIES,
     Reply,
     why_unreachable,
 )
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._side_by_side import side_by_side
 
 # Both take the path and headers, and return the answer whatever its status.
@@ -82,11 +82,11 @@ class BorrowedTransport(_Counting):
         super().__init__(server, errors)
         self._get = get
 
-    def fetch(self, held: Held | None) -> Held:
+    def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now; raise as `http.flow.discovery` does."""
-        flow = discovery(self.server, held, _OPTIONS)
-        asks: Sequence[Ask] | Held = next(flow)
-        while not isinstance(asks, Held):
+        flow = discovery(self.server, fetched, _OPTIONS)
+        asks: Sequence[Ask] | FetchedSnapshot = next(flow)
+        while not isinstance(asks, FetchedSnapshot):
             self._ensure_open()
             calls = [lambda ask=ask: self._outcome(ask) for ask in asks]
             asks = advanced(flow, side_by_side(calls, MAX_CONCURRENT_REQUESTS, self._fail_none))
@@ -97,7 +97,7 @@ class BorrowedTransport(_Counting):
         self._ensure_open()
         return _reply_of(self._outcome(Ask(path, accept)))
 
-    def listen(self, held: Held | None) -> Generator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError(_NO_PUSH)
 
@@ -136,11 +136,11 @@ class AsyncBorrowedTransport(_Counting):
         self._get = get
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
-    async def fetch(self, held: Held | None) -> Held:
+    async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now; raise as `http.flow.discovery` does."""
-        flow = discovery(self.server, held, _OPTIONS)
-        asks: Sequence[Ask] | Held = next(flow)
-        while not isinstance(asks, Held):
+        flow = discovery(self.server, fetched, _OPTIONS)
+        asks: Sequence[Ask] | FetchedSnapshot = next(flow)
+        while not isinstance(asks, FetchedSnapshot):
             self._ensure_open()
             outcomes = await self._together(asks)
             if sum(len(o.body) for o in outcomes if isinstance(o, Reply)) < _LONG_TO_READ:
@@ -163,7 +163,7 @@ class AsyncBorrowedTransport(_Counting):
         self._ensure_open()
         return _reply_of(await self._outcome(Ask(path, accept)))
 
-    def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError(_NO_PUSH)
 

@@ -6,14 +6,24 @@ Source: kubernetes/dynamic/discovery.py `LazyDiscoverer`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from apidiscovery_client._errors import NotServed, RequestRefused, ServerUnreachable
+from apidiscovery_client._errors import (
+    AmbiguousResource,
+    DiscoveryError,
+    NotServed,
+    RequestRefused,
+    ServerUnreachable,
+)
+from apidiscovery_client._interfaces import SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._writing import resource_list_fields
 from apidiscovery_client.cache.keys import key
 from apidiscovery_client.model import Current, Group, Resource, Snapshot, Version
-from apidiscovery_client.writing import resource_list_fields
+from apidiscovery_client.resolving import Resolver
 
 CORE_PREFIX = "api"
 GROUPS_PREFIX = "apis"
@@ -30,12 +40,34 @@ _NOT_OF_A_SERVER = (
     "subresources",
 )
 
+C = TypeVar("C")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Classes(Generic[R]):
-    """The classes of one package.
+class Settings(Generic[C]):
+    """How a discoverer asks.
+
+    Attributes:
+        client: What is asked; None for a client of its own.
+        cache: Whether that client keeps snapshots on disk, and where.
+        options: How long it believes what is known.
+    """
+
+    client: C | None = None
+    cache: bool | SnapshotCache = False
+    options: ClientOptions = DEFAULT_OPTIONS
+
+
+class Package(Generic[R]):
+    """The classes and errors of one package.
+
+    Args:
+        resource: Its `Resource`.
+        resource_list: Its `ResourceList`.
+        resource_group: Its `ResourceGroup`.
+        exceptions: Its module `dynamic.exceptions`.
+        api_error: Its `ApiException`.
 
     Attributes:
         resource: Makes a `Resource`.
@@ -44,10 +76,77 @@ class Classes(Generic[R]):
         resource_group: Makes a `ResourceGroup` of whether it is preferred, and resources by kind.
     """
 
-    resource: Callable[..., R]
-    resource_list: Callable[..., R]
-    resource_list_type: type
-    resource_group: Callable[[bool, Mapping[str, list[R]]], Any]
+    def __init__(
+        self,
+        resource: type[R],
+        resource_list: type,
+        resource_group: type,
+        exceptions: Any,  # noqa: ANN401 - a module that is not typed
+        api_error: type[Exception],
+    ) -> None:
+        self.resource = cast("Callable[..., R]", resource)
+        self.resource_list = cast("Callable[..., R]", resource_list)
+        self.resource_list_type = resource_list
+        self.resource_group = cast(
+            "Callable[[bool, Mapping[str, list[R]]], object]", resource_group
+        )
+        self._exceptions = exceptions
+        self._api_error = api_error
+
+    @contextmanager
+    def own_errors(self) -> Generator[None]:
+        """Raise what users of the package catch."""
+        try:
+            yield
+        except NotServed as error:
+            raise self._exceptions.ResourceNotFoundError(str(error)) from error
+        except AmbiguousResource as error:
+            raise self._exceptions.ResourceNotUniqueError(str(error)) from error
+        except DiscoveryError as error:
+            own = self._own_error(error)
+        else:
+            return
+        raise own
+
+    def no_match(self, wanted: Mapping[str, object], error: NotServed) -> Exception:
+        """Return the error of `get` where nothing is found; the text says where it may be."""
+        return self._not_found(f"{wanted}{_doubt(error)}")
+
+    def one_of(self, found: list[R], wanted: Mapping[str, object]) -> R:
+        """Return that of several results which `get` prefers.
+
+        Raises:
+            ResourceNotFoundError: There is none.
+            ResourceNotUniqueError: There are several.
+        """
+        found = self._narrowed(found, wanted.get("api_version"))
+        if not found:
+            raise self._not_found(str(wanted))
+        if len(found) > 1:
+            text = f"Multiple matches found for {wanted}: {found}"
+            raise self._exceptions.ResourceNotUniqueError(text)
+        return found[0]
+
+    def _not_found(self, what: str) -> Exception:
+        error: Exception = self._exceptions.ResourceNotFoundError(f"No matches found for {what}")
+        return error
+
+    def _narrowed(self, found: list[R], api_version: object) -> list[R]:
+        if len(found) > 1 and api_version:
+            found = [one for one in found if cast("Any", one).group_version == api_version]
+        if len(found) > 1 and not all(isinstance(one, self.resource_list_type) for one in found):
+            found = [one for one in found if not isinstance(one, self.resource_list_type)]
+        return found
+
+    def _own_error(self, error: DiscoveryError) -> Exception:
+        """Return what the package itself raises where we raise this."""
+        if isinstance(error, RequestRefused):
+            refused = cast("Any", self._api_error)(status=error.status, reason=error.message)
+            own: Exception = self._exceptions.api_exception(refused)
+            return own
+        if isinstance(error, ServerUnreachable) and isinstance(error.__cause__, Exception):
+            return error.__cause__
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +199,16 @@ class Catalogue(Generic[R]):
     Args:
         snapshot: What the server serves.
         client: The dynamic client that the objects belong to.
-        classes: Those of its package.
+        package: That of the client.
 
     Attributes:
         tree: By prefix, group and version the package's `ResourceGroup`.
     """
 
-    def __init__(self, snapshot: Snapshot, client: object, classes: Classes[R]) -> None:
+    def __init__(self, snapshot: Snapshot, client: object, package: Package[R]) -> None:
         self._snapshot = snapshot
         self._client = client
-        self._classes = classes
+        self._package = package
         self._kinds: dict[tuple[str, str, str], dict[str, list[R]]] = {}
         self.tree: dict[str, dict[str, dict[str, Any]]] = {CORE_PREFIX: {"": {}}, GROUPS_PREFIX: {}}
         core = snapshot.group("")
@@ -118,7 +217,7 @@ class Catalogue(Generic[R]):
         else:
             self._add_group(core)
         # A list of anything, which is of no group.
-        anything = {"List": [classes.resource_list(client)]}
+        anything = {"List": [package.resource_list(client)]}
         self._add(GROUPS_PREFIX, "", CORE_VERSION, anything, preferred=True)
         for group in snapshot.groups:
             if group.name:
@@ -161,7 +260,7 @@ class Catalogue(Generic[R]):
 
     def _base(self, kinds: Mapping[str, list[R]], one: R) -> R | None:
         """Return what has the attributes of a resource: of a list, what it is a list of."""
-        if not isinstance(one, self._classes.resource_list_type):
+        if not isinstance(one, self._package.resource_list_type):
             return one
         bases = kinds.get(cast("Any", one).base_kind, ())
         return bases[0] if bases else None
@@ -178,7 +277,7 @@ class Catalogue(Generic[R]):
     ) -> None:
         self._kinds[prefix, group, version] = kinds
         versions = self.tree[prefix].setdefault(group, {})
-        versions[version] = self._classes.resource_group(preferred, kinds)
+        versions[version] = self._package.resource_group(preferred, kinds)
 
     def _made(self, prefix: str, version: Version, *, preferred: bool) -> dict[str, list[R]]:
         """Return the resources of a group-version by kind, each followed by its list."""
@@ -186,7 +285,7 @@ class Catalogue(Generic[R]):
         group, name = version.gv.group, version.gv.version
         kinds: dict[str, list[R]] = {}
         for line in lines:
-            made = self._classes.resource(
+            made = self._package.resource(
                 prefix=prefix,
                 group=group,
                 api_version=name,
@@ -196,7 +295,7 @@ class Catalogue(Generic[R]):
                 **line,
             )
             kinds.setdefault(line["kind"], []).append(made)
-            of_many = self._classes.resource_list(
+            of_many = self._package.resource_list(
                 self._client, group=group, api_version=name, base_kind=line["kind"]
             )
             kinds.setdefault(f"{line['kind']}List", []).append(of_many)
@@ -221,42 +320,34 @@ class Catalogue(Generic[R]):
         return unsure
 
 
+class Catalogues(Generic[R]):
+    """The catalogue of what is known; it stays the same while nothing changes.
+
+    Args:
+        client: The dynamic client that its objects belong to.
+        package: That of the client.
+    """
+
+    def __init__(self, client: object, package: Package[R]) -> None:
+        self._client = client
+        self._package = package
+        self._made: tuple[Snapshot, Catalogue[R]] | None = None
+
+    def of(self, snapshot: Snapshot) -> Catalogue[R]:
+        """Return the catalogue of a snapshot."""
+        made = self._made
+        if made is None or not _is_same(made[0], snapshot):
+            made = self._made = (snapshot, Catalogue(snapshot, self._client, self._package))
+        return made[1]
+
+    def search(self, query: Query, resolver: Resolver) -> list[R]:
+        """Return what matches in the snapshot of a resolver; raise `NotServed` for nothing."""
+        return self.of(resolver.snapshot).search(query)
+
+
 def api_resources(version: Version) -> Iterator[dict[str, Any]]:
     """Yield what an `APIResourceList` has for each resource, subresources not among them."""
     return iter(_lines(version)[0])
-
-
-def narrowed(found: list[R], api_version: object, list_type: type) -> list[R]:
-    """Return those of several results that `get` of the packages prefers."""
-    if len(found) > 1 and api_version:
-        found = [one for one in found if cast("Any", one).group_version == api_version]
-    if len(found) > 1 and not all(isinstance(one, list_type) for one in found):
-        found = [one for one in found if not isinstance(one, list_type)]
-    return found
-
-
-def own_error(
-    error: Exception, api_exception: Callable[[Any], Exception], api_error: Callable[..., Exception]
-) -> Exception:
-    """Return what a package itself raises where we raise this.
-
-    Args:
-        error: Ours.
-        api_exception: Makes the class for a status of the package's `ApiException`.
-        api_error: The package's `ApiException`.
-    """
-    if isinstance(error, RequestRefused):
-        refused = cast("Any", api_error(status=error.status, reason=error.message))
-        return api_exception(refused)
-    if isinstance(error, ServerUnreachable) and isinstance(error.__cause__, Exception):
-        return error.__cause__
-    return error
-
-
-def is_same(one: Snapshot, other: Snapshot) -> bool:
-    """Whether the catalogues of two snapshots are the same."""
-    is_same = one.groups is other.groups and one.freshness == other.freshness
-    return is_same and one.failures == other.failures
 
 
 def just_json(_client: object, told: dict[str, Any]) -> dict[str, Any]:
@@ -278,7 +369,7 @@ def cache_key(host: str, headers: Mapping[str, str], configuration: Any) -> str:
     return key(host, shown, trust=repr(files), route=repr((told.proxy, told.tls_server_name)))
 
 
-def doubt(error: NotServed) -> str:
+def _doubt(error: NotServed) -> str:
     """Return the words that follow `No matches found for ...`; empty when it is certain."""
     reasons = ", ".join(f"{name} ({why})" for name, why in error.unsure.items())
     return f"; it may be in what could not be asked: {reasons}" if reasons else ""
@@ -301,6 +392,12 @@ def _lines(version: Version) -> tuple[list[dict[str, Any]], dict[str, dict[str, 
             line.pop("group", None)  # as the packages do: that of the list is meant
             resources.append(line)
     return resources, below
+
+
+def _is_same(one: Snapshot, other: Snapshot) -> bool:
+    """Whether the catalogues of two snapshots are the same."""
+    is_same = one.groups is other.groups and one.freshness == other.freshness
+    return is_same and one.failures == other.failures
 
 
 def _prefix(version: Version) -> str:

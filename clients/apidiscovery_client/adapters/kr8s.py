@@ -1,12 +1,13 @@
 """Discovery for `kr8s`: one `Api` object looks kinds up in one snapshot of its server.
 
-from dataclasses import dataclass
-import kr8s
-from apidiscovery_client.adapters.kr8s import use
+An `Api` is told to use it:
 
-api = kr8s.api()
-use(api)
-kr8s.get("deploy", api=api)
+    import kr8s
+    from apidiscovery_client.adapters.kr8s import use
+
+    api = kr8s.api()
+    use(api)
+    kr8s.get("deploy", api=api)
 """
 
 import asyncio
@@ -30,17 +31,17 @@ from apidiscovery_client._errors import (
     RequestRefused,
     ServerUnreachable,
 )
+from apidiscovery_client._http.body import Collected
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._interfaces import SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import api_resources
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache.keys import key
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.body import Collected
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client.model import Current, GroupVersion, Resource
 from apidiscovery_client.resolving import Resolver
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["release", "use"]
 

@@ -1,21 +1,21 @@
 """Discovery for `kubernetes.dynamic.DynamicClient`: two requests for all that a server serves.
 
-from dataclasses import dataclass
-from kubernetes import config, dynamic
-from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
+A client is made with it:
 
-client = dynamic.DynamicClient(
-    config.new_client_from_config(), discoverer=apidiscovery_discoverer()
-)
-client.resources.get(api_version="apps/v1", kind="Deployment")
+    from kubernetes import config, dynamic
+    from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
+
+    client = dynamic.DynamicClient(
+        config.new_client_from_config(), discoverer=apidiscovery_discoverer()
+    )
+    client.resources.get(api_version="apps/v1", kind="Deployment")
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, KeysView, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, KeysView, Mapping
+from functools import partial
 from threading import Lock
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import exceptions
@@ -23,38 +23,20 @@ from kubernetes.dynamic.discovery import Discoverer, ResourceGroup
 from kubernetes.dynamic.resource import Resource, ResourceList
 from urllib3.exceptions import HTTPError
 
-from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
+from apidiscovery_client._errors import NotServed
+from apidiscovery_client._http.body import PIECE_BYTES, BodyError, Collected
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._interfaces import SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import BorrowedTransport
-from apidiscovery_client.adapters._dynamic import Catalogue, Query
+from apidiscovery_client.adapters._dynamic import Catalogues, Query, Settings
 from apidiscovery_client.client import DiscoveryClient
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.body import PIECE_BYTES, BodyError, Collected
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
-from apidiscovery_client.model import Snapshot
-from apidiscovery_client.resolving import Resolver
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
-_CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
-    cast("Callable[..., Resource]", Resource),
-    cast("Callable[..., Resource]", ResourceList),
-    ResourceList,
-    cast("Callable[[bool, Mapping[str, list[Resource]]], Any]", ResourceGroup),
-)
-_API_EXCEPTION = cast(
-    "Callable[[ApiException], Exception]",
-    exceptions.api_exception,  # pyright: ignore[reportUnknownMemberType] - untyped
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    client: DiscoveryClient | None = None
-    cache: bool | SnapshotCache = False
-    options: ClientOptions = DEFAULT_OPTIONS
+_PACKAGE = _dynamic.Package(Resource, ResourceList, ResourceGroup, exceptions, ApiException)
 
 
 def apidiscovery_discoverer(
@@ -73,7 +55,7 @@ def apidiscovery_discoverer(
     """
 
     class Configured(ApiDiscoverer):
-        _settings = _Settings(client, cache, options)
+        _settings = Settings(client, cache, options)
 
     return Configured
 
@@ -97,7 +79,7 @@ class ApiDiscoverer(Discoverer):
         discovery: What is asked.
     """
 
-    _settings: ClassVar[_Settings] = _Settings()
+    _settings: ClassVar[Settings[DiscoveryClient]] = Settings()
 
     def __init__(
         self,
@@ -107,7 +89,7 @@ class ApiDiscoverer(Discoverer):
         # Not that of the base class, which reads and writes a cache of its own.
         self.client = client
         self.discovery = self._settings.client or _own_client(client.client, self._settings)
-        self._catalogue: tuple[Snapshot, Catalogue[Resource]] | None = None
+        self._catalogues = Catalogues(client, _PACKAGE)
         self._version: dict[str, Any] | None = None
 
     @property
@@ -144,7 +126,7 @@ class ApiDiscoverer(Discoverer):
                 `short_names`, `namespaced`, `preferred`, `verbs`, ...
         """
         query = Query.of(prefix, group, api_version, kind, **kwargs)
-        with _own_errors():
+        with _PACKAGE.own_errors():
             try:
                 return self._found(query)
             except NotServed:
@@ -160,18 +142,12 @@ class ApiDiscoverer(Discoverer):
             ResourceNotUniqueError: There are several, such as a kind in several versions:
                 `preferred=True` is the one that the server prefers.
         """
-        with _own_errors():
+        with _PACKAGE.own_errors():
             try:
                 found = self._found(Query.of(**kwargs))
             except NotServed as error:
-                text = f"No matches found for {kwargs}{_dynamic.doubt(error)}"
-                raise exceptions.ResourceNotFoundError(text) from error
-        found = _dynamic.narrowed(found, kwargs.get("api_version"), ResourceList)
-        if not found:
-            raise exceptions.ResourceNotFoundError(f"No matches found for {kwargs}")
-        if len(found) > 1:
-            raise exceptions.ResourceNotUniqueError(f"Multiple matches found for {kwargs}: {found}")
-        return found[0]
+                raise _PACKAGE.no_match(kwargs, error) from error
+        return _PACKAGE.one_of(found, kwargs)
 
     def resolve(self, text: str) -> Resource:
         """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
@@ -180,7 +156,7 @@ class ApiDiscoverer(Discoverer):
             ResourceNotFoundError: There is none; the text has suggestions.
             ResourceNotUniqueError: It is a category of several.
         """
-        with _own_errors():
+        with _PACKAGE.own_errors():
             resource = self.discovery.resolve(text).resource
             return self._found(Query.for_one(resource))[0]
 
@@ -190,9 +166,9 @@ class ApiDiscoverer(Discoverer):
         update: bool = False,  # noqa: FBT001, FBT002 - the package's
     ) -> dict[str, dict[str, dict[str, Any]]]:
         """Return by prefix, group and version a `ResourceGroup`, always with its resources."""
-        with _own_errors():
+        with _PACKAGE.own_errors():
             snapshot = self.discovery.snapshot(max_age_s=0.0 if update else None)
-            return self._of(snapshot).tree
+            return self._catalogues.of(snapshot).tree
 
     def get_resources_for_api_version(
         self,
@@ -202,59 +178,35 @@ class ApiDiscoverer(Discoverer):
         preferred: bool,  # noqa: ARG002, FBT001
     ) -> defaultdict[str, list[Resource]]:
         """Return the resources of a group-version by kind; there may be none."""
-        with _own_errors():
+        with _PACKAGE.own_errors():
             return defaultdict(
-                list, self._of(self.discovery.snapshot()).kinds(prefix, group, version)
+                list, self._catalogues.of(self.discovery.snapshot()).kinds(prefix, group, version)
             )
 
     def discover(self) -> None:
         """Ask, if what is known is too old."""
-        with _own_errors():
+        with _PACKAGE.own_errors():
             self.discovery.snapshot()
 
     def invalidate_cache(self) -> None:
         """Ask the server now."""
         self._version = None
-        with _own_errors():
+        with _PACKAGE.own_errors():
             self.discovery.refresh()
 
     def __iter__(self) -> Iterator[list[Resource]]:
         """Yield the resources of each kind in each group-version."""
-        with _own_errors():
-            catalogue = self._of(self.discovery.snapshot())
+        with _PACKAGE.own_errors():
+            catalogue = self._catalogues.of(self.discovery.snapshot())
         return (resources for _, resources in catalogue)
 
     def _found(self, query: Query) -> list[Resource]:
-        def ask(resolver: Resolver) -> list[Resource]:
-            return self._of(resolver.snapshot).search(query)
-
-        return self.discovery.look_up(("kubernetes", repr(query)), ask)
-
-    def _of(self, snapshot: Snapshot) -> Catalogue[Resource]:
-        """Return the catalogue of a snapshot; it stays the same while nothing changes."""
-        made = self._catalogue
-        if made is None or not _dynamic.is_same(made[0], snapshot):
-            made = self._catalogue = (snapshot, Catalogue(snapshot, self.client, _CLASSES))
-        return made[1]
+        return self.discovery.look_up(
+            ("kubernetes", repr(query)), partial(self._catalogues.search, query)
+        )
 
 
-@contextmanager
-def _own_errors() -> Generator[None]:
-    """Raise what users of the package catch."""
-    try:
-        yield
-    except NotServed as error:
-        raise exceptions.ResourceNotFoundError(str(error)) from error
-    except AmbiguousResource as error:
-        raise exceptions.ResourceNotUniqueError(str(error)) from error
-    except DiscoveryError as error:
-        own = _dynamic.own_error(error, _API_EXCEPTION, ApiException)
-    else:
-        return
-    raise own
-
-
-def _own_client(api_client: Any, settings: _Settings) -> DiscoveryClient:  # noqa: ANN401
+def _own_client(api_client: Any, settings: Settings[DiscoveryClient]) -> DiscoveryClient:  # noqa: ANN401
     """Return a client that asks through an `ApiClient`."""
     host = str(api_client.configuration.host).rstrip("/")
     transport = BorrowedTransport(host, _Sender(api_client), (HTTPError, OSError, ApiException))

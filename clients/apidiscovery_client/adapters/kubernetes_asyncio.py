@@ -1,20 +1,20 @@
 """Discovery for `kubernetes_asyncio.dynamic.DynamicClient`, in its event loop.
 
-from dataclasses import dataclass
-from kubernetes_asyncio import client, dynamic
-from apidiscovery_client.adapters.kubernetes_asyncio import apidiscovery_discoverer
+A client is made with it:
 
-async with (
-    client.ApiClient() as api_client,
-    dynamic.DynamicClient(api_client, discoverer=apidiscovery_discoverer()) as dynamic_client,
-):
-    await dynamic_client.resources.get(api_version="apps/v1", kind="Deployment")
+    from kubernetes_asyncio import client, dynamic
+    from apidiscovery_client.adapters.kubernetes_asyncio import apidiscovery_discoverer
+
+    async with (
+        client.ApiClient() as api_client,
+        dynamic.DynamicClient(api_client, discoverer=apidiscovery_discoverer()) as dynamic_client,
+    ):
+        await dynamic_client.resources.get(api_version="apps/v1", kind="Deployment")
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Generator, KeysView, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Generator, KeysView, Mapping
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import aiohttp
@@ -25,34 +25,20 @@ from kubernetes_asyncio.dynamic.client import DynamicClient
 from kubernetes_asyncio.dynamic.discovery import Discoverer, ResourceGroup
 from kubernetes_asyncio.dynamic.resource import Resource, ResourceList
 
-from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
+from apidiscovery_client._errors import NotServed
+from apidiscovery_client._http.body import PIECE_BYTES, Collected
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._interfaces import SnapshotCache
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
-from apidiscovery_client.adapters._dynamic import Catalogue, Query
+from apidiscovery_client.adapters._dynamic import Catalogues, Query, Settings
 from apidiscovery_client.async_client import AsyncDiscoveryClient
-from apidiscovery_client.core.options import DEFAULT_OPTIONS, ClientOptions
-from apidiscovery_client.held import SnapshotCache
-from apidiscovery_client.http.body import PIECE_BYTES, Collected
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
-from apidiscovery_client.model import Snapshot
-from apidiscovery_client.resolving import Resolver
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
 
-_CLASSES: _dynamic.Classes[Resource] = _dynamic.Classes(
-    cast("Callable[..., Resource]", Resource),
-    cast("Callable[..., Resource]", ResourceList),
-    ResourceList,
-    cast("Callable[[bool, Mapping[str, list[Resource]]], Any]", ResourceGroup),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    client: AsyncDiscoveryClient | None = None
-    cache: bool | SnapshotCache = False
-    options: ClientOptions = DEFAULT_OPTIONS
+_PACKAGE = _dynamic.Package(Resource, ResourceList, ResourceGroup, exceptions, ApiException)
 
 
 def apidiscovery_discoverer(
@@ -71,7 +57,7 @@ def apidiscovery_discoverer(
     """
 
     class Configured(ApiDiscoverer):
-        _settings = _Settings(client, cache, options)
+        _settings = Settings(client, cache, options)
 
     return Configured
 
@@ -90,7 +76,7 @@ class ApiDiscoverer(Discoverer):
         discovery: What is asked; there after `await`.
     """
 
-    _settings: ClassVar[_Settings] = _Settings()
+    _settings: ClassVar[Settings[AsyncDiscoveryClient]] = Settings()
     discovery: AsyncDiscoveryClient
 
     def __init__(
@@ -100,7 +86,7 @@ class ApiDiscoverer(Discoverer):
     ) -> None:
         # Not that of the base class, which reads and writes a cache of its own.
         self.client = client
-        self._catalogue: tuple[Snapshot, Catalogue[Resource]] | None = None
+        self._catalogues = Catalogues(client, _PACKAGE)
         self._version: dict[str, Any] = {}
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -146,7 +132,7 @@ class ApiDiscoverer(Discoverer):
                 `short_names`, `namespaced`, `preferred`, `verbs`, ...
         """
         query = Query.of(prefix, group, api_version, kind, **kwargs)
-        with _own_errors():
+        with _PACKAGE.own_errors():
             try:
                 return await self._found(query)
             except NotServed:
@@ -162,18 +148,12 @@ class ApiDiscoverer(Discoverer):
             ResourceNotUniqueError: There are several, such as a kind in several versions:
                 `preferred=True` is the one that the server prefers.
         """
-        with _own_errors():
+        with _PACKAGE.own_errors():
             try:
                 found = await self._found(Query.of(**kwargs))
             except NotServed as error:
-                text = f"No matches found for {kwargs}{_dynamic.doubt(error)}"
-                raise exceptions.ResourceNotFoundError(text) from error
-        found = _dynamic.narrowed(found, kwargs.get("api_version"), ResourceList)
-        if not found:
-            raise exceptions.ResourceNotFoundError(f"No matches found for {kwargs}")
-        if len(found) > 1:
-            raise exceptions.ResourceNotUniqueError(f"Multiple matches found for {kwargs}: {found}")
-        return found[0]
+                raise _PACKAGE.no_match(kwargs, error) from error
+        return _PACKAGE.one_of(found, kwargs)
 
     async def resolve(self, text: str) -> Resource:
         """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
@@ -182,7 +162,7 @@ class ApiDiscoverer(Discoverer):
             ResourceNotFoundError: There is none; the text has suggestions.
             ResourceNotUniqueError: It is a category of several.
         """
-        with _own_errors():
+        with _PACKAGE.own_errors():
             resource = (await self.discovery.resolve(text)).resource
             return (await self._found(Query.for_one(resource)))[0]
 
@@ -192,9 +172,9 @@ class ApiDiscoverer(Discoverer):
         update: bool = False,  # noqa: FBT001, FBT002 - the package's
     ) -> dict[str, dict[str, dict[str, Any]]]:
         """Return by prefix, group and version a `ResourceGroup`, always with its resources."""
-        with _own_errors():
+        with _PACKAGE.own_errors():
             snapshot = await self.discovery.snapshot(max_age_s=0.0 if update else None)
-            return self._of(snapshot).tree
+            return self._catalogues.of(snapshot).tree
 
     async def get_resources_for_api_version(
         self,
@@ -204,25 +184,25 @@ class ApiDiscoverer(Discoverer):
         preferred: bool,  # noqa: ARG002, FBT001 - the package's
     ) -> dict[str, list[Resource]]:
         """Return the resources of a group-version by kind; there may be none."""
-        with _own_errors():
-            catalogue = self._of(await self.discovery.snapshot())
+        with _PACKAGE.own_errors():
+            catalogue = self._catalogues.of(await self.discovery.snapshot())
         return defaultdict(list, catalogue.kinds(prefix or "", group or "", version or ""))
 
     async def discover(self) -> None:
         """Ask, if what is known is too old."""
-        with _own_errors():
+        with _PACKAGE.own_errors():
             await self.discovery.snapshot()
 
     async def invalidate_cache(self) -> None:
         """Ask the server now, also for its version."""
         await self._load_server_info()
-        with _own_errors():
+        with _PACKAGE.own_errors():
             await self.discovery.refresh()
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield the kinds of each group-version, as `LazyDiscoverer` does."""
-        with _own_errors():
-            catalogue = self._of(await self.discovery.snapshot())
+        with _PACKAGE.own_errors():
+            catalogue = self._catalogues.of(await self.discovery.snapshot())
         for kind, _ in catalogue:
             yield kind
 
@@ -232,42 +212,14 @@ class ApiDiscoverer(Discoverer):
         self._version = {"kubernetes": told}
 
     async def _found(self, query: Query) -> list[Resource]:
-        def ask(resolver: Resolver) -> list[Resource]:
-            return self._of(resolver.snapshot).search(query)
-
-        return await self.discovery.look_up(("kubernetes_asyncio", repr(query)), ask)
-
-    def _of(self, snapshot: Snapshot) -> Catalogue[Resource]:
-        """Return the catalogue of a snapshot; it stays the same while nothing changes."""
-        made = self._catalogue
-        if made is None or not _dynamic.is_same(made[0], snapshot):
-            made = self._catalogue = (snapshot, Catalogue(snapshot, self.client, _CLASSES))
-        return made[1]
+        return await self.discovery.look_up(
+            ("kubernetes_asyncio", repr(query)), partial(self._catalogues.search, query)
+        )
 
 
-@contextmanager
-def _own_errors() -> Generator[None]:
-    """Raise what users of the package catch."""
-    try:
-        yield
-    except NotServed as error:
-        raise exceptions.ResourceNotFoundError(str(error)) from error
-    except AmbiguousResource as error:
-        raise exceptions.ResourceNotUniqueError(str(error)) from error
-    except DiscoveryError as error:
-        own = _dynamic.own_error(error, _API_EXCEPTION, ApiException)
-    else:
-        return
-    raise own
-
-
-_API_EXCEPTION = cast(
-    "Callable[[ApiException], Exception]",
-    exceptions.api_exception,  # pyright: ignore[reportUnknownMemberType] - untyped
-)
-
-
-async def _own_client(api_client: ApiClient, settings: _Settings) -> AsyncDiscoveryClient:
+async def _own_client(
+    api_client: ApiClient, settings: Settings[AsyncDiscoveryClient]
+) -> AsyncDiscoveryClient:
     """Return a client that asks through an `ApiClient`."""
     told = cast("Any", api_client).configuration
     host = str(told.host).rstrip("/")

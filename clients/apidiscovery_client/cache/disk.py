@@ -6,11 +6,11 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from apidiscovery_client._disk.folders import cache_folder
+from apidiscovery_client._disk.private_files import PrivateFolder
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._log import Log
 from apidiscovery_client.cache import entries
-from apidiscovery_client.held import Held
-from apidiscovery_client.stored.folders import cache_folder
-from apidiscovery_client.stored.private_files import PrivateFolder
 
 MAX_BYTES = 64 << 20  # a snapshot of 10 000 resources has 3 MB
 MAX_FILES = 200
@@ -56,7 +56,7 @@ class DiskCache:
         """Return where the files are."""
         return self._files.path
 
-    def get(self, key: str) -> Held | None:
+    def get(self, key: str) -> FetchedSnapshot | None:
         """Return what was put last; None when there is nothing or nothing that can be believed.
 
         It has the ETags of which the documents prove that the content is theirs. Without an ETag
@@ -65,7 +65,7 @@ class DiskCache:
         name = _file_name(key)
         try:
             entry = entries.read(key, self._files.read(name))
-            _check_time(entry.held.snapshot.checked_at)
+            _check_time(entry.fetched.snapshot.checked_at)
         except FileNotFoundError:
             return None
         except entries.UnbelievableError as error:
@@ -78,13 +78,13 @@ class DiskCache:
         with contextlib.suppress(OSError):  # the folder may be one to read only
             self._files.mark_used(name)
         self._remember(key, entry)
-        return entry.held
+        return entry.fetched
 
-    def put(self, key: str, held: Held) -> None:
+    def put(self, key: str, fetched: FetchedSnapshot) -> None:
         """Keep what is held, in place of what was kept under that key."""
         name = _file_name(key)
         try:
-            entry = self._known(key, held) or entries.make_entry(held)
+            entry = self._known(key, fetched) or entries.make_entry(fetched)
             content = entries.write(key, entry)
             if len(content) <= self._files.max_bytes:
                 self._files.write(name, content)
@@ -102,8 +102,8 @@ class DiskCache:
         except (OSError, ValueError) as error:
             _log.debug("not removed: %s", error)
 
-    def _known(self, key: str, held: Held) -> "entries.Entry | None":
-        """Return the last entry with the time of `held`, when the server said "not modified".
+    def _known(self, key: str, fetched: FetchedSnapshot) -> "entries.Entry | None":
+        """Return the last entry with the time of `fetched`, when the server said "not modified".
 
         Then the groups are the same object, and writing their documents again is spared.
         """
@@ -111,7 +111,7 @@ class DiskCache:
             last = self._last
         if last is None or last[0] != key:
             return None
-        return last[1].renewed(held)
+        return last[1].renewed(fetched)
 
     def _remember(self, key: str, entry: "entries.Entry") -> None:
         with self._lock:

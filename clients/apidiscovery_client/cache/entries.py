@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from apidiscovery_client._discovery_paths import NAMED, PATHS, DiscoveryPath, groups_by_path
+from apidiscovery_client._disk import notes, text_extras
 from apidiscovery_client._fields import (
     Fields,
     MisshapenError,
@@ -24,13 +26,11 @@ from apidiscovery_client._fields import (
     text,
     text_map,
 )
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._reading import read_document
+from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.cache import proofs
-from apidiscovery_client.halves import NAMED, PATHS, HalfPath, split
-from apidiscovery_client.held import Document, Held
 from apidiscovery_client.model import Group, GroupVersion, Resource, Snapshot, Stale
-from apidiscovery_client.reading import read_half
-from apidiscovery_client.stored import notes, text_extras
-from apidiscovery_client.writing import write_aggregated
 
 SCHEMA = 1
 
@@ -51,24 +51,26 @@ class Entry:
 
     Attributes:
         given: What it was made of.
-        held: The same with the proven ETags only.
+        fetched: The same with the proven ETags only.
         facts: What the header says of the groups.
         parts: By path.
     """
 
-    given: Held
-    held: Held
+    given: FetchedSnapshot
+    fetched: FetchedSnapshot
     facts: Fields
     parts: Parts
 
-    def renewed(self, held: Held) -> "Entry | None":
-        """Return the entry for `held`; None unless it has the very same groups and ETags."""
+    def renewed(self, fetched: FetchedSnapshot) -> "Entry | None":
+        """Return the entry for `fetched`; None unless it has the very same groups and ETags."""
         given = self.given
-        if held.snapshot.groups is not given.snapshot.groups:
+        if fetched.snapshot.groups is not given.snapshot.groups:
             return None
-        if (held.etags, held.hashes) != (given.etags, given.hashes):
+        if (fetched.etags, fetched.hashes) != (given.etags, given.hashes):
             return None
-        return replace(self, given=held, held=replace(self.held, snapshot=held.snapshot))
+        return replace(
+            self, given=fetched, fetched=replace(self.fetched, snapshot=fetched.snapshot)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +79,26 @@ class _File:
     parts: Parts
 
 
-def make_entry(held: Held) -> Entry:
-    """Return the entry from which all of `held` can be read again, but for unproven ETags.
+def make_entry(fetched: FetchedSnapshot) -> Entry:
+    """Return the entry from which all of `fetched` can be read again, but for unproven ETags.
 
     Raises:
         UnbelievableError: There is none: something in it has no place in such documents.
     """
-    for proven in (proofs.proven(held), proofs.Proven({}, {})):
-        entry = _entry(held, proven)
+    for proven in (proofs.proven(fetched), proofs.Proven({}, {})):
+        entry = _entry(fetched, proven)
         try:
-            groups = _groups(entry.facts, entry.parts, held.snapshot.checked_at)
+            groups = _groups(entry.facts, entry.parts, fetched.snapshot.checked_at)
         except (ValueError, RecursionError):
             continue
-        if groups == held.snapshot.groups:
+        if groups == fetched.snapshot.groups:
             return entry
     raise UnbelievableError("no documents say the same as this snapshot")
 
 
 def write(key: str, entry: Entry) -> bytes:
     """Return the content of a file."""
-    snapshot = entry.held.snapshot
+    snapshot = entry.fetched.snapshot
     header = {
         "key": key,
         "server": snapshot.server,
@@ -122,12 +124,12 @@ def read(key: str, content: bytes) -> Entry:
         raise UnbelievableError(str(error)) from None
 
 
-def _entry(held: Held, proven: proofs.Proven) -> Entry:
-    snapshot = held.snapshot
+def _entry(fetched: FetchedSnapshot, proven: proofs.Proven) -> Entry:
+    snapshot = fetched.snapshot
     kept = replace(
-        held,
+        fetched,
         etags=proven.etags,
-        hashes=held.hashes if proofs.SCOPE in proven.etags else {},
+        hashes=fetched.hashes if proofs.SCOPE in proven.etags else {},
         documents={path: proven.documents[path] for path in proven.etags if path},
     )
     facts = {
@@ -135,18 +137,21 @@ def _entry(held: Held, proven: proofs.Proven) -> Entry:
         "hashes": dict(kept.hashes),
         "notes": notes.write_notes(snapshot.groups),
     }
-    return Entry(held, kept, facts, dict(_parts(snapshot.groups, proven.documents)))
+    return Entry(fetched, kept, facts, dict(_parts(snapshot.groups, proven.documents)))
 
 
 def _parts(groups: tuple[Group, ...], proven: Parts) -> Iterator[tuple[str, Document]]:
-    halves = split(groups)
-    for path, half in halves.items():
+    by_path = groups_by_path(groups)
+    for path, part in by_path.items():
         if path in proven:
             yield path, proven[path]
-        elif half:
-            yield path, _stated(half)
+        elif part:
+            yield path, _stated(part)
     remembered = (
-        _only_remembered(group) for path, half in halves.items() if path in proven for group in half
+        _only_remembered(group)
+        for path, part in by_path.items()
+        if path in proven
+        for group in part
     )
     if some := tuple(group for group in remembered if group.versions):
         yield _REMEMBERED, _stated(some)
@@ -181,14 +186,14 @@ def _read(key: str, content: bytes) -> Entry:
         failures=text_map(header, "failures"),
         freshness=notes.read_freshness(inner(header, "freshness") or {}),
     )
-    held = Held(
+    fetched = FetchedSnapshot(
         snapshot=snapshot,
         etags=etags,
         hashes=hashes if proofs.SCOPE in etags else {},
         documents={path: file.parts[path] for path in etags if path},
     )
     facts = {name: header[name] for name in ("etags", "hashes", "notes") if name in header}
-    return Entry(held, held, facts, file.parts)
+    return Entry(fetched, fetched, facts, file.parts)
 
 
 def _opened(content: bytes) -> _File:
@@ -240,8 +245,8 @@ def _remembered(parts: Parts, now: datetime) -> dict[GroupVersion, tuple[Resourc
     return {version.gv: version.resources for group in groups for version in group.versions}
 
 
-def _told(path: HalfPath, part: Document, now: datetime) -> tuple[Group, ...]:
-    return read_half(path, part.content_type, part.body, now).groups
+def _told(path: DiscoveryPath, part: Document, now: datetime) -> tuple[Group, ...]:
+    return read_document(path, part.content_type, part.body, now).groups
 
 
 def _digest(content: bytes) -> bytes:

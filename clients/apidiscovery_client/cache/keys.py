@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:  # transports of another kind need no such server
-    from apidiscovery_client.server import Server
+    from apidiscovery_client._server import Server
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

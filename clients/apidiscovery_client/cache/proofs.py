@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from apidiscovery_client.halves import PATHS, split
-from apidiscovery_client.held import Document, Held
+from apidiscovery_client._discovery_paths import PATHS, groups_by_path
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.model import Group, Stale
-from apidiscovery_client.writing import etag_of, write_aggregated
 
-SCOPE = ""  # the key in `Held.etags` of the ETag of both, over gRPC
+SCOPE = ""  # the key in `FetchedSnapshot.etags` of the ETag of both, over gRPC
 JSON_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 _JSON = "application/json"
@@ -31,20 +31,20 @@ class Proven:
     documents: Mapping[str, Document]
 
 
-def proven(held: Held) -> Proven:
+def proven(fetched: FetchedSnapshot) -> Proven:
     """Return those of the ETags that can be proven."""
-    groups = split(held.snapshot.groups)
-    if scope := held.etags.get(SCOPE):
-        documents: dict[str, Document] = {path: _canonical(half) for path, half in groups.items()}
+    groups = groups_by_path(fetched.snapshot.groups)
+    if scope := fetched.etags.get(SCOPE):
+        documents: dict[str, Document] = {path: _canonical(part) for path, part in groups.items()}
         is_proven = scope_etag(documents) == scope
         return Proven({SCOPE: scope}, documents) if is_proven else Proven({}, {})
     found: dict[str, Document] = {
         path: document
-        for path, half in groups.items()
-        if path in held.etags
-        and (document := _document(held.documents.get(path), half, held.etags[path]))
+        for path, part in groups.items()
+        if path in fetched.etags
+        and (document := _document(fetched.documents.get(path), part, fetched.etags[path]))
     }
-    return Proven({path: held.etags[path] for path in found}, found)
+    return Proven({path: fetched.etags[path] for path in found}, found)
 
 
 def are_proven(etags: Mapping[str, str], documents: Mapping[str, Document]) -> bool:

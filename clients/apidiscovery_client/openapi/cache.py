@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from apidiscovery_client.stored.folders import cache_folder
-from apidiscovery_client.stored.private_files import PrivateFolder
+from apidiscovery_client._disk.folders import cache_folder
+from apidiscovery_client._disk.private_files import PrivateFolder
 
 MAX_BYTES = 256 << 20  # all documents of a large cluster are 20 MB
 MAX_FILES = 2000

@@ -6,7 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar
 
-from apidiscovery_client.http.session import Session
+from apidiscovery_client._http.session import Session
+from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import (
     INDEX_PATH,
     FetchedDocument,
@@ -18,7 +19,6 @@ from apidiscovery_client.openapi.asking import (
     origin,
 )
 from apidiscovery_client.openapi.cache import DocumentCache, Name
-from apidiscovery_client.server import Server
 
 _T = TypeVar("_T")
 

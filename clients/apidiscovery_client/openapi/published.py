@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client.held import Transport
+from apidiscovery_client._interfaces import Transport
 from apidiscovery_client.model import GroupVersion, GroupVersionKind
 from apidiscovery_client.openapi.asking import (
     FetchedDocument,

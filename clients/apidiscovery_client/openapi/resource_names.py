@@ -6,7 +6,7 @@ Source: client-go restmapper/discovery.go `NewDiscoveryRESTMapper`, restmapper/s
 
 from collections.abc import Iterable, Iterator
 
-from apidiscovery_client.kubectl.view import all_resources, listed_resources, listed_versions
+from apidiscovery_client._kubectl.view import all_resources, listed_resources, listed_versions
 from apidiscovery_client.model import (
     CURRENT,
     GroupVersion,

@@ -16,6 +16,8 @@ from typing import TypeVar, cast
 
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 
+from apidiscovery_client._discovery_paths import PATHS, groups_by_path
+from apidiscovery_client._disk import notes, text_extras
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._fields import (
     Fields,
@@ -26,11 +28,9 @@ from apidiscovery_client._fields import (
     text_map,
 )
 from apidiscovery_client._negotiation import VERSIONS
-from apidiscovery_client.halves import PATHS, split
+from apidiscovery_client._reading.aggregated import read_groups
+from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.model import Group, Snapshot
-from apidiscovery_client.reading.aggregated import read_groups
-from apidiscovery_client.stored import notes, text_extras
-from apidiscovery_client.writing import write_aggregated
 
 API_VERSION = "apidiscovery/v1"
 KIND = "DiscoverySnapshot"
@@ -64,7 +64,9 @@ def dump(snapshot: Snapshot) -> bytes:
         "failures": dict(snapshot.failures),
         "notes": notes.write_notes(groups),
         "documents": {
-            path: json.loads(write_aggregated(half)) for path, half in split(groups).items() if half
+            path: json.loads(write_aggregated(part))
+            for path, part in groups_by_path(groups).items()
+            if part
         },
     }
     if _is_deeper(content, MAX_DEPTH + _DEPTH_OF_DOCUMENTS):
@@ -90,7 +92,7 @@ def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
     """Return the snapshot in a file.
 
     Besides what `dump` writes it may be an `APIGroupDiscoveryList` of v2 or v2beta1, as servers
-    answer at `/api` or `/apis`. The half that is not in it is among the snapshot's `failures`.
+    answer at `/api` or `/apis`. The one that is not in it is among the snapshot's `failures`.
 
     Args:
         data: The content of the file.
@@ -151,7 +153,7 @@ def _from_own(document: Fields) -> Snapshot:
     if document.get("documents") is None:
         raise MisshapenError("documents", "is missing")
     checked_at = notes.read_time(document, "checkedAt")
-    groups = _at(document, "documents", lambda told: _both_halves(told, checked_at))
+    groups = _at(document, "documents", lambda told: _of_both_paths(told, checked_at))
     return Snapshot(
         groups=notes.annotated(groups, _at(document, "notes", notes.read_notes)),
         server=text(document, "server"),
@@ -161,22 +163,22 @@ def _from_own(document: Fields) -> Snapshot:
     )
 
 
-def _both_halves(documents: Fields, now: datetime) -> tuple[Group, ...]:
+def _of_both_paths(documents: Fields, now: datetime) -> tuple[Group, ...]:
     groups: tuple[Group, ...] = ()
     for path in PATHS:
         if documents.get(path) is not None:
-            groups += _at(documents, path, lambda half: read_groups(half, now))
+            groups += _at(documents, path, lambda part: read_groups(part, now))
     return text_extras.with_bytes(groups)
 
 
 def _from_answer(document: Fields, name: str, now: datetime) -> Snapshot:
     groups = read_groups(document, now)
-    halves = split(groups)
+    by_path = groups_by_path(groups)
     return Snapshot(
-        groups=tuple(group for half in halves.values() for group in half),
+        groups=tuple(group for part in by_path.values() for group in part),
         server=name,
         checked_at=now,
-        failures={path: f"it is not in {name}" for path, half in halves.items() if not half},
+        failures={path: f"it is not in {name}" for path, part in by_path.items() if not part},
     )
 
 

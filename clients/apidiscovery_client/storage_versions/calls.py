@@ -6,7 +6,7 @@ import grpc
 from apidiscovery.service.v1 import storage_version_pb2 as messages
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 
-from apidiscovery_client.rpc.calls import GrpcClient, GrpcServer
+from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer
 
 
 class StorageVersionClient(GrpcClient):

@@ -10,8 +10,8 @@ from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._grpc.calls import is_local
 from apidiscovery_client._version import VERSION
-from apidiscovery_client.rpc.calls import is_local
 
 # The generated class has but one name at run time; its stubs tell sync and async apart.
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"

@@ -10,7 +10,7 @@ from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_formats import go_json
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, negotiate
 
-from apidiscovery_client.kubectl.printing import yaml_text
+from apidiscovery_client._kubectl.printing import yaml_text
 
 SERVICE_UNAVAILABLE = 503
 

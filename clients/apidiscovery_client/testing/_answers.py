@@ -20,8 +20,8 @@ from apidiscovery_formats.negotiation import (
     route_accepts,
 )
 
-from apidiscovery_client import writing
-from apidiscovery_client.kubectl.printing import yaml_text
+from apidiscovery_client import _writing
+from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client.model import CURRENT, Group, Version
 from apidiscovery_client.testing._state import ANY_PATH, Failure, State
 
@@ -152,10 +152,10 @@ def _aggregators_own(asked: Asked, state: State) -> Answer | None:
     if asked.place in _HEALTH:
         return Answer(200, {"Content-Type": _TEXT, **_NOT_CACHED}, b"ok")
     if asked.path == "/apis":
-        return _either(asked, state, lambda: writing.group_list_fields(_named(state)))
+        return _either(asked, state, lambda: _writing.group_list_fields(_named(state)))
     match asked.names:
         case ["apis"]:
-            return _plain(asked, writing.group_list_fields(_named(state)))
+            return _plain(asked, _writing.group_list_fields(_named(state)))
         case ["apis", name]:
             return _group(asked, state.group(name))
         case _:
@@ -165,7 +165,7 @@ def _aggregators_own(asked: Asked, state: State) -> Answer | None:
 def _behind_go_restful(asked: Asked, state: State, address: str) -> Answer:
     if asked.place == "/api":
         core = state.group("")
-        return _either(asked, state, lambda: writing.core_versions_fields(core, address))
+        return _either(asked, state, lambda: _writing.core_versions_fields(core, address))
     if asked.place in _FIXED:
         return _pretty_document(_FIXED[asked.place](state))
     return _resources(asked, state)
@@ -190,15 +190,15 @@ def _either(asked: Asked, state: State, fields: Callable[[], Mapping[str, object
     headers = {"Content-Type": chosen.content_type, **_validators(etag)}
     groups = state.aggregated_groups(asked.place)
     if chosen.serializer is PROTOBUF:
-        body = writing.write_protobuf(groups, chosen.aggregated)
+        body = _writing.write_protobuf(groups, chosen.aggregated)
     else:
-        body = _as_text(asked, chosen, writing.write_aggregated(groups, chosen.aggregated))
+        body = _as_text(asked, chosen, _writing.write_aggregated(groups, chosen.aggregated))
     return Answer(200, headers, body)
 
 
 def _etag(asked: Asked, state: State) -> str:
-    body = writing.write_aggregated(state.aggregated_groups(asked.place))
-    return f'"{writing.etag_of(body)}"'
+    body = _writing.write_aggregated(state.aggregated_groups(asked.place))
+    return f'"{_writing.etag_of(body)}"'
 
 
 def _validators(etag: str) -> dict[str, str]:
@@ -213,7 +213,7 @@ def _not_modified(etag: str) -> Answer:
 def _group(asked: Asked, group: Group | None) -> Answer:
     if group is None or not group.name:
         return _not_found()
-    return _plain(asked, writing.group_fields(group))
+    return _plain(asked, _writing.group_fields(group))
 
 
 def _resources(asked: Asked, state: State) -> Answer:
@@ -224,7 +224,7 @@ def _resources(asked: Asked, state: State) -> Answer:
         return _status(asked, 404, "the server could not find the requested resource", details=True)
     if version.freshness != CURRENT and not version.resources:
         return failed(asked, Failure(503))
-    return _plain(asked, writing.resource_list_fields(version))
+    return _plain(asked, _writing.resource_list_fields(version))
 
 
 def _version(names: list[str], state: State) -> tuple[Version | None, list[str]]:
@@ -248,7 +248,7 @@ def _plain(asked: Asked, fields: Mapping[str, object]) -> Answer:
         from apidiscovery_client import _writing_protobuf  # noqa: PLC0415 - few need the stubs
 
         return Answer(200, headers, _writing_protobuf.unaggregated(fields))
-    return Answer(200, headers, _as_text(asked, chosen, writing.document_json(fields)))
+    return Answer(200, headers, _as_text(asked, chosen, _writing.document_json(fields)))
 
 
 def _as_text(asked: Asked, chosen: Representation, body: bytes) -> bytes:
@@ -298,7 +298,7 @@ def _status(asked: Asked, code: int, message: str, *, details: bool = False) -> 
     if chosen is None or chosen.serializer is PROTOBUF:
         return Answer(code, headers, _indented(fields))
     headers["Content-Type"] = chosen.serializer.media_type
-    return Answer(code, headers, _as_text(asked, chosen, writing.document_json(fields)))
+    return Answer(code, headers, _as_text(asked, chosen, _writing.document_json(fields)))
 
 
 def _status_fields(code: int, message: str, *, details: bool) -> dict[str, object]:

@@ -95,7 +95,7 @@ def builtin_groups() -> tuple[Group, ...]:
 
     Source: what a kube-apiserver v1.36.2 with default settings serves, Apache-2.0.
     """
-    from apidiscovery_client import reading  # noqa: PLC0415 - only who wants them pays for it
+    from apidiscovery_client import _reading  # noqa: PLC0415 - only who wants them pays for it
 
     body = files("apidiscovery_client.testing").joinpath("data/builtin.json").read_bytes()
-    return reading.read_half("/apis", _AGGREGATED_TYPE, body, datetime.now(UTC)).groups
+    return _reading.read_document("/apis", _AGGREGATED_TYPE, body, datetime.now(UTC)).groups

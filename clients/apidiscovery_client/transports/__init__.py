@@ -4,17 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apidiscovery_client.held import (
+    from apidiscovery_client._grpc.calls import CallRefused, GrpcServer
+    from apidiscovery_client._http.flow import HttpOptions
+    from apidiscovery_client._interfaces import (
         AsyncTransport,
         Document,
-        Held,
+        FetchedSnapshot,
         SnapshotCache,
         Traffic,
         Transport,
     )
-    from apidiscovery_client.http.flow import HttpOptions
-    from apidiscovery_client.rpc.calls import CallRefused, GrpcServer
-    from apidiscovery_client.server import Access, Server, StaticAccess
+    from apidiscovery_client._server import Access, Server, StaticAccess
     from apidiscovery_client.transports.async_betterproto import AsyncBetterprotoTransport
     from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
     from apidiscovery_client.transports.async_http import AsyncHttpTransport
@@ -31,9 +31,9 @@ __all__ = [
     "BetterprotoTransport",
     "CallRefused",
     "Document",
+    "FetchedSnapshot",
     "GrpcServer",
     "GrpcTransport",
-    "Held",
     "HttpOptions",
     "HttpTransport",
     "Server",
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "held": "AsyncTransport Document Held SnapshotCache Traffic Transport",
-    "http.flow": "HttpOptions",
-    "rpc.calls": "CallRefused GrpcServer",
-    "server": "Access Server StaticAccess",
+    "_interfaces": "AsyncTransport Document FetchedSnapshot SnapshotCache Traffic Transport",
+    "_http.flow": "HttpOptions",
+    "_grpc.calls": "CallRefused GrpcServer",
+    "_server": "Access Server StaticAccess",
     "transports.async_betterproto": "AsyncBetterprotoTransport",
     "transports.async_grpc": "AsyncGrpcTransport",
     "transports.async_http": "AsyncHttpTransport",

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Protocol, Self, TypeVar
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
-from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.rpc.calls import Attempts, GrpcServer
-from apidiscovery_client.rpc.errors import Failure
+from apidiscovery_client._grpc.calls import Attempts, GrpcServer
+from apidiscovery_client._grpc.errors import Failure
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
@@ -63,7 +63,7 @@ class AsyncCalls(Protocol):
 
 
 class AsyncDiscovery:
-    """Implements `Transport`, or for asyncio `AsyncTransport`, of `held`.
+    """Implements `Transport`, or for asyncio `AsyncTransport`, of `fetched`.
 
     Args:
         server: Who is asked.
@@ -104,8 +104,8 @@ class AsyncDiscovery:
         self._waiting.end()
         await self._calls.close()
 
-    async def fetch(self, held: Held | None) -> Held:
-        """Return what is served now, asking for no more than what has changed since `held`.
+    async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
+        """Return what is served now, asking for no more than what has changed since `fetched`.
 
         Raises:
             ServerUnreachable: No answer came.
@@ -113,11 +113,11 @@ class AsyncDiscovery:
             UnexpectedDocument: The answer makes no sense.
         """
         try:
-            return await self._driven(fetching(held, self.server))
+            return await self._driven(fetching(fetched, self.server))
         except MisfitError as error:
             raise UnexpectedDocument(str(error), url=self.server, method=GET) from None
 
-    async def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+    async def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         """Yield what is served now, and again after each message; stale after long silence.
 
         Raises:
@@ -125,7 +125,7 @@ class AsyncDiscovery:
             CallRefused: For a reason that waiting does not heal.
             UnexpectedDocument: A message makes no sense, and neither does a new beginning.
         """
-        watching = Watching(held, self._server, self._patience)
+        watching = Watching(fetched, self._server, self._patience)
         renewal = Renewal(self._server)
         while not self._waiting.is_over:
             wait_s = 0.0
@@ -154,7 +154,7 @@ class AsyncDiscovery:
         except DiscoveryError as error:
             raise named(error, WATCH, self.server) from None
 
-    async def _watch(self, watching: Watching, renewal: Renewal) -> AsyncGenerator[Held]:
+    async def _watch(self, watching: Watching, renewal: Renewal) -> AsyncGenerator[FetchedSnapshot]:
         """Yield what one watch tells; it does not end but by an error.
 
         Raises:
@@ -173,14 +173,14 @@ class AsyncDiscovery:
                 renewal.taken()
                 yield await self._driven(watching.taking(answer))
 
-    async def _driven(self, flow: Flow) -> Held:
+    async def _driven(self, flow: Flow) -> FetchedSnapshot:
         try:
             ask = next(flow)
             while True:
                 ask = flow.send(await self._reply(ask))
         except StopIteration as end:
-            held: Held = end.value
-            return held
+            fetched: FetchedSnapshot = end.value
+            return fetched
 
     async def _reply(self, ask: Ask) -> Reply:
         return await (self._get(ask) if isinstance(ask, Get) else self._sources())

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
     CallFailedError,

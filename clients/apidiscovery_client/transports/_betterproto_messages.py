@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from apidiscovery_client._errors import MissingExtra
+from apidiscovery_client._reading import UnreadableError
+from apidiscovery_client._reading.staleness import freshness
+from apidiscovery_client._reading.unknown_fields import PREFIX
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,
@@ -16,9 +19,6 @@ from apidiscovery_client.model import (
     Subresource,
     Version,
 )
-from apidiscovery_client.reading import UnreadableError
-from apidiscovery_client.reading.staleness import freshness
-from apidiscovery_client.reading.unknown_fields import PREFIX
 from apidiscovery_client.transports._grpc_answers import (
     SERVICE,
     Answer,

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from apidiscovery_client.server import Server
+from apidiscovery_client._server import Server
 from apidiscovery_client.transports import _http1
 from apidiscovery_client.transports._streams import Deadline, Scope, Stream, connect
 

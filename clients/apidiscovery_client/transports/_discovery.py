@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Protocol, Self, TypeVar
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
-from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.rpc.calls import Attempts, GrpcServer
-from apidiscovery_client.rpc.errors import Failure
+from apidiscovery_client._grpc.calls import Attempts, GrpcServer
+from apidiscovery_client._grpc.errors import Failure
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
     Message,
@@ -63,7 +63,7 @@ class Calls(Protocol):
 
 
 class Discovery:
-    """Implements `Transport`, or for asyncio `AsyncTransport`, of `held`.
+    """Implements `Transport`, or for asyncio `AsyncTransport`, of `fetched`.
 
     Args:
         server: Who is asked.
@@ -104,8 +104,8 @@ class Discovery:
         self._waiting.end()
         self._calls.close()
 
-    def fetch(self, held: Held | None) -> Held:
-        """Return what is served now, asking for no more than what has changed since `held`.
+    def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
+        """Return what is served now, asking for no more than what has changed since `fetched`.
 
         Raises:
             ServerUnreachable: No answer came.
@@ -113,11 +113,11 @@ class Discovery:
             UnexpectedDocument: The answer makes no sense.
         """
         try:
-            return self._driven(fetching(held, self.server))
+            return self._driven(fetching(fetched, self.server))
         except MisfitError as error:
             raise UnexpectedDocument(str(error), url=self.server, method=GET) from None
 
-    def listen(self, held: Held | None) -> Generator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
         """Yield what is served now, and again after each message; stale after long silence.
 
         Raises:
@@ -125,7 +125,7 @@ class Discovery:
             CallRefused: For a reason that waiting does not heal.
             UnexpectedDocument: A message makes no sense, and neither does a new beginning.
         """
-        watching = Watching(held, self._server, self._patience)
+        watching = Watching(fetched, self._server, self._patience)
         renewal = Renewal(self._server)
         while not self._waiting.is_over:
             wait_s = 0.0
@@ -153,7 +153,7 @@ class Discovery:
         except DiscoveryError as error:
             raise named(error, WATCH, self.server) from None
 
-    def _watch(self, watching: Watching, renewal: Renewal) -> Generator[Held]:
+    def _watch(self, watching: Watching, renewal: Renewal) -> Generator[FetchedSnapshot]:
         """Yield what one watch tells; it does not end but by an error.
 
         Raises:
@@ -172,14 +172,14 @@ class Discovery:
                 renewal.taken()
                 yield self._driven(watching.taking(answer))
 
-    def _driven(self, flow: Flow) -> Held:
+    def _driven(self, flow: Flow) -> FetchedSnapshot:
         try:
             ask = next(flow)
             while True:
                 ask = flow.send(self._reply(ask))
         except StopIteration as end:
-            held: Held = end.value
-            return held
+            fetched: FetchedSnapshot = end.value
+            return fetched
 
     def _reply(self, ask: Ask) -> Reply:
         return self._get(ask) if isinstance(ask, Get) else self._sources()

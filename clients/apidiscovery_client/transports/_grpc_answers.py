@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
-from apidiscovery_client.held import Held
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._reading import retained
+from apidiscovery_client._reading.staleness import STALE
 from apidiscovery_client.model import CURRENT, Current, Group, GroupVersion, Snapshot, Version
-from apidiscovery_client.reading import retained
-from apidiscovery_client.reading.staleness import STALE
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"
 
@@ -134,15 +134,15 @@ class Messages(Protocol):
         ...
 
 
-def known_hashes(held: Held | None) -> Mapping[str, str] | None:
+def known_hashes(fetched: FetchedSnapshot | None) -> Mapping[str, str] | None:
     """Return the hashes of exactly the groups that are held; None when they cannot be told."""
-    if held is None or not held.hashes:
+    if fetched is None or not fetched.hashes:
         return None
-    groups = held.snapshot.groups
+    groups = fetched.snapshot.groups
     names = [group.name for group in groups]
-    if sorted(names) != sorted(held.hashes) or any(map(_is_doubted, groups)):
+    if sorted(names) != sorted(fetched.hashes) or any(map(_is_doubted, groups)):
         return None
-    return held.hashes
+    return fetched.hashes
 
 
 def _is_doubted(group: Group) -> bool:
@@ -153,18 +153,18 @@ def _is_doubted(group: Group) -> bool:
     )
 
 
-def same(held: Held | None, answer: Same) -> Held:
+def same(fetched: FetchedSnapshot | None, answer: Same) -> FetchedSnapshot:
     """Return what is held, as of now.
 
     Raises:
         MisfitError: Nothing is held, or something else.
     """
-    if held is None:
+    if fetched is None:
         raise MisfitError("it says that nothing has changed, to a caller that knows nothing")
-    if held.etags.get("", answer.etag) != answer.etag:
+    if fetched.etags.get("", answer.etag) != answer.etag:
         raise MisfitError("it says that nothing has changed, and names another ETag than before")
-    snapshot = replace(held.snapshot, checked_at=answer.at, freshness=CURRENT)
-    return replace(held, snapshot=snapshot)
+    snapshot = replace(fetched.snapshot, checked_at=answer.at, freshness=CURRENT)
+    return replace(fetched, snapshot=snapshot)
 
 
 def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, ...]:
@@ -188,13 +188,13 @@ def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, .
 
 
 def hashes(
-    answer: Whole | Difference, groups: Iterable[Group], held: Held | None
+    answer: Whole | Difference, groups: Iterable[Group], fetched: FetchedSnapshot | None
 ) -> dict[str, str]:
     """Return the hash of each group, in order, once an answer is applied to what is held."""
     if answer.hashes is not None:
         return dict(answer.hashes)
     now = {
-        **(held.hashes if held else {}),
+        **(fetched.hashes if fetched else {}),
         **{change.name: change.hash for change in answer.changed},
     }
     return {group.name: now[group.name] for group in groups if group.name in now}
@@ -237,9 +237,9 @@ def settled(groups: tuple[Group, ...], before: tuple[Group, ...] | None) -> tupl
 
 def as_held(
     server: str, answer: Whole | Difference, groups: tuple[Group, ...], known: Mapping[str, str]
-) -> Held:
+) -> FetchedSnapshot:
     """Return what is held once an answer is taken in."""
-    return Held(
+    return FetchedSnapshot(
         snapshot=Snapshot(groups=groups, server=server, checked_at=answer.at),
         etags={"": answer.etag} if answer.etag else {},
         hashes=known,

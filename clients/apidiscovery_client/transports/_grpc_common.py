@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 
 from apidiscovery_client._errors import DiscoveryError, ServerUnreachable, UnexpectedDocument
-from apidiscovery_client.held import Traffic
-from apidiscovery_client.reading import UnreadableError
-from apidiscovery_client.rpc.calls import GrpcServer
-from apidiscovery_client.rpc.errors import CallRefused, Failure
-from apidiscovery_client.server import StaticAccess
+from apidiscovery_client._grpc.calls import GrpcServer
+from apidiscovery_client._grpc.errors import CallRefused, Failure
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client._reading import UnreadableError
+from apidiscovery_client._server import StaticAccess
 from apidiscovery_client.transports._grpc_answers import SERVICE, Message
 
 R = TypeVar("R")

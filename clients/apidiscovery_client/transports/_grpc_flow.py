@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from apidiscovery_client.held import Held
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.transports import _grpc_answers as answers
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
@@ -36,28 +36,28 @@ class ListSources:
 
 Ask: TypeAlias = Get | ListSources
 Reply: TypeAlias = Answer | Sources
-Flow: TypeAlias = Generator[Ask, Reply, Held]
+Flow: TypeAlias = Generator[Ask, Reply, FetchedSnapshot]
 
 
-def fetching(held: Held | None, server: str) -> Flow:
-    """Ask for what has changed since `held`, or for all if that makes no sense.
+def fetching(fetched: FetchedSnapshot | None, server: str) -> Flow:
+    """Ask for what has changed since `fetched`, or for all if that makes no sense.
 
     Raises:
         MisfitError: The whole document makes no sense either.
     """
-    known = answers.known_hashes(held)
-    if held is not None and known is not None:
-        answer = yield Get(held.etags.get("", ""), known)
+    known = answers.known_hashes(fetched)
+    if fetched is not None and known is not None:
+        answer = yield Get(fetched.etags.get("", ""), known)
         try:
-            check(answer, held)
-            return (yield from taking(answer, server, base=held, before=held))
+            check(answer, fetched)
+            return (yield from taking(answer, server, base=fetched, before=fetched))
         except MisfitError:
             pass  # a replica with other hashes, or a mistake: the whole document is the way out
     answer = yield Get()
-    return (yield from taking(answer, server, base=None, before=held))
+    return (yield from taking(answer, server, base=None, before=fetched))
 
 
-def check(answer: Reply, base: Held) -> None:
+def check(answer: Reply, base: FetchedSnapshot) -> None:
     """See that a difference to what came from elsewhere leads to what the server serves.
 
     Raises:
@@ -70,7 +70,9 @@ def check(answer: Reply, base: Held) -> None:
         raise MisfitError("its difference leads to other groups than its ETag stands for")
 
 
-def taking(answer: Reply, server: str, *, base: Held | None, before: Held | None) -> Flow:
+def taking(
+    answer: Reply, server: str, *, base: FetchedSnapshot | None, before: FetchedSnapshot | None
+) -> Flow:
     """Take in an answer; ask for the sources when it has something new that is not current.
 
     Args:

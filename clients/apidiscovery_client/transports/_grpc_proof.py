@@ -7,16 +7,16 @@ was kept in a file may have been changed there, under the same hashes; no differ
 import re
 from collections.abc import Iterable
 
+from apidiscovery_client._discovery_paths import groups_by_path
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.cache.proofs import SCOPE, scope_etag
-from apidiscovery_client.halves import split
-from apidiscovery_client.held import Document, Held
 from apidiscovery_client.model import Group
-from apidiscovery_client.writing import write_aggregated
 
 _ETAG = re.compile(r"[0-9A-F]{128}")
 
 
-def contradicts(etag: str, groups: Iterable[Group], base: Held) -> bool:
+def contradicts(etag: str, groups: Iterable[Group], base: FetchedSnapshot) -> bool:
     """Return whether the ETag is certainly that of other groups.
 
     That is not certain where the ETag of `base` does not follow from its groups either: then the
@@ -36,8 +36,8 @@ def _etag_of(groups: Iterable[Group]) -> str:
     """Return the ETag; empty where the groups have something that no document can say."""
     try:
         documents: dict[str, Document] = {
-            path: Document("", write_aggregated(half, as_stated=True))
-            for path, half in split(tuple(groups)).items()
+            path: Document("", write_aggregated(part, as_stated=True))
+            for path, part in groups_by_path(tuple(groups)).items()
         }
     except (TypeError, ValueError, RecursionError):
         return ""

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 import grpc
 
 from apidiscovery_client._errors import UnexpectedDocument
-from apidiscovery_client.held import Held
+from apidiscovery_client._grpc.calls import GrpcServer, retry_wait_s
+from apidiscovery_client._grpc.errors import Failure, discovery_error, plain_failure, refusal
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import Stale
-from apidiscovery_client.rpc.calls import GrpcServer, retry_wait_s
-from apidiscovery_client.rpc.errors import Failure, discovery_error, plain_failure, refusal
 from apidiscovery_client.transports._grpc_answers import Answer, MisfitError, known_hashes
 from apidiscovery_client.transports._grpc_flow import Flow, check
 from apidiscovery_client.transports._grpc_flow import taking as taking_in
@@ -65,16 +65,18 @@ class Watching:
     """What is held, and how the last watches ended.
 
     Args:
-        held: To begin with.
+        fetched: To begin with.
         server: Who is asked.
         patience: How long to wait for what.
     """
 
-    def __init__(self, held: Held | None, server: GrpcServer, patience: Patience) -> None:
+    def __init__(
+        self, fetched: FetchedSnapshot | None, server: GrpcServer, patience: Patience
+    ) -> None:
         self.patience = patience
-        self._held = held
+        self._fetched = fetched
         self._server = server
-        self._base: Held | None = None
+        self._base: FetchedSnapshot | None = None
         self._from_nothing = False
         self._failures = 0
         self._begun = 0.0
@@ -88,8 +90,8 @@ class Watching:
         """Return the hashes with which to begin another watch."""
         self._begun = time.monotonic()
         self._answered = False
-        known = None if self._from_nothing else known_hashes(self._held)
-        self._base = self._held if known is not None else None
+        known = None if self._from_nothing else known_hashes(self._fetched)
+        self._base = self._fetched if known is not None else None
         return known or {}
 
     def taking(self, answer: Answer) -> Flow:
@@ -101,14 +103,14 @@ class Watching:
         is_first, self._answered = not self._answered, True
         if is_first and self._base is not None:
             check(answer, self._base)
-        held = yield from taking_in(
-            answer, self._server.address, base=self._base, before=self._held
+        fetched = yield from taking_in(
+            answer, self._server.address, base=self._base, before=self._fetched
         )
-        self._held = self._base = held
+        self._fetched = self._base = fetched
         self._from_nothing = False
         self._heard = time.monotonic()
         self._away_since, self._told = None, False
-        return held
+        return fetched
 
     def misfit(self, problem: MisfitError) -> float:
         """Return how long to wait before another watch, which is to begin from nothing.
@@ -140,20 +142,20 @@ class Watching:
         self._why = str(self._error(failed))
         return wait_s
 
-    def overdue(self) -> Iterator[Held]:
+    def overdue(self) -> Iterator[FetchedSnapshot]:
         """Yield what is held as stale, once, when the server has been away for long."""
-        if self._held is None or self._away_since is None or self._told:
+        if self._fetched is None or self._away_since is None or self._told:
             return
         away_s = time.monotonic() - self._away_since
         if away_s < self.patience.unreachable_s:
             return
         self._told = True
         since = datetime.fromtimestamp(time.time() - away_s, UTC)
-        snapshot = replace(self._held.snapshot, freshness=Stale(since, self._why))
-        yield replace(self._held, snapshot=snapshot)
+        snapshot = replace(self._fetched.snapshot, freshness=Stale(since, self._why))
+        yield replace(self._fetched, snapshot=snapshot)
 
     def _wait_s(self, failed: Failure) -> float:
-        if self._held is None:
+        if self._fetched is None:
             wait_s = retry_wait_s(failed, self._failures)
             if wait_s is None:
                 raise self._error(failed)

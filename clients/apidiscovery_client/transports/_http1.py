@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from apidiscovery_client.http import wrong_port
-from apidiscovery_client.http.body import Collected
+from apidiscovery_client._http import wrong_port
+from apidiscovery_client._http.body import Collected
 from apidiscovery_client.transports._streams import Deadline, Stream
 
 _MAX_HEAD_BYTES = 1 << 16

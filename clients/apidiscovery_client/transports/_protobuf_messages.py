@@ -8,9 +8,9 @@ from apidiscovery.v2 import discovery_pb2 as v2_pb
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1_pb
 from google.protobuf.duration_pb2 import Duration
 
+from apidiscovery_client._reading import UnreadableError
+from apidiscovery_client._reading.protobuf import aggregated_group
 from apidiscovery_client.model import Group, GroupVersion
-from apidiscovery_client.reading import UnreadableError
-from apidiscovery_client.reading.protobuf import aggregated_group
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
     Changed,

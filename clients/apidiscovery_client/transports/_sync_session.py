@@ -11,11 +11,11 @@ from apidiscovery_client._errors import (
     ServerUnreachable,
     UnexpectedDocument,
 )
-from apidiscovery_client.held import Traffic
-from apidiscovery_client.http.body import BodyError
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, MAX_RETRIES, Reply, why_unreachable
-from apidiscovery_client.http.request import Credentials, Shown, proxy_of, request_headers
-from apidiscovery_client.server import Headers, Server
+from apidiscovery_client._http.body import BodyError
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, MAX_RETRIES, Reply, why_unreachable
+from apidiscovery_client._http.request import Credentials, Shown, proxy_of, request_headers
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client._server import Headers, Server
 from apidiscovery_client.transports import _http1
 from apidiscovery_client.transports._connections import Connections
 from apidiscovery_client.transports._streams import Deadline, Scope, Stream

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import Metadata, Renewal
 from apidiscovery_client.transports._grpc_watching import Patience

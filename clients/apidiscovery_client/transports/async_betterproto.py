@@ -11,14 +11,14 @@ from typing import cast
 import grpc
 
 from apidiscovery_client._errors import InvalidConfiguration, MissingExtra
-from apidiscovery_client.held import Traffic
-from apidiscovery_client.rpc.calls import (
+from apidiscovery_client._grpc.calls import (
     KEEPALIVE_TIME_S,
     KEEPALIVE_TIMEOUT_S,
     MAX_ANSWER_BYTES,
     GrpcServer,
 )
-from apidiscovery_client.rpc.errors import Failure, plain_failure, rich_failure
+from apidiscovery_client._grpc.errors import Failure, plain_failure, rich_failure
+from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports import _betterproto_messages
 from apidiscovery_client.transports._async_discovery import AsyncDiscovery
 from apidiscovery_client.transports._async_waiting import AsyncRead
@@ -50,7 +50,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class AsyncBetterprotoTransport(AsyncDiscovery):
-    """A `held.AsyncTransport`, for the event loop in which it is first used.
+    """A `AsyncTransport`, for the event loop in which it is first used.
 
     Args:
         server: Who is asked; for TLS it must have a `context`.

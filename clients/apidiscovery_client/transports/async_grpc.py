@@ -9,13 +9,13 @@ import grpc
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2_grpc
 
-from apidiscovery_client.held import Traffic
-from apidiscovery_client.rpc.calls import (
+from apidiscovery_client._grpc.calls import (
     GrpcServer,
     channel_options,
     see_that_grpcio_can,
 )
-from apidiscovery_client.rpc.errors import failure, plain_failure
+from apidiscovery_client._grpc.errors import failure, plain_failure
+from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports import _protobuf_messages
 from apidiscovery_client.transports._async_discovery import AsyncDiscovery
 from apidiscovery_client.transports._async_waiting import AsyncRead
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class AsyncGrpcTransport(AsyncDiscovery):
-    """A `held.AsyncTransport`, for the event loop in which it is first used.
+    """A `AsyncTransport`, for the event loop in which it is first used.
 
     Args:
         server: Who is asked.

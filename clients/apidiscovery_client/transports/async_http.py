@@ -5,8 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, InvalidConfiguration
-from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.http.flow import (
+from apidiscovery_client._http.flow import (
     DEFAULT_OPTIONS,
     Ask,
     HttpOptions,
@@ -14,9 +13,10 @@ from apidiscovery_client.http.flow import (
     advanced,
     discovery,
 )
-from apidiscovery_client.http.reply import Reply
-from apidiscovery_client.http.session import Session, in_thread
-from apidiscovery_client.server import Server
+from apidiscovery_client._http.reply import Reply
+from apidiscovery_client._http.session import Session, in_thread
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client._server import Server
 
 _LONG_TO_READ = 1 << 18  # bytes; some milliseconds
 
@@ -54,7 +54,7 @@ class AsyncHttpTransport:
         """Return that HTTP servers do not push."""
         return False
 
-    async def fetch(self, held: Held | None) -> Held:
+    async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now; raise as `http.flow.discovery` does.
 
         It may be cancelled at any time, and then leaves nothing behind.
@@ -62,9 +62,9 @@ class AsyncHttpTransport:
         Raises:
             ClientClosed: It was closed, maybe meanwhile.
         """
-        flow = discovery(self.server, held, self._options)
-        asks: Sequence[Ask] | Held = next(flow)
-        while not isinstance(asks, Held):
+        flow = discovery(self.server, fetched, self._options)
+        asks: Sequence[Ask] | FetchedSnapshot = next(flow)
+        while not isinstance(asks, FetchedSnapshot):
             outcomes = await self._together(asks)
             if sum(len(o.body) for o in outcomes if isinstance(o, Reply)) < _LONG_TO_READ:
                 asks = advanced(flow, outcomes)
@@ -78,7 +78,7 @@ class AsyncHttpTransport:
             raise ClientClosed(self.server)
         return await self._session.get(path, accept)
 
-    def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError("HTTP servers do not push what has changed; fetch it again")
 

@@ -1,6 +1,6 @@
 """Asks DiscoveryService with the messages of betterproto over a channel of grpcio, blocking."""
 
-from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports import _betterproto_messages
 from apidiscovery_client.transports._discovery import Discovery
 from apidiscovery_client.transports._grpc_watching import Patience
@@ -8,7 +8,7 @@ from apidiscovery_client.transports._grpcio_calls import GrpcioCalls
 
 
 class BetterprotoTransport(Discovery):
-    """A `held.Transport`; threads may share it.
+    """A `Transport`; threads may share it.
 
     Args:
         server: Who is asked.

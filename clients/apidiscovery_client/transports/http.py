@@ -10,8 +10,7 @@ from itertools import count
 from threading import Lock
 
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, InvalidConfiguration
-from apidiscovery_client.held import Held, Traffic
-from apidiscovery_client.http.flow import (
+from apidiscovery_client._http.flow import (
     DEFAULT_OPTIONS,
     Ask,
     HttpOptions,
@@ -19,8 +18,9 @@ from apidiscovery_client.http.flow import (
     advanced,
     discovery,
 )
-from apidiscovery_client.http.reply import MAX_CONCURRENT_REQUESTS, Reply
-from apidiscovery_client.server import Server
+from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS, Reply
+from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client._server import Server
 from apidiscovery_client.transports._side_by_side import side_by_side
 from apidiscovery_client.transports._streams import Scope
 from apidiscovery_client.transports._sync_session import SyncSession
@@ -69,16 +69,16 @@ class HttpTransport:
         """Return that HTTP servers do not push."""
         return False
 
-    def fetch(self, held: Held | None) -> Held:
+    def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now; raise as `http.flow.discovery` does.
 
         Raises:
             ClientClosed: It was closed, maybe meanwhile.
         """
         with self._scope() as scope:
-            flow = discovery(self.server, held, self._options)
-            asks: Sequence[Ask] | Held = next(flow)
-            while not isinstance(asks, Held):
+            flow = discovery(self.server, fetched, self._options)
+            asks: Sequence[Ask] | FetchedSnapshot = next(flow)
+            while not isinstance(asks, FetchedSnapshot):
                 asks = advanced(flow, self._together(asks, scope))
             return asks
 
@@ -104,7 +104,7 @@ class HttpTransport:
             if is_last:
                 self._session.close()
 
-    def listen(self, held: Held | None) -> Generator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
         """Raise `NotImplementedError`: what has changed must be asked for."""
         raise NotImplementedError("HTTP servers do not push what has changed; fetch it again")
 

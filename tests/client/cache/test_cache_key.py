@@ -4,8 +4,8 @@ import re
 from itertools import combinations
 
 import pytest
+from apidiscovery_client._server import Server, StaticAccess
 from apidiscovery_client.cache import key, key_of
-from apidiscovery_client.server import Server, StaticAccess
 
 URL = "https://api.example:6443/k8s/clusters/c-1"
 

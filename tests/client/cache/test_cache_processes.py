@@ -13,8 +13,8 @@ from pathlib import Path
 
 import cache_writer
 import pytest
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.cache import DiskCache, key
-from apidiscovery_client.held import Held
 from cache_writer import held_with
 from held_samples import SERVER, crds_held
 
@@ -42,7 +42,7 @@ def writer(folder: Path, name: str, times: int, *more: object) -> Generator[subp
             process.kill()
 
 
-def without_time(held: Held) -> Held:
+def without_time(held: FetchedSnapshot) -> FetchedSnapshot:
     return replace(
         held, snapshot=replace(held.snapshot, checked_at=crds_held().snapshot.checked_at)
     )
@@ -71,7 +71,7 @@ def test_reader_sees_one_of_the_snapshots_that_several_processes_put(tmp_path: P
                 seen.add(name)
 
 
-def without_time_and_documents(held: Held) -> Held:
+def without_time_and_documents(held: FetchedSnapshot) -> FetchedSnapshot:
     return replace(without_time(held), documents={})
 
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache, key
 from apidiscovery_client.cache.entries import UnbelievableError, make_entry, read, write
-from apidiscovery_client.held import Document, Held
 from apidiscovery_client.model import CURRENT, GroupVersion, Version
-from apidiscovery_client.writing import etag_of, write_aggregated
 from held_samples import (
     JSON_V2,
     SERVER,
@@ -42,7 +42,7 @@ def file(cache: DiskCache) -> Path:
     return cache.folder / f"{KEY}.discovery"
 
 
-def content_of(held: Held) -> bytes:
+def content_of(held: FetchedSnapshot) -> bytes:
     return write(KEY, make_entry(held))
 
 
@@ -81,9 +81,9 @@ def with_document(content: bytes, path: str, document: Document) -> bytes:
     return sealed(json.dumps(header).encode() + b"\n" + b"".join(parts))
 
 
-def believed(content: bytes) -> Held | None:
+def believed(content: bytes) -> FetchedSnapshot | None:
     try:
-        return read(KEY, content).held
+        return read(KEY, content).fetched
     except UnbelievableError:
         return None
 
@@ -106,7 +106,7 @@ def test_truncated_file_is_detected_wherever_it_ends() -> None:
 
 @pytest.mark.parametrize("held", [edge_held(), troubled_held(), grpc_held()])
 def test_flipped_bit_under_a_new_digest_changes_nothing_that_an_etag_stands_for(
-    held: Held,
+    held: FetchedSnapshot,
 ) -> None:
     """Whoever plants a file computes its digest anew, but not another hash for the document."""
     content = content_of(held)

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache, default_folder, key
 from apidiscovery_client.cache.entries import make_entry, read, write
-from apidiscovery_client.held import Held
 from apidiscovery_client.model import Group, Snapshot, Stale
 from apidiscovery_client.openapi.cache import DocumentCache, Name
-from apidiscovery_client.writing import etag_of, write_aggregated
 from held_samples import (
     JSON_V2,
     JSON_V2BETA1,
@@ -59,7 +59,7 @@ def cache(tmp_path: Path) -> DiskCache:
         *(pytest.param(legacy_held(name), id=name) for name in LEGACY_CLUSTERS),
     ],
 )
-def test_what_is_put_comes_back(cache: DiskCache, held: Held) -> None:
+def test_what_is_put_comes_back(cache: DiskCache, held: FetchedSnapshot) -> None:
     cache.put(KEY, held)
     assert DiskCache(cache.folder).get(KEY) == held
     assert cache.get(KEY) == held
@@ -74,7 +74,7 @@ def test_what_is_put_comes_back(cache: DiskCache, held: Held) -> None:
         pytest.param(old_release_held(PROTOBUF_V2), id="before-1.34"),
     ],
 )
-def test_protobuf_is_kept_as_the_json_of_its_etag(cache: DiskCache, held: Held) -> None:
+def test_protobuf_is_kept_as_the_json_of_its_etag(cache: DiskCache, held: FetchedSnapshot) -> None:
     cache.put(KEY, held)
     found = cache.get(KEY)
     assert found is not None
@@ -123,19 +123,19 @@ def test_document_that_says_something_else_than_the_snapshot_is_not_kept(cache: 
     fewer = replace(held.snapshot, groups=held.snapshot.groups[:-1])
     cache.put(KEY, replace(held, snapshot=fewer))
     found = cache.get(KEY)
-    assert found == Held(snapshot=fewer)
+    assert found == FetchedSnapshot(snapshot=fewer)
 
 
 def test_unproven_etag_over_grpc_is_not_kept_and_no_hash_either(cache: DiskCache) -> None:
     held = grpc_held()
     cache.put(KEY, replace(held, etags={"": "0" * 128}))
-    assert cache.get(KEY) == Held(snapshot=held.snapshot)
+    assert cache.get(KEY) == FetchedSnapshot(snapshot=held.snapshot)
 
 
 def test_hash_without_an_etag_is_not_kept(cache: DiskCache) -> None:
     held = grpc_held()
     cache.put(KEY, replace(held, etags={}))
-    assert cache.get(KEY) == Held(snapshot=held.snapshot)
+    assert cache.get(KEY) == FetchedSnapshot(snapshot=held.snapshot)
 
 
 def test_remembered_resources_over_grpc_come_back(cache: DiskCache) -> None:
@@ -143,7 +143,7 @@ def test_remembered_resources_over_grpc_come_back(cache: DiskCache) -> None:
     documents = held.documents.values()
     lines = "".join(f"{etag_of(document.body)}\n" for document in documents)
     scope = hashlib.sha512(lines.encode()).hexdigest().upper()
-    cache.put(KEY, Held(snapshot=held.snapshot, etags={"": scope}, hashes={"": "1"}))
+    cache.put(KEY, FetchedSnapshot(snapshot=held.snapshot, etags={"": scope}, hashes={"": "1"}))
     found = cache.get(KEY)
     assert found is not None
     assert (found.etags, found.hashes) == ({"": scope}, {"": "1"})
@@ -169,8 +169,10 @@ def test_half_of_which_the_server_failed_keeps_its_document(cache: DiskCache) ->
 @settings(max_examples=60)
 @given(snapshots())
 def test_any_snapshot_comes_back(snapshot: Snapshot) -> None:
-    entry = make_entry(Held(snapshot=snapshot, etags={"/api": '"1"', "": "x"}, hashes={"a": "b"}))
-    assert read(KEY, write(KEY, entry)).held == Held(snapshot=snapshot)
+    entry = make_entry(
+        FetchedSnapshot(snapshot=snapshot, etags={"/api": '"1"', "": "x"}, hashes={"a": "b"})
+    )
+    assert read(KEY, write(KEY, entry)).fetched == FetchedSnapshot(snapshot=snapshot)
 
 
 @settings(max_examples=60)
@@ -180,7 +182,9 @@ def test_any_snapshot_with_etags_comes_back(snapshot: Snapshot) -> None:
         "/api": f'"{_etag(group for group in snapshot.groups if not group.name)}"',
         "/apis": f'"{_etag(group for group in snapshot.groups if group.name)}"',
     }
-    found = read(KEY, write(KEY, make_entry(Held(snapshot=snapshot, etags=etags)))).held
+    found = read(
+        KEY, write(KEY, make_entry(FetchedSnapshot(snapshot=snapshot, etags=etags)))
+    ).fetched
     assert found.snapshot == snapshot
     assert found.etags.items() <= etags.items()
 
@@ -308,7 +312,7 @@ def test_unusable_folder_is_no_error(
 @pytest.mark.parametrize("extra", [{"x": object()}, {"x": {1, 2}}, {"x": float("nan")}])
 def test_what_cannot_be_written_is_not_kept(cache: DiskCache, extra: dict[str, object]) -> None:
     snapshot = Snapshot(groups=(Group("a", (), extra=extra),), server="s", checked_at=WHEN)
-    cache.put(KEY, Held(snapshot=snapshot))
+    cache.put(KEY, FetchedSnapshot(snapshot=snapshot))
     assert cache.get(KEY) is None
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client.held import Held
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.model import CURRENT, Group, GroupVersion, Snapshot, Stale, Version
 from apidiscovery_client.snapshots import file
 from apidiscovery_client.snapshots.file import MAX_BYTES, MAX_DEPTH, dump, load
-from apidiscovery_client.writing import write_aggregated
 from held_samples import (
     JSON_V2BETA1,
     LEGACY_CLUSTERS,
@@ -43,7 +43,7 @@ NAME = "cluster.json"
         *(pytest.param(legacy_held(name), id=name) for name in LEGACY_CLUSTERS),
     ],
 )
-def test_what_is_saved_comes_back(held: Held) -> None:
+def test_what_is_saved_comes_back(held: FetchedSnapshot) -> None:
     data = dump(held.snapshot)
     assert load(data, NAME) == held.snapshot
     assert dump(load(data, NAME)) == data

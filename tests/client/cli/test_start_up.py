@@ -68,13 +68,13 @@ def test_a_listing_with_a_warm_cache_imports_nothing_slow(command: str) -> None:
 def test_what_asks_over_grpc_imports_nothing_that_asks_over_http(args: list[str]) -> None:
     modules = imported(*args)
     assert "grpc" in modules
-    for name in ("cache", "http", "client", "transports"):
+    for name in ("cache", "_http", "client", "transports"):
         assert f"apidiscovery_client.{name}" not in modules
 
 
 def test_a_watch_imports_no_way_to_ask_before_it_knows_which() -> None:
     modules = imported("watch", "--help")
-    for name in ("apidiscovery_client.http", "apidiscovery_client.transports", "grpc"):
+    for name in ("apidiscovery_client._http", "apidiscovery_client.transports", "grpc"):
         assert name not in modules
 
 

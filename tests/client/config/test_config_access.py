@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from apidiscovery_client._connecting import key_in_cache, read_server
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._kube_access import KubeAccess
-from apidiscovery_client.connecting import key_in_cache, read_server
-from apidiscovery_client.server import Server
+from apidiscovery_client._server import Server
 from apidiscovery_kubeconfig.errors import CredentialsUnavailable
 from apidiscovery_kubeconfig.exec_plugin import ExecPlugin
 from apidiscovery_kubeconfig.fields import Fields
@@ -23,7 +23,7 @@ from certificates import Authority
 from kubectl_config import EXEC, Content, config, plugin_keys, write, write_plugin
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
-IMPORT = "from apidiscovery_client.connecting import read_server"
+IMPORT = "from apidiscovery_client._connecting import read_server"
 _LIMIT_S = 10.0
 
 
@@ -247,7 +247,7 @@ def test_a_plugin_at_the_terminal_asks_the_user(tmp_path: Path) -> None:
     )
     path = write(tmp_path / "config", config({}, plugin_keys("./plugin", interactiveMode="Always")))
     code = (
-        "from apidiscovery_client.connecting import read_server\n"
+        "from apidiscovery_client._connecting import read_server\n"
         f"server = read_server(kubeconfig={path!r}, terminal=True)\n"
         "print(server.access.headers()[0][1])"
     )
@@ -360,7 +360,7 @@ def test_the_key_in_the_cache_tells_users_and_routes_apart(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        ("import apidiscovery_client.connecting", "yaml ssl asyncio httpx2 grpc google.protobuf"),
+        ("import apidiscovery_client._connecting", "yaml ssl asyncio httpx2 grpc google.protobuf"),
         (
             f"{IMPORT}; read_server(server='http://127.0.0.1:1').access.headers()",
             "yaml ssl asyncio subprocess logging httpx2 grpc",

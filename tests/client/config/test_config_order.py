@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 from apidiscovery_cli import connection_options
+from apidiscovery_client._connecting import read_server
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client.connecting import read_server
-from apidiscovery_client.server import Server
+from apidiscovery_client._server import Server
 from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
 from command_line import Outcome, run

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import pytest
+from apidiscovery_client._connecting import Flags, open_async, open_blocking
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_client.connecting import Flags, open_async, open_blocking
 from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
 from kubectl_config import Content, config, kubectl, plugin_keys, write, write_plugin

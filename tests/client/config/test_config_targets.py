@@ -6,16 +6,16 @@ from pathlib import Path
 
 import grpc
 import pytest
-from apidiscovery_client import connecting
-from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client.cache import DiskCache
-from apidiscovery_client.connecting import (
+from apidiscovery_client import _connecting
+from apidiscovery_client._connecting import (
     open_async,
     open_blocking,
     read_grpc_server,
     read_server,
 )
-from apidiscovery_client.held import Held
+from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client.cache import DiskCache
 from certificates import Authority
 from command_line import Outcome, run
 from fake_registry import FakeRegistry
@@ -107,11 +107,11 @@ async def test_a_cache_comes_with_a_key_that_it_takes(tmp_path: Path) -> None:
 
 def test_a_cache_of_anybody_will_do() -> None:
     class Nothing:
-        def get(self, key: str) -> Held | None:
+        def get(self, key: str) -> FetchedSnapshot | None:
             del key
             return None
 
-        def put(self, key: str, held: Held) -> None:
+        def put(self, key: str, fetched: FetchedSnapshot) -> None:
             """Forget it."""
 
     mine = Nothing()
@@ -184,4 +184,4 @@ def test_without_one_named_a_kubeconfig_says_nothing_of_grpc(
 
 
 def test_every_public_name_is_there() -> None:
-    assert all(hasattr(connecting, name) for name in connecting.__all__)
+    assert all(hasattr(_connecting, name) for name in _connecting.__all__)

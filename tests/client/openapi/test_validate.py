@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from apidiscovery_client.http.reply import MAX_BODY_BYTES
+from apidiscovery_client._http.reply import MAX_BODY_BYTES
 from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
 from command_line import Outcome
 from explained_cluster import openapi_routes, real_documents

@@ -6,6 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
+from apidiscovery_client._reading import (
+    ParsedDocument,
+    UnreadableError,
+    read_document,
+    read_resources,
+)
 from apidiscovery_client.model import (
     CURRENT,
     Group,
@@ -17,7 +23,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.reading import Half, UnreadableError, read_half, read_resources
 from fake_api_server import aggregated, aggregated_type, builtin, document, legacy
 from hypothesis import given, strategies
 
@@ -35,7 +40,7 @@ V1 = GroupVersion("example.io", "v1")
 
 def group(*versions: object, **more: object) -> Group:
     answer = aggregated({"metadata": {"name": "example.io"}, "versions": versions, **more})
-    half = read_half("/apis", answer.content_type, answer.body, NOW)
+    half = read_document("/apis", answer.content_type, answer.body, NOW)
     assert half.is_aggregated
     return half.groups[0]
 
@@ -129,7 +134,7 @@ def test_creation_timestamp_of_older_releases_is_nothing_new() -> None:
 def test_both_aggregated_versions_say_the_same() -> None:
     for path in ("/api", "/apis"):
         new, old = builtin()[path], builtin("v2beta1")[path]
-        assert read_half(path, new.content_type, new.body, NOW) == read_half(
+        assert read_document(path, new.content_type, new.body, NOW) == read_document(
             path, old.content_type, old.body, NOW
         )
 
@@ -138,8 +143,10 @@ def test_unaggregated_groups_are_unknown_until_their_documents_are_read() -> Non
     routes = legacy()
     unread = Unknown(NOW, "its resources have not been read")
     core = Group("", (Version(GroupVersion("", "v1"), freshness=unread),), stated_preference="v1")
-    assert read_half("/api", None, routes["/api"].body, NOW) == Half((core,), is_aggregated=False)
-    groups = read_half("/apis", None, routes["/apis"].body, NOW).groups
+    assert read_document("/api", None, routes["/api"].body, NOW) == ParsedDocument(
+        (core,), is_aggregated=False
+    )
+    groups = read_document("/apis", None, routes["/apis"].body, NOW).groups
     assert groups[0].preferred_version == "v1"
     assert [str(version.gv) for version in groups[0].versions] == [
         "apiregistration.k8s.io/v1",
@@ -187,7 +194,7 @@ def test_aggregated_document_is_not_one_of_a_group_version() -> None:
 
 def test_core_group_may_have_no_versions() -> None:
     body = document({"kind": "APIVersions", "versions": []}).body
-    assert read_half("/api", None, body, NOW) == Half((), is_aggregated=False)
+    assert read_document("/api", None, body, NOW) == ParsedDocument((), is_aggregated=False)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +234,7 @@ def test_core_group_may_have_no_versions() -> None:
 )
 def test_wrong_plain_body_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(UnreadableError) as caught:
-        read_half("/apis", "application/json", body, NOW)
+        read_document("/apis", "application/json", body, NOW)
     assert message in str(caught.value)
 
 
@@ -245,14 +252,14 @@ def test_wrong_plain_body_is_refused(body: bytes, message: str) -> None:
 def test_wrong_aggregated_body_is_refused(changes: Mapping[str, object], message: str) -> None:
     body = json.loads(aggregated().body) | changes
     with pytest.raises(UnreadableError) as caught:
-        read_half("/apis", aggregated_type(), json.dumps(body).encode(), NOW)
+        read_document("/apis", aggregated_type(), json.dumps(body).encode(), NOW)
     assert message in str(caught.value)
 
 
 def test_absent_items_are_not_an_empty_list() -> None:
     body = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2"}'
     with pytest.raises(UnreadableError, match=r"^items is missing$"):
-        read_half("/apis", aggregated_type(), body, NOW)
+        read_document("/apis", aggregated_type(), body, NOW)
 
 
 FIELDS = strategies.sampled_from(
@@ -294,7 +301,7 @@ def test_any_json_is_either_read_or_refused(value: object, field: str) -> None:
         if field == "resources":
             read_resources(V1, content_type, body)
         else:
-            read_half("/api" if field == "versions" else "/apis", content_type, body, NOW)
+            read_document("/api" if field == "versions" else "/apis", content_type, body, NOW)
 
 
 def test_names_from_a_server_cannot_leave_their_path() -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from apidiscovery_client._reading import read_document, read_resources
 from apidiscovery_client.model import GroupVersion, Resource
-from apidiscovery_client.reading import read_half, read_resources
 from fake_api_server import aggregated
 from legacy_clusters import CLUSTERS, converted, recorded
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def expected(gv: GroupVersion, entry: Mapping[str, object]) -> tuple[Resource, ...]:
     answer = aggregated({"metadata": {"name": gv.group}, "versions": [entry]})
-    half = read_half("/apis", answer.content_type, answer.body, NOW)
+    half = read_document("/apis", answer.content_type, answer.body, NOW)
     return half.groups[0].versions[0].resources
 
 

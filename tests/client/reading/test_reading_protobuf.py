@@ -8,9 +8,9 @@ import pytest
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
+from apidiscovery_client._reading import UnreadableError, read_document, read_resources
+from apidiscovery_client._reading.protobuf import MAGIC, aggregated_group
 from apidiscovery_client.model import NO_EXTRAS, GroupVersion
-from apidiscovery_client.reading import UnreadableError, read_half, read_resources
-from apidiscovery_client.reading.protobuf import MAGIC, aggregated_group
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.encoding import aggregated as service_encoding
@@ -37,7 +37,7 @@ def enveloped(message: Message | bytes, kind: str, api_version: str = "", **fiel
 def test_protobuf_and_json_of_the_same_groups_say_the_same(groups: list[Group]) -> None:
     document = document_of(*groups)
     read = [
-        read_half("/apis", made.content_type, service_encoding.encode(document, made), NOW)
+        read_document("/apis", made.content_type, service_encoding.encode(document, made), NOW)
         for made in (
             Representation(serializer, version)
             for serializer in (JSON, PROTOBUF)
@@ -53,7 +53,7 @@ def test_protobuf_and_json_of_the_same_groups_say_the_same(groups: list[Group]) 
 def test_recorded_protobuf_says_what_recorded_json_says(name: str, version: str) -> None:
     parameters = f"g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
     read = [
-        read_half("/apis", f"{kind};{parameters}", file.read_bytes(), NOW)
+        read_document("/apis", f"{kind};{parameters}", file.read_bytes(), NOW)
         for kind, file in (
             ("application/json", GOLDEN / f"{name}.{version}.json"),
             (PLAIN, GOLDEN / f"{name}.{version}.pb"),
@@ -72,10 +72,10 @@ def test_unaggregated_protobuf_says_what_json_says() -> None:
         b'{"kind":"APIGroupList","groups":[{"name":"apps","versions":[{"version":"v1"}],'
         b'"preferredVersion":{"version":"v1"}}]}'
     )
-    as_json = read_half("/apis", "application/json", json, NOW)
-    assert read_half("/apis", PLAIN, listed, NOW) == as_json
+    as_json = read_document("/apis", "application/json", json, NOW)
+    assert read_document("/apis", PLAIN, listed, NOW) == as_json
     core = enveloped(plain_pb2.APIVersions(versions=["v1"]), "APIVersions")
-    assert read_half("/api", PLAIN, core, NOW) == read_half(
+    assert read_document("/api", PLAIN, core, NOW) == read_document(
         "/api", "application/json", legacy()["/api"].body, NOW
     )
 
@@ -204,7 +204,7 @@ NAMELESS = discovery_pb2.APIGroupDiscoveryList(
 )
 def test_wrong_protobuf_is_refused(content_type: str, body: bytes, message: str) -> None:
     with pytest.raises(UnreadableError) as caught:
-        read_half("/apis", content_type, body, NOW)
+        read_document("/apis", content_type, body, NOW)
     assert message in str(caught.value)
 
 
@@ -219,7 +219,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, content_type: str) -> None:
     body = enveloped(data, kind, "apidiscovery.k8s.io/v2")
     for sent in (body, body[: len(data)], MAGIC + data):
         try:
-            read_half("/apis", content_type, sent, NOW)
+            read_document("/apis", content_type, sent, NOW)
         except UnreadableError:
             continue
 

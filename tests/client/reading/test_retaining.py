@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from apidiscovery_client._reading import retained
 from apidiscovery_client.model import (
     CURRENT,
     Freshness,
@@ -12,7 +13,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.reading import retained
 
 EARLIER, NOW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 V1 = GroupVersion("example.io", "v1")

@@ -10,7 +10,7 @@ from pathlib import Path
 import ambiguous_cluster
 import pytest
 import yaml
-from apidiscovery_client import reading, writing
+from apidiscovery_client import _reading, _writing
 from apidiscovery_client.model import GroupVersionKind
 from apidiscovery_client.testing import FakeApiServer, builtin_groups, group, resource
 from asking_fake import JSON, PARAMETERS, PROTOBUF, V2, V2BETA1, YAML, ask
@@ -68,15 +68,15 @@ def test_unaggregated_documents_are_plain(server: FakeApiServer) -> None:
     address = server.url.removeprefix("http://")
     apps = next(found for found in named if found.name == "apps")
     for path, body in {
-        "/api": writing.write_core_versions(core, address),
-        "/api/": writing.write_core_versions(core, address),
-        "/apis": writing.write_group_list(named),
-        "/apis/": writing.write_group_list(named),
-        "/api/v1": writing.write_resource_list(core.versions[0]),
-        "/apis/apps": writing.write_group(apps),
-        "/apis/apps/": writing.write_group(apps),
-        "/apis/apps/v1": writing.write_resource_list(apps.versions[0]),
-        "/apis/apps/v1/": writing.write_resource_list(apps.versions[0]),
+        "/api": _writing.write_core_versions(core, address),
+        "/api/": _writing.write_core_versions(core, address),
+        "/apis": _writing.write_group_list(named),
+        "/apis/": _writing.write_group_list(named),
+        "/api/v1": _writing.write_resource_list(core.versions[0]),
+        "/apis/apps": _writing.write_group(apps),
+        "/apis/apps/": _writing.write_group(apps),
+        "/apis/apps/v1": _writing.write_resource_list(apps.versions[0]),
+        "/apis/apps/v1/": _writing.write_resource_list(apps.versions[0]),
     }.items():
         reply = ask(server, path)
         assert (reply.status, reply.headers["content-type"]) == (200, JSON)
@@ -197,7 +197,7 @@ def test_groups_have_a_creation_timestamp_before_1_34() -> None:
     assert b'{"name":"apps","creationTimestamp":null}' in before.body
     assert b'{"name":"apps"}' in after.body
     assert before.headers["etag"] != after.headers["etag"]
-    assert writing.etag_of(before.body) in before.headers["etag"]
+    assert _writing.etag_of(before.body) in before.headers["etag"]
 
 
 def test_half_of_a_cluster_may_be_upgraded() -> None:
@@ -238,7 +238,7 @@ def test_what_is_built_is_what_is_read() -> None:
     )
     with FakeApiServer([built]) as server:
         reply = ask(server, "/apis", V2)
-        (listed,) = reading.read_half("/apis", V2, reply.body, NOW).groups
+        (listed,) = _reading.read_document("/apis", V2, reply.body, NOW).groups
         assert listed == built
         assert ask(server, "/api", V2).json["items"] == []
         assert ask(server, "/api").json["versions"] == []

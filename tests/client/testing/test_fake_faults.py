@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from apidiscovery_client import reading
+from apidiscovery_client import _reading
 from apidiscovery_client.model import Group, Snapshot, Unknown
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from asking_fake import JSON, PARAMETERS, PROTOBUF, V2, V2BETA1, ask
@@ -180,8 +180,8 @@ def test_garbage_comes_under_the_right_content_type(server: FakeApiServer) -> No
     server.garbage()
     reply = ask(server, "/apis", V2, headers={"If-None-Match": etag})
     assert (reply.status, reply.headers["content-type"]) == (200, V2)
-    with pytest.raises(reading.UnreadableError):
-        reading.read_half("/apis", V2, reply.body, NOW)
+    with pytest.raises(_reading.UnreadableError):
+        _reading.read_document("/apis", V2, reply.body, NOW)
 
 
 def test_without_credentials_only_health_and_version_are_told(server: FakeApiServer) -> None:

@@ -5,7 +5,7 @@ from typing import cast
 
 import grpc
 from apidiscovery.service.v1 import discovery_pb2_grpc
-from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports import _protobuf_messages
 from apidiscovery_client.transports._discovery import Discovery
 from apidiscovery_client.transports._grpc_common import CountingChannel

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from apidiscovery_client._errors import ServerUnreachable
-from apidiscovery_client.held import Held
+from apidiscovery_client._interfaces import FetchedSnapshot
 from grpc_transports import FAMILIES, local, opened
 from scripted_discovery import Scripted, group, scripted, whole
 from tcp_proxy import TcpProxy
@@ -73,7 +73,7 @@ async def test_a_connection_that_does_not_come_about_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As with an address whose machine is gone: nothing answers to the first packet."""
-    monkeypatch.setattr("apidiscovery_client.rpc.calls.CONNECT_LOCALLY_S", 0.05)
+    monkeypatch.setattr("apidiscovery_client._grpc.calls.CONNECT_LOCALLY_S", 0.05)
     with socket.socket() as full, socket.socket() as first, socket.socket() as second:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -98,5 +98,5 @@ async def test_closing_at_any_point_of_a_fetch_leaves_no_connection(family: str)
                     await asyncio.sleep(0)
                 await client.close()
                 [found] = await asyncio.gather(asked, return_exceptions=True)
-            assert isinstance(found, Held | ServerUnreachable)
+            assert isinstance(found, FetchedSnapshot | ServerUnreachable)
     gc.collect()

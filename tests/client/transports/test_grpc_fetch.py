@@ -10,10 +10,10 @@ from apidiscovery.service.v1 import discovery_pb2 as pb
 from apidiscovery.v2 import discovery_pb2 as v2
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1
 from apidiscovery_client._errors import ServerUnreachable, UnexpectedDocument
-from apidiscovery_client.held import Held
+from apidiscovery_client._grpc.calls import CallRefused
+from apidiscovery_client._grpc.errors import FieldProblem
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import CURRENT, GroupVersionKind, Stale, Unknown
-from apidiscovery_client.rpc.calls import CallRefused
-from apidiscovery_client.rpc.errors import FieldProblem
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -31,7 +31,7 @@ PODS, APPS, BATCH = group("", "pods"), group("apps", "deployments"), group("batc
 NOT_MODIFIED = pb.GetDiscoveryResponse(etag="E", not_modified=pb.NotModified())
 
 
-def names(held: Held) -> list[str]:
+def names(held: FetchedSnapshot) -> list[str]:
     return [found.name for found in held.snapshot.groups]
 
 
@@ -182,7 +182,7 @@ async def test_what_was_held_from_elsewhere_is_no_base_for_a_delta(family: str) 
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.extend([whole(PODS, APPS), whole(PODS, APPS)])
         held = await client.fetch()
-        second = await client.fetch(Held(snapshot=held.snapshot, etags={"/api": '"x"'}))
+        second = await client.fetch(FetchedSnapshot(snapshot=held.snapshot, etags={"/api": '"x"'}))
         assert not script.asked[1][1].HasField("known_groups")
         assert not script.asked[1][1].if_none_match
     assert second.snapshot.groups is held.snapshot.groups
@@ -268,7 +268,7 @@ async def test_an_unavailable_server_is_asked_again(family: str) -> None:
 async def test_an_answer_that_is_too_large_is_told(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("rpc.calls", "transports.async_betterproto"):
+    for module in ("_grpc.calls", "transports.async_betterproto"):
         monkeypatch.setattr(f"apidiscovery_client.{module}.MAX_ANSWER_BYTES", 1000)
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(group("x" * 2000)))
@@ -438,7 +438,7 @@ async def test_a_server_that_is_busy_is_asked_again_when_it_says(family: str) ->
 async def test_a_connection_that_breaks_in_a_call_is_no_answer(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apidiscovery_client.rpc.calls.RETRY_WAITS_S", ())
+    monkeypatch.setattr("apidiscovery_client._grpc.calls.RETRY_WAITS_S", ())
     async with scripted() as script, TcpProxy(script.address) as network:
         script.gets.append(Hang())
         async with opened(family, network.address) as client:

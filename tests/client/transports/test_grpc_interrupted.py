@@ -14,7 +14,7 @@ TIMES = 10
 APPS = changes(changed(group("apps", "deployments"), 0))
 LISTENING = """
 import sys, threading
-from apidiscovery_client.rpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports.{module} import {name}
 
 with {name}(GrpcServer(address=sys.argv[1])) as transport:

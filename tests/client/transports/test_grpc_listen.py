@@ -9,10 +9,10 @@ import pytest
 from apidiscovery.service.v1 import discovery_pb2 as pb
 from apidiscovery.v2beta1 import discovery_pb2 as v2beta1
 from apidiscovery_client._errors import ServerUnreachable, UnexpectedDocument
-from apidiscovery_client.held import Held
+from apidiscovery_client._grpc import calls
+from apidiscovery_client._grpc.calls import CallRefused
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import CURRENT, Stale
-from apidiscovery_client.rpc import calls
-from apidiscovery_client.rpc.calls import CallRefused
 from apidiscovery_client.transports import _grpc_watching
 from grpc_server import until
 from grpc_transports import FAMILIES, Driven, Listener, opened
@@ -49,11 +49,11 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_grpc_watching, "LONGEST_WAIT_S", 0.05)
 
 
-def names(held: Held) -> list[str]:
+def names(held: FetchedSnapshot) -> list[str]:
     return [found.name for found in held.snapshot.groups]
 
 
-def is_stale(held: Held) -> bool:
+def is_stale(held: FetchedSnapshot) -> bool:
     return isinstance(held.snapshot.freshness, Stale)
 
 
@@ -166,7 +166,7 @@ async def test_what_waiting_does_not_heal_is_raised(family: str, code: grpc.Stat
 async def test_a_message_that_is_too_large_is_raised(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("rpc.calls", "transports.async_betterproto"):
+    for module in ("_grpc.calls", "transports.async_betterproto"):
         monkeypatch.setattr(f"apidiscovery_client.{module}.MAX_ANSWER_BYTES", 1000)
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.append([ALL, changes(changed(group("x" * 2000), 0))])

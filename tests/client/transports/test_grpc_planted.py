@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from apidiscovery.service.v1 import discovery_pb2 as pb
+from apidiscovery_client._discovery_paths import groups_by_path
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.cache import DiskCache, key
 from apidiscovery_client.cache.proofs import scope_etag
-from apidiscovery_client.halves import split
-from apidiscovery_client.held import Document, Held
 from apidiscovery_client.model import Group, Stale
-from apidiscovery_client.writing import write_aggregated
 from grpc_transports import FAMILIES, opened
 from scripted_discovery import changed, group, scripted, whole
 from server import Server
@@ -21,11 +21,13 @@ PODS, APPS = group("", "pods"), group("apps", "deployments")
 
 
 def etag_of_all(groups: tuple[Group, ...]) -> str:
-    halves = split(groups)
-    return scope_etag({path: Document("", write_aggregated(half)) for path, half in halves.items()})
+    by_path = groups_by_path(groups)
+    return scope_etag(
+        {path: Document("", write_aggregated(part)) for path, part in by_path.items()}
+    )
 
 
-def planted(held: Held) -> Held:
+def planted(held: FetchedSnapshot) -> FetchedSnapshot:
     """Return what lacks all resources of one group, under the hashes that the server gave."""
     groups = tuple(
         replace(found, versions=tuple(replace(v, resources=()) for v in found.versions))

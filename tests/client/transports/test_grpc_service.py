@@ -12,12 +12,12 @@ from pathlib import Path
 import grpc
 import httpx2
 import pytest
-from apidiscovery_client import reading
+from apidiscovery_client import _reading
 from apidiscovery_client._errors import InvalidConfiguration, ServerUnreachable
-from apidiscovery_client.held import AsyncTransport, Held, Transport
+from apidiscovery_client._grpc.calls import CallRefused, GrpcServer
+from apidiscovery_client._interfaces import AsyncTransport, FetchedSnapshot, Transport
+from apidiscovery_client._server import StaticAccess
 from apidiscovery_client.model import CURRENT, Group, Stale, Unknown
-from apidiscovery_client.rpc.calls import CallRefused, GrpcServer
-from apidiscovery_client.server import StaticAccess
 from apidiscovery_client.transports import (
     _betterproto_messages,
     _grpc_watching,
@@ -55,7 +55,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_grpc_watching, "LONGEST_WAIT_S", 0.05)
 
 
-def names(held: Held) -> list[str]:
+def names(held: FetchedSnapshot) -> list[str]:
     return [found.name for found in held.snapshot.groups]
 
 
@@ -66,7 +66,7 @@ async def over_http(url: str, accept: str) -> tuple[Group, ...]:
         for path in ("/api", "/apis"):
             answer = await client.get(path, headers={"accept": accept})
             kind = answer.headers["content-type"]
-            groups += reading.read_half(path, kind, answer.content, datetime.now(UTC)).groups
+            groups += _reading.read_document(path, kind, answer.content, datetime.now(UTC)).groups
     return tuple(groups)
 
 
@@ -82,7 +82,7 @@ async def test_the_same_is_read_as_over_http(family: str, accept: str, server: S
 
 
 async def test_all_families_read_the_same(no_beta_server: Server) -> None:
-    read: list[Held] = []
+    read: list[FetchedSnapshot] = []
     for family in FAMILIES:
         async with opened(family, no_beta_server.grpc) as client:
             read.append(await client.fetch())
@@ -271,7 +271,7 @@ async def test_a_service_that_offers_v2beta1_only_is_read(
 async def test_a_service_that_is_not_ready_refuses(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apidiscovery_client.rpc.calls.RETRY_WAITS_S", ())
+    monkeypatch.setattr("apidiscovery_client._grpc.calls.RETRY_WAITS_S", ())
     async with serving(CORE, ready=False) as served, opened(family, served.target) as client:
         with pytest.raises(CallRefused, match="still reading") as caught:
             await client.fetch()
@@ -354,7 +354,7 @@ async def test_a_token_that_is_refused_is_asked_for_anew(family: str, tmp_path: 
         assert access.tokens == ["of tomorrow", "unused"]
 
 
-async def _heard(client: Driven) -> Held:
+async def _heard(client: Driven) -> FetchedSnapshot:
     async with client.listening() as listener:
         return await listener.next()
 

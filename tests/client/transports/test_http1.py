@@ -5,7 +5,7 @@ import socket
 import time
 
 import pytest
-from apidiscovery_client.http.body import BodyError
+from apidiscovery_client._http.body import BodyError
 from apidiscovery_client.transports._http1 import Answer, ProtocolError, answer
 from apidiscovery_client.transports._streams import Deadline, TcpStream
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
-from apidiscovery_client.http.flow import HttpOptions
+from apidiscovery_client._http.flow import HttpOptions
 from apidiscovery_client.model import GroupVersion, Unknown
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, aggregated_type
 from fetching import KINDS, fetching

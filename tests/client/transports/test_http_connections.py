@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client._errors import ClientClosed, ServerUnreachable
+from apidiscovery_client._server import Headers, Server, StaticAccess
 from apidiscovery_client._version import VERSION
-from apidiscovery_client.server import Headers, Server, StaticAccess
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
 from certificates import Authority, KeyPair
@@ -357,8 +357,8 @@ def test_blocking_transport_imports_nothing_that_is_slow() -> None:
     with FakeApiServer(NEW) as server:
         code = (
             "import sys\n"
-            "from apidiscovery_client.http.flow import HttpOptions\n"
-            "from apidiscovery_client.server import Server\n"
+            "from apidiscovery_client._http.flow import HttpOptions\n"
+            "from apidiscovery_client._server import Server\n"
             "from apidiscovery_client.transports.http import HttpTransport\n"
             f"made = HttpTransport(Server(url={server.url!r}), HttpOptions(protobuf=False))\n"
             "made.fetch(made.fetch(None))\n"

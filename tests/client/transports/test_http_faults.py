@@ -16,11 +16,11 @@ from apidiscovery_client._errors import (
     ServerUnreachable,
     UnexpectedDocument,
 )
+from apidiscovery_client._http.flow import HttpOptions
+from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._server import Headers, Server
 from apidiscovery_client._version import VERSION
-from apidiscovery_client.held import Held
-from apidiscovery_client.http.flow import HttpOptions
 from apidiscovery_client.model import CURRENT, GroupVersion, Stale, Unknown
-from apidiscovery_client.server import Headers, Server
 from fake_api_server import (
     Answer,
     FakeApiServer,
@@ -51,7 +51,9 @@ def but(inner: Respond, answers: Mapping[str, Answer]) -> Respond:
     return answer
 
 
-def fetched(kind: str, answer: Respond, held: Held | None = None, **options: int) -> Held:
+def fetched(
+    kind: str, answer: Respond, held: FetchedSnapshot | None = None, **options: int
+) -> FetchedSnapshot:
     wished = HttpOptions(**options)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - flags are numbers, too
     with FakeApiServer(answer) as server, fetching(kind, server.url, wished) as transport:
         return transport.fetch(held)

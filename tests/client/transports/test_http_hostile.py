@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from apidiscovery_client._connecting import open_blocking, read_server
 from apidiscovery_client._errors import ClientClosed, InvalidConfiguration, ServerUnreachable
-from apidiscovery_client.connecting import open_blocking, read_server
-from apidiscovery_client.http.request import Credentials
-from apidiscovery_client.server import Headers, Server, StaticAccess
+from apidiscovery_client._http.request import Credentials
+from apidiscovery_client._server import Headers, Server, StaticAccess
 from apidiscovery_kubeconfig.overrides import Overrides
 from certificates import Authority
 from fake_api_server import aggregated, aggregated_type
@@ -316,7 +316,7 @@ def test_process_does_not_wait_for_a_plugin_after_the_client_is_closed(tmp_path:
     code = f"""
 import asyncio
 from apidiscovery_client._errors import ServerUnreachable
-from apidiscovery_client.connecting import open_async
+from apidiscovery_client._connecting import open_async
 
 async def main():
     transport = open_async(kubeconfig={str(kubeconfig)!r}, request_timeout_s=1).transport

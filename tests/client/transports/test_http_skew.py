@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 from apidiscovery_client._errors import UnexpectedDocument
-from apidiscovery_client.http.flow import HttpOptions
+from apidiscovery_client._http.flow import HttpOptions
+from apidiscovery_client._reading import read_document
 from apidiscovery_client.model import GroupVersion, Resource, Snapshot
-from apidiscovery_client.reading import read_half
 from fake_api_server import FakeApiServer, Respond, aggregated
 from fetching import KINDS, fetching
 from legacy_clusters import converted
@@ -59,7 +59,7 @@ def expected(release: Release, *paths: str) -> Facts:
 
 def of_entry(path: str, entry: object) -> tuple[Resource, ...]:
     answer = aggregated({"metadata": {"name": gv_of(path).group}, "versions": [entry]})
-    half = read_half("/apis", answer.content_type, answer.body, NOW)
+    half = read_document("/apis", answer.content_type, answer.body, NOW)
     return half.groups[0].versions[0].resources
 
 

@@ -14,6 +14,9 @@ from apidiscovery_client._fields import (
     texts,
     unknown,
 )
+from apidiscovery_client._reading.folding import Entry, folded
+from apidiscovery_client._reading.parsed import check_group_version
+from apidiscovery_client._reading.staleness import NOT_READ
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,
@@ -23,9 +26,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.reading.folding import Entry, folded
-from apidiscovery_client.reading.half import check_group_version
-from apidiscovery_client.reading.staleness import NOT_READ
 
 _GROUP = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What a client holds of a server, and what a transport must be able to do with it."""
+"""What transports and caches must be able to do, and what they hand on."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FetchedSnapshot:
     """A snapshot together with what makes asking again cheap.
 
     Attributes:
@@ -76,16 +76,16 @@ class Transport(Protocol):
         """Whether `listen` works; it does over gRPC."""
         ...
 
-    def fetch(self, held: Held | None) -> Held:
+    def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now.
 
-        Where nothing has changed since `held` was fetched, the snapshot's `groups` are the very
+        Where nothing has changed since then, the snapshot's `groups` are the very
         same object, and only `checked_at` is new. Versions that the server cannot speak for keep
-        the resources that `held` has (`retained`).
+        the resources that they have there (`retained`).
         """
         ...
 
-    def listen(self, held: Held | None) -> Generator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
         """Yield what is served now, and then again after each change and each sign of life.
 
         It goes on after broken connections as long as somebody reads. As in `fetch` the `groups`
@@ -116,11 +116,11 @@ class AsyncTransport(Protocol):
         """Whether `listen` works; it does over gRPC."""
         ...
 
-    async def fetch(self, held: Held | None) -> Held:
+    async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what `Transport.fetch` does."""
         ...
 
-    def listen(self, held: Held | None) -> AsyncGenerator[Held]:
+    def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         """Yield what `Transport.listen` does."""
         ...
 
@@ -136,10 +136,10 @@ class SnapshotCache(Protocol):
     several threads.
     """
 
-    def get(self, key: str) -> Held | None:
+    def get(self, key: str) -> FetchedSnapshot | None:
         """Return what was put last, None when there is none or it cannot be trusted."""
         ...
 
-    def put(self, key: str, held: Held) -> None:
+    def put(self, key: str, fetched: FetchedSnapshot) -> None:
         """Keep this instead of what was put before."""
         ...

@@ -12,6 +12,7 @@ from apidiscovery_client._fields import (
     texts,
     unknown,
 )
+from apidiscovery_client._reading.staleness import freshness
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,
@@ -21,7 +22,6 @@ from apidiscovery_client.model import (
     Subresource,
     Version,
 )
-from apidiscovery_client.reading.staleness import freshness
 
 _GROUP = frozenset({"kind", "apiVersion", "metadata", "versions"})
 _METADATA = frozenset({"name", "creationTimestamp"})  # the latter is null before 1.34

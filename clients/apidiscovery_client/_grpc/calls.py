@@ -11,8 +11,7 @@ from apidiscovery_kubeconfig.proxies import is_loopback
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_client._version import VERSION
-from apidiscovery_client.rpc.errors import (
+from apidiscovery_client._grpc.errors import (
     CallRefused,
     Failure,
     FieldProblem,
@@ -20,7 +19,8 @@ from apidiscovery_client.rpc.errors import (
     failure,
     refusal,
 )
-from apidiscovery_client.server import Access
+from apidiscovery_client._server import Access
+from apidiscovery_client._version import VERSION
 
 if TYPE_CHECKING:  # only whoever makes a context needs it
     import ssl

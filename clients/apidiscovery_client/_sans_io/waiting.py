@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
-from apidiscovery_client.core.clock import Clock
-from apidiscovery_client.core.memory import Memory
+from apidiscovery_client._sans_io.clock import Clock
+from apidiscovery_client._sans_io.memory import Memory
 from apidiscovery_client.model import (
     CURRENT,
     Freshness,

@@ -6,10 +6,10 @@ Source: kubernetes/kubectl pkg/cmd/apiresources (`apiresources.go`, `print_flags
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from apidiscovery_client._kubectl.preferred import preferred_resources
+from apidiscovery_client._kubectl.printing import json_text, yaml_text
+from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.kubectl.preferred import preferred_resources
-from apidiscovery_client.kubectl.printing import json_text, yaml_text
-from apidiscovery_client.kubectl.table import table
 from apidiscovery_client.model import Resource, Snapshot
 
 _HEADERS = ("NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND")

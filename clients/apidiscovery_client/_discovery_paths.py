@@ -4,14 +4,14 @@ from typing import Literal
 
 from apidiscovery_client.model import Group
 
-HalfPath = Literal["/api", "/apis"]
+DiscoveryPath = Literal["/api", "/apis"]
 
-CORE: HalfPath = "/api"
-NAMED: HalfPath = "/apis"
+CORE: DiscoveryPath = "/api"
+NAMED: DiscoveryPath = "/apis"
 PATHS = (CORE, NAMED)
 
 
-def split(groups: tuple[Group, ...]) -> dict[HalfPath, tuple[Group, ...]]:
+def groups_by_path(groups: tuple[Group, ...]) -> dict[DiscoveryPath, tuple[Group, ...]]:
     """Return the groups in their order by path, also a path without any."""
     return {
         CORE: tuple(group for group in groups if not group.name),
@@ -19,6 +19,6 @@ def split(groups: tuple[Group, ...]) -> dict[HalfPath, tuple[Group, ...]]:
     }
 
 
-def half_of(group: str) -> HalfPath:
+def path_of(group: str) -> DiscoveryPath:
     """Return the path of the document that tells of the group of this name."""
     return NAMED if group else CORE

@@ -10,7 +10,7 @@ class UnreadableError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class ParsedDocument:
     """What one of `/api` and `/apis` tells.
 
     Attributes:

@@ -13,9 +13,12 @@ from typing import TypeAlias
 
 from apidiscovery_client._errors import DiscoveryError, RequestRefused, UnexpectedDocument
 from apidiscovery_client._extras import has_protobuf
+from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._negotiation import ACCEPT, ACCEPT_JSON, ACCEPT_PLAIN
-from apidiscovery_client.held import Document, Held
-from apidiscovery_client.http.reply import MAX_BODY_BYTES, Reply
+from apidiscovery_client._reading import read_document, read_resources, retained
+from apidiscovery_client._reading.documents import Path
+from apidiscovery_client._reading.staleness import STALE
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -28,9 +31,6 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from apidiscovery_client.reading import read_half, read_resources, retained
-from apidiscovery_client.reading.documents import Path
-from apidiscovery_client.reading.staleness import STALE
 
 PATHS: tuple[Path, Path] = ("/api", "/apis")
 CORE_V1 = GroupVersion("", "v1")
@@ -73,20 +73,20 @@ class Ask:
 
 
 Outcome: TypeAlias = Reply | DiscoveryError
-Flow: TypeAlias = Generator[Sequence[Ask], Sequence[Outcome], Held]
+Flow: TypeAlias = Generator[Sequence[Ask], Sequence[Outcome], FetchedSnapshot]
 
 
-def advanced(flow: Flow, outcomes: Sequence[Outcome]) -> Sequence[Ask] | Held:
+def advanced(flow: Flow, outcomes: Sequence[Outcome]) -> Sequence[Ask] | FetchedSnapshot:
     """Return what to ask for next, or what is known in the end."""
     try:
         return flow.send(outcomes)
     except StopIteration as end:
-        held: Held = end.value
-        return held
+        fetched: FetchedSnapshot = end.value
+        return fetched
 
 
 @dataclass(frozen=True, slots=True)
-class _Half:
+class _PathState:
     """What is known of `/api` or `/apis`.
 
     Attributes:
@@ -112,7 +112,7 @@ class _Half:
         )
 
 
-def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
+def discovery(server: str, fetched: FetchedSnapshot | None, options: HttpOptions) -> Flow:
     """Yield requests to be sent side by side, be sent their outcomes, and return what is known.
 
     Where `/api` or `/apis` fails, what was held of it stays, marked as stale; where nothing was,
@@ -125,7 +125,7 @@ def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
 
     Args:
         server: What the snapshot calls the server.
-        held: What was known before.
+        fetched: What was known before.
         options: How to ask.
 
     Raises:
@@ -134,12 +134,12 @@ def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
             or a refusal of the caller. Where both fail, that comes before other errors.
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
-    before: dict[Path, _Half] = {path: _before(path, held) for path in PATHS}
+    before: dict[Path, _PathState] = {path: _before(path, fetched) for path in PATHS}
     accept = ACCEPT if options.protobuf and has_protobuf() else ACCEPT_JSON
     outcomes = yield tuple(Ask(path, accept, before[path].etag) for path in PATHS)
     now = datetime.now(UTC)
     answered: dict[Path, Outcome] = dict(zip(PATHS, outcomes, strict=True))
-    judged: dict[Path, _Half | DiscoveryError] = {
+    judged: dict[Path, _PathState | DiscoveryError] = {
         path: _judged(path, answered[path], before[path], now) for path in PATHS
     }
     again: list[Path] = [
@@ -151,43 +151,45 @@ def discovery(server: str, held: Held | None, options: HttpOptions) -> Flow:
             for path in again
         )
         for path, outcome in zip(again, outcomes, strict=True):
-            judged[path] = _second(judged[path], _judged(path, outcome, _Half(), now))
-    halves, failures = _settled(judged, before, now, needs_core=options.needs_core)
-    unread = _unread(halves) if options.resources else ()
+            judged[path] = _second(judged[path], _judged(path, outcome, _PathState(), now))
+    states, failures = _settled(judged, before, now, needs_core=options.needs_core)
+    unread = _unread(states) if options.resources else ()
     if unread:
         outcomes = yield tuple(Ask(gv.path, ACCEPT_PLAIN) for gv in unread)
         answers = {gv: _resources(gv, o) for gv, o in zip(unread, outcomes, strict=True)}
-        halves |= {path: _with_resources(halves[path], answers, now) for path in PATHS}
-    return _held(server, now, before, halves, failures, held)
+        states |= {path: _with_resources(states[path], answers, now) for path in PATHS}
+    return _fetched(server, now, before, states, failures, fetched)
 
 
-def _before(path: Path, held: Held | None) -> _Half:
-    if held is None:
-        return _Half()
+def _before(path: Path, fetched: FetchedSnapshot | None) -> _PathState:
+    if fetched is None:
+        return _PathState()
     of_core = path == "/api"
-    groups = tuple(group for group in held.snapshot.groups if (not group.name) is of_core)
-    etag, document = held.etags.get(path, ""), held.documents.get(path)
-    half = _Half(groups, etag, document)
-    if not _ETAG.fullmatch(etag) or (half.is_outdated and document is None):
-        return replace(half, etag="", document=None)
-    return half
+    groups = tuple(group for group in fetched.snapshot.groups if (not group.name) is of_core)
+    etag, document = fetched.etags.get(path, ""), fetched.documents.get(path)
+    state = _PathState(groups, etag, document)
+    if not _ETAG.fullmatch(etag) or (state.is_outdated and document is None):
+        return replace(state, etag="", document=None)
+    return state
 
 
-def _judged(path: Path, outcome: Outcome, before: _Half, now: datetime) -> _Half | DiscoveryError:
-    """Return what an outcome tells of a half."""
+def _judged(
+    path: Path, outcome: Outcome, before: _PathState, now: datetime
+) -> _PathState | DiscoveryError:
+    """Return what an outcome tells of a path."""
     if isinstance(outcome, DiscoveryError):
         return outcome
     try:
         if outcome.status == HTTPStatus.NOT_MODIFIED:
             return _unchanged(path, outcome, before, now)
         if outcome.status == HTTPStatus.NOT_FOUND and path == "/api":
-            return _Half()
+            return _PathState()
         return _told(path, outcome, before, now)
     except DiscoveryError as error:
         return error
 
 
-def _unchanged(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
+def _unchanged(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathState:
     """Return what a 304 confirms, as it was before a request for it failed."""
     if not before.etag:
         problem = "304 says that nothing has changed, but nothing was said to be known"
@@ -204,16 +206,16 @@ def _unchanged(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
     return replace(told, etag=before.etag, document=before.document)
 
 
-def _told(path: Path, reply: Reply, before: _Half, now: datetime) -> _Half:
-    half = reply.read(lambda content_type, body: read_half(path, content_type, body, now))
-    _check_names(path, half.groups, reply.url)
-    if not half.is_aggregated:
-        return _Half(half.groups, unread=True)
-    groups = retained(half.groups, before.groups)
+def _told(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathState:
+    state = reply.read(lambda content_type, body: read_document(path, content_type, body, now))
+    _check_names(path, state.groups, reply.url)
+    if not state.is_aggregated:
+        return _PathState(state.groups, unread=True)
+    groups = retained(state.groups, before.groups)
     etag = reply.headers.get("etag", "")
     etag = etag if _ETAG.fullmatch(etag) else ""
     document = Document(reply.headers.get("content-type", ""), reply.body)
-    return _Half(groups, etag, document if etag else None)
+    return _PathState(groups, etag, document if etag else None)
 
 
 def _check_names(path: Path, groups: Iterable[Group], url: str) -> None:
@@ -224,72 +226,72 @@ def _check_names(path: Path, groups: Iterable[Group], url: str) -> None:
             raise UnexpectedDocument(f"the body is of {named}, which is not at {path}", url=url)
 
 
-def _was_not_understood(outcome: Outcome, judged: _Half | DiscoveryError) -> bool:
+def _was_not_understood(outcome: Outcome, judged: _PathState | DiscoveryError) -> bool:
     """Whether to ask again in the plainest way: what was sent fits no clause, or its own type.
 
     So do servers that refuse a list of clauses, and proxies that drop or rewrite a header.
     """
-    if not isinstance(outcome, Reply) or isinstance(judged, _Half):
+    if not isinstance(outcome, Reply) or isinstance(judged, _PathState):
         return False
     return outcome.status == HTTPStatus.NOT_ACCEPTABLE or isinstance(judged, UnexpectedDocument)
 
 
-def _is_wrong_304(outcome: Outcome, before: _Half) -> bool:
+def _is_wrong_304(outcome: Outcome, before: _PathState) -> bool:
     """Whether a condition was met that was not ours; without one the whole document comes."""
     is_304 = isinstance(outcome, Reply) and outcome.status == HTTPStatus.NOT_MODIFIED
     return is_304 and bool(before.etag)
 
 
 def _second(
-    first: _Half | DiscoveryError, second: _Half | DiscoveryError
-) -> _Half | DiscoveryError:
+    first: _PathState | DiscoveryError, second: _PathState | DiscoveryError
+) -> _PathState | DiscoveryError:
     """Return the second judgement; of two errors the first, unless that says less (406)."""
     was_refused = isinstance(first, RequestRefused)
-    is_better = isinstance(second, _Half) or _refuses_caller(second)
+    is_better = isinstance(second, _PathState) or _refuses_caller(second)
     return second if was_refused or is_better else first
 
 
 def _settled(
-    judged: Mapping[Path, _Half | DiscoveryError],
-    before: Mapping[Path, _Half],
+    judged: Mapping[Path, _PathState | DiscoveryError],
+    before: Mapping[Path, _PathState],
     now: datetime,
     *,
     needs_core: bool,
-) -> tuple[dict[Path, _Half], dict[str, str]]:
-    """Return both halves, and why one of them is missing; raise where nothing useful is left."""
-    halves: dict[Path, _Half] = {}
+) -> tuple[dict[Path, _PathState], dict[str, str]]:
+    """Return the states of both paths, and why one is missing; raise where nothing is left."""
+    states: dict[Path, _PathState] = {}
     failures: dict[str, str] = {}
-    errors = [half for half in judged.values() if isinstance(half, DiscoveryError)]
+    errors = [found for found in judged.values() if isinstance(found, DiscoveryError)]
     if len(errors) == len(PATHS):
         raise next(filter(_refuses_caller, errors), errors[0])
-    for path, half in judged.items():
-        if isinstance(half, _Half):
-            halves[path] = half
-        elif _must_be_heard(half, before[path]):
-            raise half
+    for path, found in judged.items():
+        if isinstance(found, _PathState):
+            states[path] = found
+        elif _must_be_heard(found, before[path]):
+            raise found
         elif before[path].groups and not needs_core:
-            halves[path] = _kept(before[path], str(half), now)
+            states[path] = _kept(before[path], str(found), now)
         elif path == "/apis" or needs_core:
-            raise half
+            raise found
         else:
-            halves[path] = _Half()
-            failures[path] = str(half)
-    return halves, failures
+            states[path] = _PathState()
+            failures[path] = str(found)
+    return states, failures
 
 
-def _must_be_heard(error: DiscoveryError, before: _Half) -> bool:
-    """Whether an error is raised though the other half is known, see `discovery`."""
+def _must_be_heard(error: DiscoveryError, before: _PathState) -> bool:
+    """Whether an error is raised though the other path is known, see `discovery`."""
     if not isinstance(error, RequestRefused):
         return False
     is_unknown = error.status == HTTPStatus.UNAUTHORIZED
     return is_unknown or (error.is_of_the_caller and bool(before.groups))
 
 
-def _refuses_caller(outcome: _Half | DiscoveryError) -> bool:
+def _refuses_caller(outcome: _PathState | DiscoveryError) -> bool:
     return isinstance(outcome, RequestRefused) and outcome.is_of_the_caller
 
 
-def _kept(before: _Half, reason: str, now: datetime) -> _Half:
+def _kept(before: _PathState, reason: str, now: datetime) -> _PathState:
     """Return what was known, marked as such."""
 
     def marked(version: Version) -> Version:
@@ -299,7 +301,7 @@ def _kept(before: _Half, reason: str, now: datetime) -> _Half:
         replace(group, versions=tuple(map(marked, group.versions))) for group in before.groups
     )
     if before.document is None:  # without it, a later 304 could not be told apart from this
-        return _Half(groups)
+        return _PathState(groups)
     return replace(before, groups=groups)
 
 
@@ -310,13 +312,13 @@ def _outdated(freshness: Freshness, reason: str, now: datetime) -> Freshness:
     return Stale(since, reason, retained=True)
 
 
-def _unread(halves: Mapping[Path, _Half]) -> tuple[GroupVersion, ...]:
+def _unread(states: Mapping[Path, _PathState]) -> tuple[GroupVersion, ...]:
     return tuple(
         dict.fromkeys(
             version.gv
-            for half in halves.values()
-            if half.unread
-            for group in half.groups
+            for state in states.values()
+            if state.unread
+            for group in state.groups
             for version in group.versions
         )
     )
@@ -341,46 +343,46 @@ def _resources(gv: GroupVersion, outcome: Outcome) -> tuple[Resource, ...] | str
 
 
 def _with_resources(
-    half: _Half, answers: Mapping[GroupVersion, tuple[Resource, ...] | str], now: datetime
-) -> _Half:
+    state: _PathState, answers: Mapping[GroupVersion, tuple[Resource, ...] | str], now: datetime
+) -> _PathState:
     def answered(version: Version) -> Version:
         answer = answers[version.gv]
         if isinstance(answer, str):
             return replace(version, freshness=Unknown(now, answer))
         return replace(version, resources=answer, freshness=CURRENT)
 
-    if not half.unread:
-        return half
+    if not state.unread:
+        return state
     groups = (
-        replace(group, versions=tuple(map(answered, group.versions))) for group in half.groups
+        replace(group, versions=tuple(map(answered, group.versions))) for group in state.groups
     )
-    return replace(half, groups=tuple(groups))
+    return replace(state, groups=tuple(groups))
 
 
-def _held(  # noqa: PLR0913, PLR0917 - each is a different thing that is known by now
+def _fetched(  # noqa: PLR0913, PLR0917 - each is a different thing that is known by now
     server: str,
     now: datetime,
-    before: Mapping[Path, _Half],
-    halves: Mapping[Path, _Half],
+    before: Mapping[Path, _PathState],
+    states: Mapping[Path, _PathState],
     failures: Mapping[str, str],
-    held: Held | None,
-) -> Held:
-    """Return all together; the `groups` are those of `held` where they are the same."""
+    fetched: FetchedSnapshot | None,
+) -> FetchedSnapshot:
+    """Return all together; the `groups` are those of `fetched` where they are the same."""
     known = {
-        path: replace(half, groups=retained(half.groups, before[path].groups))
-        if half.unread
-        else half
-        for path, half in halves.items()
+        path: replace(state, groups=retained(state.groups, before[path].groups))
+        if state.unread
+        else state
+        for path, state in states.items()
     }
     groups = _joined(known.values())
-    if held and held.snapshot.groups == groups:
-        groups = held.snapshot.groups
-    return Held(
+    if fetched and fetched.snapshot.groups == groups:
+        groups = fetched.snapshot.groups
+    return FetchedSnapshot(
         snapshot=Snapshot(groups=groups, server=server, checked_at=now, failures=failures),
-        etags={path: half.etag for path, half in known.items() if half.etag},
-        documents={path: half.document for path, half in known.items() if half.document},
+        etags={path: state.etag for path, state in known.items() if state.etag},
+        documents={path: state.document for path, state in known.items() if state.document},
     )
 
 
-def _joined(halves: Iterable[_Half]) -> tuple[Group, ...]:
-    return tuple(group for half in halves for group in half.groups)
+def _joined(states: Iterable[_PathState]) -> tuple[Group, ...]:
+    return tuple(group for state in states for group in state.groups)

@@ -13,17 +13,17 @@ from typing import Self, TypeVar
 import httpx2
 
 from apidiscovery_client._errors import ServerUnreachable, UnexpectedDocument
-from apidiscovery_client.held import Traffic
-from apidiscovery_client.http.body import BodyError, Collected
-from apidiscovery_client.http.reply import (
+from apidiscovery_client._http.body import BodyError, Collected
+from apidiscovery_client._http.reply import (
     MAX_BODY_BYTES,
     MAX_CONCURRENT_REQUESTS,
     MAX_RETRIES,
     Reply,
     why_unreachable,
 )
-from apidiscovery_client.http.request import Credentials, proxy_of, request_headers
-from apidiscovery_client.server import Headers, Server, StaticAccess
+from apidiscovery_client._http.request import Credentials, proxy_of, request_headers
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client._server import Headers, Server, StaticAccess
 
 _KEPT_ALIVE = MAX_CONCURRENT_REQUESTS  # idle connections
 _IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`

@@ -5,6 +5,7 @@ Source: client-go discovery/aggregated_discovery.go `convertAPIGroup`, `convertA
 
 from collections.abc import Iterable, Iterator
 
+from apidiscovery_client._reading.staleness import STALE
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -15,7 +16,6 @@ from apidiscovery_client.model import (
     Snapshot,
     Version,
 )
-from apidiscovery_client.reading.staleness import STALE
 
 
 def listed_versions(group: Group) -> tuple[Version, ...]:

@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterator
 
 from apidiscovery_client._errors import ServerUnreachable
+from apidiscovery_client._sans_io.memory import Memory
 from apidiscovery_client.changes import Change, changes
-from apidiscovery_client.core.memory import Memory
 from apidiscovery_client.model import Snapshot
 
 # A server shows that it is alive every 30 s (WatchDiscoveryRequest.heartbeat_interval).

@@ -1,6 +1,6 @@
 """Which version of each resource a server prefers, as kubectl chooses it."""
 
-from apidiscovery_client.kubectl.view import listed_resources, listed_versions
+from apidiscovery_client._kubectl.view import listed_resources, listed_versions
 from apidiscovery_client.model import GroupVersion, Resource, Snapshot
 
 

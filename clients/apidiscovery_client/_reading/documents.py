@@ -6,9 +6,9 @@ from typing import Literal, TypeVar
 
 from apidiscovery_client._fields import Fields, MisshapenError, as_fields, read_json, text
 from apidiscovery_client._negotiation import Promise, UnpromisedError, promised
+from apidiscovery_client._reading import aggregated
+from apidiscovery_client._reading.parsed import ParsedDocument, UnreadableError
 from apidiscovery_client.model import GroupVersion, Resource
-from apidiscovery_client.reading import aggregated
-from apidiscovery_client.reading.half import Half, UnreadableError
 
 Path = Literal["/api", "/apis"]
 T = TypeVar("T")
@@ -17,7 +17,9 @@ PLAIN_KINDS: dict[Path, str] = {"/api": "APIVersions", "/apis": "APIGroupList"}
 RESOURCE_LIST = "APIResourceList"
 
 
-def read_half(path: Path, content_type: str | None, body: bytes, now: datetime) -> Half:
+def read_document(
+    path: Path, content_type: str | None, body: bytes, now: datetime
+) -> ParsedDocument:
     """Return what the answer of `/api` or `/apis` tells.
 
     A version that the document calls stale is `Stale` since `now` with resources, and `Unknown`
@@ -29,16 +31,18 @@ def read_half(path: Path, content_type: str | None, body: bytes, now: datetime) 
     promise = _promise(content_type, PLAIN_KINDS[path])
     if promise.is_protobuf:
         # Imported here, for most answers are JSON and this takes longer than reading one.
-        from apidiscovery_client.reading import protobuf  # noqa: PLC0415
+        from apidiscovery_client._reading import protobuf  # noqa: PLC0415
 
-        return protobuf.read_half(promise, body, now)
+        return protobuf.read_document(promise, body, now)
     document = _open(content_type, promise, body)
     if promise.aggregated:
-        return Half(_read(lambda: aggregated.read_groups(document, now)), is_aggregated=True)
-    from apidiscovery_client.reading import unaggregated  # noqa: PLC0415 - for old servers alone
+        return ParsedDocument(
+            _read(lambda: aggregated.read_groups(document, now)), is_aggregated=True
+        )
+    from apidiscovery_client._reading import unaggregated  # noqa: PLC0415 - for old servers alone
 
     read = unaggregated.read_core if path == "/api" else unaggregated.read_groups
-    return Half(_read(lambda: read(document, now)), is_aggregated=False)
+    return ParsedDocument(_read(lambda: read(document, now)), is_aggregated=False)
 
 
 def read_resources(gv: GroupVersion, content_type: str | None, body: bytes) -> tuple[Resource, ...]:
@@ -51,13 +55,13 @@ def read_resources(gv: GroupVersion, content_type: str | None, body: bytes) -> t
     """
     promise = _promise(content_type, RESOURCE_LIST)
     if promise.is_protobuf:
-        from apidiscovery_client.reading import protobuf  # noqa: PLC0415 - as above
+        from apidiscovery_client._reading import protobuf  # noqa: PLC0415 - as above
 
         return protobuf.read_resources(gv, promise, body)
     document = _open(content_type, promise, body)
     if promise.aggregated:
         raise UnreadableError(f"the content type {content_type!r} is not of one group-version")
-    from apidiscovery_client.reading import unaggregated  # noqa: PLC0415 - as above
+    from apidiscovery_client._reading import unaggregated  # noqa: PLC0415 - as above
 
     return _read(lambda: unaggregated.read_resources(gv, document))
 

@@ -8,8 +8,8 @@ import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import NO_EXTRAS, Group, Resource, Subresource, Version
-from apidiscovery_client.writing import PROTOBUF_EXTRA
 
 _BASE64 = "base64:"
 # An unaggregated document may have unknown fields of these names. A document of v2 has no place

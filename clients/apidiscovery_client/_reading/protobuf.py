@@ -15,6 +15,11 @@ from apidiscovery_formats.media_types import PROTOBUF
 from google.protobuf.message import DecodeError, Message
 
 from apidiscovery_client._negotiation import Promise
+from apidiscovery_client._reading import unaggregated
+from apidiscovery_client._reading.folding import Entry, folded
+from apidiscovery_client._reading.parsed import ParsedDocument, UnreadableError, check_group_version
+from apidiscovery_client._reading.staleness import freshness
+from apidiscovery_client._reading.unknown_fields import extras
 from apidiscovery_client.model import (
     Group,
     GroupVersion,
@@ -23,11 +28,6 @@ from apidiscovery_client.model import (
     Subresource,
     Version,
 )
-from apidiscovery_client.reading import unaggregated
-from apidiscovery_client.reading.folding import Entry, folded
-from apidiscovery_client.reading.half import Half, UnreadableError, check_group_version
-from apidiscovery_client.reading.staleness import freshness
-from apidiscovery_client.reading.unknown_fields import extras
 
 # Some 100,000 resources. Empty messages are two bytes here, and 60 in memory.
 MAX_BYTES = 16 << 20
@@ -38,18 +38,18 @@ MAGIC = b"k8s\x00"  # apimachinery runtime/serializer/protobuf/protobuf.go `prot
 M = TypeVar("M", bound=Message)
 
 
-def read_half(promise: Promise, body: bytes, now: datetime) -> Half:
+def read_document(promise: Promise, body: bytes, now: datetime) -> ParsedDocument:
     """Return what the answer of `/api` or `/apis` tells; raise `UnreadableError`."""
     raw = _opened(promise, body)
     if promise.aggregated:
         document = _parsed(discovery_pb2.APIGroupDiscoveryList, raw)
         _check_count(document.items)
-        return Half(aggregated_groups(document.items, now), is_aggregated=True)
+        return ParsedDocument(aggregated_groups(document.items, now), is_aggregated=True)
     if promise.kind == "APIVersions":
         versions = _parsed(plain_pb2.APIVersions, raw).versions
-        return Half(unaggregated.core_group(tuple(versions), now), is_aggregated=False)
+        return ParsedDocument(unaggregated.core_group(tuple(versions), now), is_aggregated=False)
     listed = _parsed(plain_pb2.APIGroupList, raw).groups
-    return Half(tuple(_plain_group(group, now) for group in listed), is_aggregated=False)
+    return ParsedDocument(tuple(_plain_group(group, now) for group in listed), is_aggregated=False)
 
 
 def read_resources(gv: GroupVersion, promise: Promise, body: bytes) -> tuple[Resource, ...]:

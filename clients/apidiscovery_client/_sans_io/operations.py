@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
-from apidiscovery_client.core.memory import FROM_CACHE, Memory, logger
-from apidiscovery_client.held import Held, SnapshotCache
+from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache
+from apidiscovery_client._sans_io.memory import FROM_CACHE, Memory, logger
 from apidiscovery_client.model import Resource, Snapshot
 
 if TYPE_CHECKING:  # imported when the first name is resolved
@@ -32,18 +32,18 @@ class Load:
 class Fetch:
     """Ask the server; send what it said."""
 
-    held: Held | None
+    fetched: FetchedSnapshot | None
 
 
 @dataclass(frozen=True, slots=True)
 class Save:
     """Write to the cache."""
 
-    held: Held
+    fetched: FetchedSnapshot
 
 
 IO: TypeAlias = Load | Fetch | Save
-Steps: TypeAlias = Generator[IO, Held | None, None]
+Steps: TypeAlias = Generator[IO, FetchedSnapshot | None, None]
 Operation: TypeAlias = Generator[int, None, T]
 
 
@@ -63,7 +63,7 @@ class Shelf:
             key = key_for(server)
         return cls(cache, key)
 
-    def load(self) -> Held | None:
+    def load(self) -> FetchedSnapshot | None:
         """Return what is there; None also where that cannot be read."""
         try:
             return self.cache.get(self.key) if self.cache else None
@@ -71,11 +71,11 @@ class Shelf:
             logger.warning("the cache cannot be read: %s", error)
             return None
 
-    def save(self, held: Held) -> None:
+    def save(self, fetched: FetchedSnapshot) -> None:
         """Put it there if that is possible."""
         try:
             if self.cache:
-                self.cache.put(self.key, held)
+                self.cache.put(self.key, fetched)
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("the cache cannot be written: %s", error)
 
@@ -105,8 +105,8 @@ def attempt(memory: Memory) -> Steps:
 def _asked(memory: Memory, began: float) -> Steps:
     """Ask, and again while the server says something else by itself at the same time."""
     for _ in range(_MOST_QUESTIONS):
-        held = yield Fetch(memory.held)
-        if held is None or memory.arrived(held, began):
+        fetched = yield Fetch(memory.fetched)
+        if fetched is None or memory.arrived(fetched, began):
             return
         began = memory.clock.monotonic()
 

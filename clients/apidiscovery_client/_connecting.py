@@ -15,14 +15,14 @@ from typing import (
 
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._extras import see_that_grpc_is_installed
-from apidiscovery_client.held import AsyncTransport, SnapshotCache, Transport
-from apidiscovery_client.server import DEFAULT_TIMEOUT_S, Server
+from apidiscovery_client._interfaces import AsyncTransport, SnapshotCache, Transport
+from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
 
 if TYPE_CHECKING:  # they are imported when they are needed
     from apidiscovery_kubeconfig.connection import Connection
     from apidiscovery_kubeconfig.overrides import Overrides
 
-    from apidiscovery_client.rpc.calls import GrpcServer
+    from apidiscovery_client._grpc.calls import GrpcServer
 
 __all__ = [
     "Flags",
@@ -173,7 +173,7 @@ def read_grpc_server(
             cannot do; or the extra `grpc` is not installed.
     """
     see_that_grpc_is_installed()
-    from apidiscovery_client.rpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
+    from apidiscovery_client._grpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
 
     scheme = "http" if plaintext else "https"
     named: Flags = {**flags, "server": f"{scheme}://{address}"}
@@ -216,7 +216,7 @@ def open_async(
     if not (target is None or isinstance(target, str | Server)):
         _refuse_flags(flags)
         return Opened(target, *_place(cache, cache_key, lambda: ""))
-    from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
+    from apidiscovery_client._http.flow import HttpOptions  # noqa: PLC0415 - this way alone
     from apidiscovery_client.transports.async_http import (  # noqa: PLC0415 - heavy
         AsyncHttpTransport,
     )
@@ -242,7 +242,7 @@ def open_blocking(
     if not (target is None or isinstance(target, str | Server)):
         _refuse_flags(flags)
         return Opened(target, *_place(cache, cache_key, lambda: ""))
-    from apidiscovery_client.http.flow import HttpOptions  # noqa: PLC0415 - this way alone
+    from apidiscovery_client._http.flow import HttpOptions  # noqa: PLC0415 - this way alone
     from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415 - the same
 
     found = _http_target(target, flags)

@@ -6,8 +6,8 @@ import grpc
 from apidiscovery_kubeconfig.connection import Connection
 from apidiscovery_kubeconfig.tls import Tls
 
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._kube_access import KubeAccess, translated
-from apidiscovery_client.rpc.calls import GrpcServer
 
 if TYPE_CHECKING:  # for one of the two libraries alone
     import ssl

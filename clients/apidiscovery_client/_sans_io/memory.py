@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from apidiscovery_client._discovery_paths import PATHS
 from apidiscovery_client._errors import (
     RequestRefused,
     ServerUnreachable,
     UnexpectedDocument,
 )
+from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._log import Log
-from apidiscovery_client.core.clock import Clock
-from apidiscovery_client.core.options import ClientOptions
-from apidiscovery_client.halves import PATHS
-from apidiscovery_client.held import Held
+from apidiscovery_client._sans_io.clock import Clock
+from apidiscovery_client._sans_io.options import ClientOptions
 from apidiscovery_client.model import Current, Snapshot, Stale, Unknown, Version
 
 if TYPE_CHECKING:  # made when the first name is resolved
@@ -77,7 +77,7 @@ class Memory:
     Attributes:
         begun: The number of the last attempt that has begun.
         ended: The number of the last attempt that has ended.
-        held: What the transport returned last.
+        fetched: What the transport returned last.
         latest: The same as a snapshot, stale when the server does not answer.
     """
 
@@ -87,17 +87,17 @@ class Memory:
         self.server = server
         self.clock = clock
         self.begun = self.ended = FROM_CACHE - 1 if has_cache else FROM_CACHE
-        self.held: Held | None = None
+        self.fetched: FetchedSnapshot | None = None
         self.latest: Snapshot | None = None
         self._options = options
         self._lock = threading.RLock()
-        self._checked = float("-inf")  # when the attempt began by which `held` is known to be so
+        self._checked = float("-inf")  # when the attempt began by which `fetched` is known to be so
         self._running: Attempt | None = None
         self._outage: _Outage | None = None
         self._misses: dict[Hashable, float] = {}
         self._watches: list[_Watch] = []
         self._resolver: tuple[Snapshot, Resolver] | None = None
-        self._saved: Held | None = None
+        self._saved: FetchedSnapshot | None = None
         self._is_saving = False
         self._is_closed = False
 
@@ -135,7 +135,12 @@ class Memory:
         if self._running is not None and now - self._running.began < limit_s:
             return self._running.number
         outage = self._outage
-        if limit_s > 0 and self.held is not None and outage is not None and now < outage.retry_at:
+        if (
+            limit_s > 0
+            and self.fetched is not None
+            and outage is not None
+            and now < outage.retry_at
+        ):
             return None
         return self.begun + 1
 
@@ -145,7 +150,7 @@ class Memory:
         return self._options.unaggregated_max_age_s
 
     def _is_watched(self, *, usual: bool) -> bool:
-        if self._outage is not None or self.held is None:
+        if self._outage is not None or self.fetched is None:
             return False
         age_s = self.clock.monotonic() - self._checked
         return any(age_s < w.silence_s for w in self._watches if usual or w.is_pushed)
@@ -184,20 +189,20 @@ class Memory:
             self.begun = attempt.number - 1
             self._running = None
 
-    def found(self, held: Held | None) -> None:
+    def found(self, fetched: FetchedSnapshot | None) -> None:
         """Take what was in the cache; it is as old as it says."""
-        if held is None:
+        if fetched is None:
             return
-        age_s = (self.clock.now() - held.snapshot.checked_at).total_seconds()
+        age_s = (self.clock.now() - fetched.snapshot.checked_at).total_seconds()
         # A time that is still to come says nothing of the age. And what has no ETag is not proved
         # to be what the server said.
-        is_aged = age_s >= 0 and ("" in held.etags or held.etags.keys() >= set(PATHS))
+        is_aged = age_s >= 0 and ("" in fetched.etags or fetched.etags.keys() >= set(PATHS))
         checked = self.clock.monotonic() - age_s if is_aged else float("-inf")
         with self._lock:
-            self._take(held, checked)
-            self._saved = held
+            self._take(fetched, checked)
+            self._saved = fetched
 
-    def arrived(self, held: Held, began: float) -> bool:
+    def arrived(self, fetched: FetchedSnapshot, began: float) -> bool:
         """Take what the server said when it was asked at that time.
 
         Returns:
@@ -205,18 +210,18 @@ class Memory:
             which of the two is newer, so it must be asked again.
         """
         with self._lock:
-            if began < self._checked and self.held is not None:
-                if held.snapshot.groups != self.held.snapshot.groups:
+            if began < self._checked and self.fetched is not None:
+                if fetched.snapshot.groups != self.fetched.snapshot.groups:
                     return False
                 began = self._checked
-            self._answered(held, began)
+            self._answered(fetched, began)
             return True
 
-    def heard(self, held: Held, last: Held) -> bool:
+    def heard(self, fetched: FetchedSnapshot, last: FetchedSnapshot) -> bool:
         """Take what the server said by itself, now or earlier when nobody listened.
 
         Args:
-            held: What it said.
+            fetched: What it said.
             last: What it had said before that, or was listened to with.
 
         Returns:
@@ -224,25 +229,25 @@ class Memory:
             that is newer, so the server must be asked.
         """
         with self._lock:
-            if self.held is not None and isinstance(held.snapshot.freshness, Current):
-                known = self.held.snapshot.groups
-                if known not in (last.snapshot.groups, held.snapshot.groups):
+            if self.fetched is not None and isinstance(fetched.snapshot.freshness, Current):
+                known = self.fetched.snapshot.groups
+                if known not in (last.snapshot.groups, fetched.snapshot.groups):
                     return False
-            self._answered(held, self.clock.monotonic())
+            self._answered(fetched, self.clock.monotonic())
             return True
 
-    def _answered(self, held: Held, checked: float) -> None:
-        if not isinstance(held.snapshot.freshness, Current):
-            self.failed(ServerUnreachable(held.snapshot.freshness.reason, url=self.server))
+    def _answered(self, fetched: FetchedSnapshot, checked: float) -> None:
+        if not isinstance(fetched.snapshot.freshness, Current):
+            self.failed(ServerUnreachable(fetched.snapshot.freshness.reason, url=self.server))
             return
         if self._outage is not None:
             logger.info("%s answers again", self.server)
             self._outage = None
-        self._take(held, checked)
+        self._take(fetched, checked)
 
-    def _take(self, held: Held, checked: float) -> None:
-        before, after = self.latest, held.snapshot
-        self.held, self.latest, self._checked = held, after, checked
+    def _take(self, fetched: FetchedSnapshot, checked: float) -> None:
+        before, after = self.latest, fetched.snapshot
+        self.fetched, self.latest, self._checked = fetched, after, checked
         if before is not None and before.groups == after.groups:
             return
         self._misses.clear()
@@ -255,7 +260,7 @@ class Memory:
                 return
             count = self._outage.attempts + 1 if self._outage else 1
             stale = self._stale(error)
-            if self._outage is None and self.held is not None:
+            if self._outage is None and self.fetched is not None:
                 use = "what it said last is used" if _is_outage(error) else "it cannot be asked"
                 logger.warning("%s does not answer, %s: %s", self.server, use, error)
             pause_s = self._options.first_retry_s * 2 ** min(count - 1, 30)
@@ -322,7 +327,7 @@ class Memory:
             made = self._resolver = (snapshot, Resolver(snapshot))
         return made[1]
 
-    def unsaved(self) -> Held | None:
+    def unsaved(self) -> FetchedSnapshot | None:
         """Return what the cache should have now, once; None when what it has is good enough.
 
         That is after each change, and when the time of the last check has moved on. What lacks a
@@ -330,15 +335,15 @@ class Memory:
         who write at a time the one with the older snapshot might be the last.
         """
         with self._lock:
-            held, saved = self.held, self._saved
-            if held is None or held.snapshot.failures or self._is_saving:
+            fetched, saved = self.fetched, self._saved
+            if fetched is None or fetched.snapshot.failures or self._is_saving:
                 return None
-            if saved is not None and saved.snapshot.groups is held.snapshot.groups:
-                moved = held.snapshot.checked_at - saved.snapshot.checked_at
+            if saved is not None and saved.snapshot.groups is fetched.snapshot.groups:
+                moved = fetched.snapshot.checked_at - saved.snapshot.checked_at
                 if abs(moved) <= timedelta(seconds=self._options.save_interval_s):
                     return None
-            self._saved, self._is_saving = held, True
-            return held
+            self._saved, self._is_saving = fetched, True
+            return fetched
 
     def saved(self) -> None:
         """Take note that what was unsaved is in the cache, or could not be put there."""
