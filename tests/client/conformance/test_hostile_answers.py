@@ -138,7 +138,11 @@ def answers(data: st.DataObject) -> type[Session]:
 def test_whatever_is_answered_every_check_has_a_result(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subject, "Session", answers(data))
-        report = run(Endpoint(url="http://a"), profile=data.draw(st.sampled_from(list(Profile))))
+        profile = data.draw(st.sampled_from(list(Profile)))
+        try:
+            report = run(Endpoint(url="http://a"), profile=profile)
+        except subject.NoApiServer:  # a page for each of the first two questions
+            return
     assert [result.check for result in report.results] == list(CHECKS)
     assert all(result.seen for result in report.results if result.outcome is not Outcome.PASS)
     for form in FORMATS.values():
