@@ -251,6 +251,7 @@ def test_a_connection_that_ends_early_harms_nobody(port: int) -> None:
     for sent in (b"", b"GET /ap", b"POST /apis HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
         with socket.create_connection(("127.0.0.1", port), 5) as connection:
             connection.sendall(sent)
+        assert get(port, "/apis").status == 200
 
 
 def test_an_upgrade_to_a_websocket_is_passed_over(port: int) -> None:

@@ -310,3 +310,5 @@ async def test_a_client_that_goes_while_it_sends(served: ObjectServer) -> None:
     with socket.create_connection(("127.0.0.1", served.port)) as connection:
         connection.sendall(head.encode())
     await served.create("core.pods")
+    listed = json.loads((await served.get(PATH)).body)
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["core.pods"]

@@ -309,8 +309,10 @@ def test_nothing_is_left_of_a_server() -> None:
 
 
 def test_a_server_that_is_down_ends_too() -> None:
+    before = set(threading.enumerate())
     with FakeApiServer([]) as server:
         server.down()
+    assert set(threading.enumerate()) == before
 
 
 def test_it_serves_https(tmp_path: Path) -> None:
