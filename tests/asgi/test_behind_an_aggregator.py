@@ -68,9 +68,9 @@ async def test_kubectl_lists_explains_and_gets(discovery: DiscoveryApp, tmp_path
         got = await ask(tmp_path, url, "get", "wd", "-n", "forest", "-o", "json")
         versions = await ask(tmp_path, url, "api-versions")
     assert [line.split() for line in resources.stdout.splitlines()] == [
-        ["shelves", "example.dev/v1", "false", "DocumentsWriter"],
+        ["shelves", "example.dev/v1", "false", "Shelf"],
         ["widgets", "wd", "example.dev/v1", "true", "Widget"],
-        ["shelves", "more.example.dev/v1", "false", "DocumentsWriter"],
+        ["shelves", "more.example.dev/v1", "false", "Shelf"],
     ]
     assert "Its size in millimetres." in explained.stdout
     assert json.loads(got.stdout)["items"][0]["metadata"] == {"name": "oak", "namespace": "forest"}
@@ -197,7 +197,7 @@ async def test_a_new_version_needs_no_restart(discovery: DiscoveryApp, tmp_path:
     async with served(application(discovery)) as url:
         before = await ask(tmp_path, url, "explain", "shelves.height")
         schema = {"type": "object", "properties": {"height": {"type": "integer"}}}
-        shelves = type(SHELVES)("shelves", "DocumentsWriter", namespaced=False, schema=schema)
+        shelves = type(SHELVES)("shelves", "Shelf", namespaced=False, schema=schema)
         discovery.update([ApiGroup("example.dev", [ApiVersion("v2", [shelves])])])
         after = await ask(tmp_path / "later", url, "explain", "shelves.height")
     assert before.exit_code == 1

@@ -127,8 +127,8 @@ async def test_a_schema_becomes_a_document_with_its_paths() -> None:
     gvk = {"group": "example.dev", "kind": "Widget", "version": "v1"}
     assert widget["x-kubernetes-group-version-kind"] == [gvk]
     # Of what has no schema, nothing is held back.
-    writer = document["components"]["schemas"]["dev.example.v1.DocumentsWriter"]
-    assert writer["x-kubernetes-preserve-unknown-fields"] is True
+    shelf = document["components"]["schemas"]["dev.example.v1.Shelf"]
+    assert shelf["x-kubernetes-preserve-unknown-fields"] is True
     root = "/apis/example.dev/v1"
     assert {
         f"{root}/namespaces/{{namespace}}/widgets/{{name}}/spin",
@@ -138,8 +138,8 @@ async def test_a_schema_becomes_a_document_with_its_paths() -> None:
 
 
 async def test_a_list_kind_is_called_as_declared() -> None:
-    writer = replace(SHELVES, list_kind="ShelfCollection")
-    app = discovery_app([ApiGroup("example.dev", [ApiVersion("v1", [writer])])])
+    shelf = replace(SHELVES, list_kind="ShelfCollection")
+    app = discovery_app([ApiGroup("example.dev", [ApiVersion("v1", [shelf])])])
     async with client(app) as http:
         schemas = (await http.get("/openapi/v3/apis/example.dev/v1")).json()["components"][
             "schemas"
@@ -162,7 +162,7 @@ async def test_a_document_of_ones_own_is_served_as_it_is() -> None:
         "openapi": "3.0.0",
         "info": {"title": "Own", "version": "v1"},
         "paths": {},
-        "components": {"schemas": {"DocumentsWriter": {"type": "object"}}},
+        "components": {"schemas": {"Shelf": {"type": "object"}}},
     }
     app = discovery_app(ONE, openapi={"example.dev/v1": own})
     async with client(app) as http:
@@ -209,14 +209,14 @@ async def test_an_update_is_there_at_once_with_another_etag() -> None:
 
 async def test_a_schema_alone_can_change() -> None:
     app = discovery_app(ONE)
-    described = replace(SHELVES, schema={"type": "object", "description": "A writer."})
+    described = replace(SHELVES, schema={"type": "object", "description": "A shelf."})
     async with client(app) as http:
         etag = app.etag
         app.update([ApiGroup("example.dev", [ApiVersion("v1", [described])])])
         document = (await http.get("/openapi/v3/apis/example.dev/v1")).json()
     assert app.etag == etag
-    schema = document["components"]["schemas"]["dev.example.v1.DocumentsWriter"]
-    assert schema["description"] == "A writer."
+    schema = document["components"]["schemas"]["dev.example.v1.Shelf"]
+    assert schema["description"] == "A shelf."
 
 
 async def test_an_update_that_is_wrong_changes_nothing() -> None:

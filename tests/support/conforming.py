@@ -43,7 +43,7 @@ WIDGETS = ApiResource(
     schema=SCHEMA,
     storage_version="v1",
 )
-SHELVES = ApiResource("shelves", "DocumentsWriter", namespaced=False, singular="writer")
+SHELVES = ApiResource("shelves", "Shelf", namespaced=False, singular="shelf")
 GROUPS = (
     ApiGroup(
         "example.dev", [ApiVersion("v1beta1", [WIDGETS]), ApiVersion("v1", [WIDGETS, SHELVES])]
