@@ -40,9 +40,8 @@ def encode(document: Document, representation: Representation) -> bytes:
 def encode_gzip(document: Document, representation: Representation) -> bytes:
     """Return `encode` of JSON that is not pretty, gzipped chunk by chunk.
 
-    Only chunks that are new are compressed.
-
-    The result is up to a quarter larger than if it were compressed whole.
+    Only new chunks are compressed. The result is up to a quarter larger than if it were compressed
+    whole.
     """
     head, *middle, tail = json_parts(document, representation)
     blocks = [deflate.block(head)]

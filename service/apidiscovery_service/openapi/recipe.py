@@ -14,7 +14,7 @@ class Recipe:
             changed, so that only what differs is made again.
         make: Returns the document as canonical JSON (compact, as Go writes it). It may be called
             more than once, and always returns the same bytes. It must not hold the event loop:
-            whatever takes longer than a millisecond runs in a thread.
+            what may take more than 20 ms runs in a worker process.
         hash: Upper-case hex SHA-512 of those bytes where it is known beforehand, else empty.
         note: Why it is not the document that one would want, such as that it is made from
             discovery alone because the source's own is broken; empty when there is nothing to say.
