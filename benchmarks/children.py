@@ -1,19 +1,21 @@
-"""The processes on the other end: servers and clients that run.py starts.
+"""Servers and clients that the benchmarks run as processes of their own.
 
-    children.py http-empty FILE [CERT KEY]   answers everything with the response in FILE
+    children.py http-empty FILE [CERT KEY]   answers every request with the response in FILE
     children.py grpc-empty FILE         answers GetDiscovery with the bytes in FILE
     children.py grpc-load HOST:PORT FILE   sends the request in FILE, as told by lines on stdin
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
     children.py apply HOST:PORT         applies the manifest in each line on stdin
-    children.py upstreams COUNT GROUPS  is so many API servers of so many groups each
+    children.py upstreams COUNT GROUPS  runs COUNT API servers with GROUPS groups each
     children.py streams grpc|http HOST:PORT FILE   holds the streams that FILE describes
     children.py grpc-stream-empty METHOD FILE   sends the message in FILE on every stream
+    children.py poll HOST:PORT          polls /apis, and prints the latencies for each line on stdin
 
 Each prints JSON lines, and ends when its stdin does.
 """
 
 import asyncio
 import json
+import select
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -27,6 +29,7 @@ import uvloop
 METHOD = "/apidiscovery.service.v1.DiscoveryService/GetDiscovery"
 APPLY = "/apidiscovery.service.v1.RegistryService/Apply"
 _SETTLE_S = 0.02
+_POLL_S = 0.002
 UNLIMITED = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -49,7 +52,7 @@ async def lines() -> asyncio.StreamReader:
 async def http_empty(response: bytes, *tls: Path) -> None:
     """Serve a response: a line of JSON with status and headers, then the body.
 
-    With a certificate and its key Granian ends TLS by itself.
+    With a certificate and its key, Granian terminates TLS.
     """
     from apidiscovery_service.serving.http import Gateway, HttpServer  # noqa: PLC0415
 
@@ -76,7 +79,7 @@ async def http_empty(response: bytes, *tls: Path) -> None:
 
 
 def _use_tls(server: object, cert: Path, key: Path) -> None:
-    """Let Granian end TLS, which the server never asks of it: all else stays the same."""
+    """Let Granian terminate TLS, which `HttpServer` never does; all else stays the same."""
     from granian.constants import SSLProtocols  # noqa: PLC0415
 
     granian = vars(server)["_server"]
@@ -180,6 +183,26 @@ async def apply(address: str) -> None:
             say(before=before, after=time.perf_counter())
 
 
+def poll(address: str) -> None:
+    """Send conditional requests for `/apis` every 2 ms; for each line print their latencies."""
+    from plain_http import Connection, get  # noqa: PLC0415
+
+    etag = get(address, "/apis", {}).header("etag")
+    connection = Connection(address)
+    lags: list[float] = []
+    say(ready=True)
+    while True:
+        began = time.perf_counter()
+        etag = connection.get("/apis", {"if-none-match": etag}).header("etag")
+        took = time.perf_counter() - began
+        lags.append(took * 1000)
+        if select.select([sys.stdin], [], [], max(_POLL_S - took, 0))[0]:
+            if not sys.stdin.readline():
+                return
+            say(lags_ms=lags)
+            lags = []
+
+
 def main() -> None:
     match sys.argv[1:]:
         case ["http-empty", file, *tls]:
@@ -193,17 +216,19 @@ def main() -> None:
         case ["apply", address]:
             uvloop.run(apply(address))
         case ["upstreams", count, groups]:
-            from upstream_servers import serve  # noqa: PLC0415
+            from upstreams import serve  # noqa: PLC0415
 
             uvloop.run(serve(int(count), int(groups)))
         case ["streams", kind, address, file]:
-            from stream_children import streams  # noqa: PLC0415
+            from streams import streams  # noqa: PLC0415
 
             uvloop.run(streams(kind, address, json.loads(Path(file).read_bytes())))
         case ["grpc-stream-empty", method, file]:
-            from stream_children import grpc_stream_empty  # noqa: PLC0415
+            from streams import grpc_stream_empty  # noqa: PLC0415
 
             uvloop.run(grpc_stream_empty(method, Path(file).read_bytes()))
+        case ["poll", address]:
+            poll(address)
         case _:
             sys.exit(__doc__)
 

@@ -31,12 +31,12 @@ DRIVERS: Mapping[str, tuple[str, str] | None] = {
     "ours, sync": ("client_ours", "Sync"),
     "ours, gRPC": ("client_ours", "OverAsyncio"),
     "ours, gRPC betterproto": ("client_ours", "WithBetterproto"),
-    "ours, command line": ("client_commands", "Ours"),
-    "kubectl": ("client_commands", "Kubectl"),
-    "kubernetes": ("client_peers", "Official"),
-    "kubernetes_asyncio": ("client_peers", "OfficialAsyncio"),
-    "kr8s": ("client_peers", "Kr8s"),
-    "lightkube": ("client_peers", "Lightkube"),
+    "ours, command line": ("client_drivers", "Ours"),
+    "kubectl": ("client_drivers", "Kubectl"),
+    "kubernetes": ("client_drivers", "Official"),
+    "kubernetes_asyncio": ("client_drivers", "OfficialAsyncio"),
+    "kr8s": ("client_drivers", "Kr8s"),
+    "lightkube": ("client_drivers", "Lightkube"),
 }
 
 

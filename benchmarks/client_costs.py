@@ -3,30 +3,43 @@
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import client_groups
 import grpc
-from client_asking import (
-    KUBECTL,
-    OTHERS,
-    OUR_COMMAND,
-    OURS_GRPC,
-    OURS_HTTP,
-    Asked,
-    over_grpc,
-    over_http,
-    own_folder,
-)
-from client_groups import DEPLOYMENT, GADGET
-from client_rows import SECTION, question_rows, wrong
-from client_sessions import HttpSide, Side, grpc_side, http_side, session
+from client_groups import DEPLOYMENT, GADGET, GHOST, TYPO, Wanted
+from client_sessions import Done, HttpSide, Side, grpc_side, http_side, session
 from processes import Failed
 from report import Clock, Row
+
+COLD, AGAIN, MISSPELT, NEW, DEAD = "cold", "again", "typo", "new", "dead"
+
+OURS_HTTP = ("ours, asyncio", "ours, sync")
+OURS_GRPC = ("ours, gRPC", "ours, gRPC betterproto")
+OUR_COMMAND, KUBECTL = "ours, command line", "kubectl"
+OTHERS = ("lightkube", "kubernetes", "kubernetes_asyncio", "kr8s")
+
+# A definition is a second old when it is asked for; before that, a client may take for granted
+# that what it has just been told is still so.
+_SETTLE_S = 1.0
+
+SECTION = "clients"
+COLD_REQUESTS = 2
+
+_TITLES = {
+    COLD: "one kind, nothing known yet",
+    AGAIN: "the same kind again",
+    MISSPELT: "a kind that nobody serves, twice",
+    NEW: "a kind defined a second ago",
+    DEAD: "one group does not answer",
+}
+# What everyone says who tells of it; the name of the group is only what was asked for.
+_TELLING = ("unavailable", "stale")
 
 COMMAND_RATIO = 2.0
 
@@ -34,6 +47,254 @@ _T = TypeVar("_T")
 
 _LIMIT_S = 120.0
 _ROUNDS = 7  # of the two command lines in turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """All that was measured of a client.
+
+    Attributes:
+        elsewhere: In a second process, with what the first has kept on disk.
+        checked: When it is told to make sure; None where it cannot.
+        warm: The new kind, asked by a client that knew the others.
+        fresh: The new kind, asked by one that knew nothing.
+        other: A kind of a group that answers, while another does not.
+        ghost: A kind of the one that does not.
+    """
+
+    client: str
+    cold: Done
+    again: Done
+    elsewhere: Done
+    checked: Done | None
+    typo: Done
+    typo_again: Done
+    warm: Done
+    fresh: Done
+    other: Done
+    ghost: Done
+
+    def shown(self, scenario: str) -> Done:
+        """Return what a picture shows of it."""
+        shown = {COLD: self.cold, AGAIN: self.again, MISSPELT: self.typo, NEW: self.warm}
+        return shown.get(scenario, self.other)
+
+
+def over_http(client: str, side: HttpSide, folder: Path) -> Asked:
+    """Return what came of asking a client that talks HTTP, or a command line.
+
+    Raises:
+        Failed: The client cannot be run.
+    """
+
+    @contextmanager
+    def dead() -> Generator[Side]:
+        side.serve("dead")
+        yield side
+
+    try:
+        return _measured(client, side, dead, own_folder(client, folder))
+    finally:
+        side.serve("usual")
+
+
+def over_grpc(client: str, folder: Path) -> Asked:
+    """Return what came of asking a client that talks gRPC, with a server of its own.
+
+    Raises:
+        Failed: The client cannot be run.
+    """
+    own = own_folder(client, folder)
+    with grpc_side(own, client_groups.usual()) as side:
+        return _measured(client, side, partial(grpc_side, own, client_groups.with_dead()), own)
+
+
+def own_folder(client: str, folder: Path) -> Path:
+    """Return where a client has its files; it is there then."""
+    own = folder / client.replace(", ", "-").replace(" ", "-")
+    own.mkdir(exist_ok=True)
+    return own
+
+
+def _measured(
+    client: str, side: Side, dead: Callable[[], AbstractContextManager[Side]], folder: Path
+) -> Asked:
+    """Ask everything, in processes that begin with nothing unless it is to be kept."""
+    with session(client, side, folder / "kept") as first:
+        cold, again = first.find(DEPLOYMENT), first.find(DEPLOYMENT)
+    with session(client, side, folder / "kept") as second:
+        elsewhere = second.find(DEPLOYMENT)
+        checked = None if client in OTHERS else second.check()
+        time.sleep(_SETTLE_S)
+        typo, typo_again = second.find(TYPO), second.find(TYPO)
+        side.add_gadget()
+        time.sleep(_SETTLE_S)
+        warm = second.find(GADGET)
+    with session(client, side, folder / "fresh") as third:
+        fresh = third.find(GADGET)
+    with dead() as without, session(client, without, folder / "dead") as fourth:
+        other, ghost = fourth.find(DEPLOYMENT), fourth.find(GHOST)
+    return Asked(
+        client=client,
+        cold=cold,
+        again=again,
+        elsewhere=elsewhere,
+        checked=checked,
+        typo=typo,
+        typo_again=typo_again,
+        warm=warm,
+        fresh=fresh,
+        other=other,
+        ghost=ghost,
+    )
+
+
+def question_rows(asked: Sequence[Asked], bare_mb: float) -> Iterator[Row]:
+    """Yield the rows of each question, for all clients.
+
+    Args:
+        asked: The clients.
+        bare_mb: The memory of a process without a client.
+    """
+    makers: Mapping[str, Callable[[Asked], Row]] = {
+        COLD: partial(_cold_row, bare_mb=bare_mb),
+        AGAIN: _again_row,
+        MISSPELT: _typo_row,
+        NEW: _new_row,
+        DEAD: _dead_row,
+    }
+    yield from (make(one) for make in makers.values() for one in asked)
+
+
+def _cold_row(asked: Asked, bare_mb: float) -> Row:
+    cold = asked.cold
+    is_command = asked.client in (OUR_COMMAND, KUBECTL)
+    memory = f"{cold.peak_mb:.0f} MB" if is_command else f"+{cold.peak_mb - bare_mb:.0f} MB"
+    measured = f"{_cost(cold)}; {memory}{wrong(cold, DEPLOYMENT)}"
+    passed = cold.is_right(DEPLOYMENT) and cold.counts.requests <= COLD_REQUESTS
+    budget = f"{COLD_REQUESTS} requests at most, right"
+    return _question_row(asked, COLD, budget, measured, passed=passed)
+
+
+def _again_row(asked: Asked) -> Row:
+    checked = asked.checked
+    parts = [f"same process {_short(asked.again)}", f"another {_short(asked.elsewhere)}"]
+    if asked.client in (OUR_COMMAND, KUBECTL):
+        parts = [f"another process {_short(asked.again)}"]
+    parts.append("cannot make sure" if checked is None else f"made sure {_cost(checked)}")
+    mistake = wrong(asked.again, DEPLOYMENT) or wrong(asked.elsewhere, DEPLOYMENT)
+    if checked is not None and checked.error:
+        mistake += f", WRONG: {checked.outcome}"
+    passed = not mistake and checked is not None and _is_unchanged(checked, asked.client)
+    budget = f"{_unchanged(asked)}, right"
+    return _question_row(asked, AGAIN, budget, "; ".join(parts) + mistake, passed=passed)
+
+
+def _typo_row(asked: Asked) -> Row:
+    typo, again = asked.typo, asked.typo_again
+    first, second = _refused(typo), _refused(again)
+    measured = f"{_cost(typo)}{first}; then {_short(again)}{second}"
+    passed = not first + second and _is_unchanged(typo, asked.client)
+    budget = f"{_unchanged(asked)}, then 0 requests"
+    if asked.client == OUR_COMMAND:
+        budget = f"{_unchanged(asked)}, each time"
+        passed = passed and _is_unchanged(again, asked.client)
+    else:
+        passed = passed and not again.counts.requests
+    return _question_row(asked, MISSPELT, budget, measured, passed=passed)
+
+
+def _new_row(asked: Asked) -> Row:
+    warm, fresh = asked.warm, asked.fresh
+    first, second = wrong(warm, GADGET), wrong(fresh, GADGET)
+    measured = f"known others {_cost(warm)}{first}; known nothing {_cost(fresh)}{second}"
+    passed = (
+        not first + second and max(warm.counts.requests, fresh.counts.requests) <= COLD_REQUESTS
+    )
+    budget = f"{COLD_REQUESTS} requests at most, right"
+    return _question_row(asked, NEW, budget, measured, passed=passed)
+
+
+def _dead_row(asked: Asked) -> Row:
+    other, ghost = asked.other, asked.ghost
+    mistake = wrong(other, DEPLOYMENT)
+    told = tells_of_trouble(ghost)
+    measured = f"another kind {_cost(other)}{mistake or ', right'}; its own kind: "
+    measured += "told that it does not answer" if told else f"NOT TOLD ({ghost.outcome})"
+    return _question_row(asked, DEAD, "right, told", measured, passed=not mistake and told)
+
+
+def _question_row(asked: Asked, scenario: str, budget: str, measured: str, *, passed: bool) -> Row:
+    """Return a row, whose budget is for ours alone."""
+    shown = asked.shown(scenario)
+    is_ours = asked.client.startswith("ours")
+    numbers: dict[str, object] = {
+        "client": asked.client,
+        "scenario": scenario,
+        "seconds": shown.seconds,
+        "peak_mb": shown.peak_mb,
+        **asdict(shown.counts),
+    }
+    return Row(
+        SECTION,
+        f"{_TITLES[scenario]}: {asked.client}",
+        budget if is_ours else "",
+        measured,
+        passed=passed if is_ours else None,
+        numbers=numbers,
+    )
+
+
+def tells_of_trouble(done: Done) -> bool:
+    """Tell whether somebody who asks for a kind of a dead group hears that it is dead."""
+    said = f"{done.error} {done.heard}".lower()
+    return done.found is None and any(word in said for word in _TELLING)
+
+
+def _unchanged(asked: Asked) -> str:
+    """Return what is wanted of a question about something that has not changed."""
+    if asked.client in OURS_GRPC:
+        return "1 call at most, not modified"
+    return f"{COLD_REQUESTS} x 304 at most, 0 B in bodies"
+
+
+def _is_unchanged(done: Done, client: str) -> bool:
+    counts = done.counts
+    if counts.not_modified != counts.requests:
+        return False
+    if client in OURS_GRPC:
+        return counts.requests <= 1
+    return counts.requests <= COLD_REQUESTS and not counts.body_bytes
+
+
+def wrong(done: Done, wanted: Wanted) -> str:
+    """Return what a row says where an answer is not what is served; nothing where it is."""
+    return "" if done.is_right(wanted) else f", WRONG: {done.outcome}"
+
+
+def _refused(done: Done) -> str:
+    """Return what is wrong where the only right answer is that there is no such kind."""
+    is_refused = done.found is None and TYPO.kind.lower() in done.error.lower()
+    return "" if is_refused else f", WRONG: {done.outcome}"
+
+
+def _cost(done: Done) -> str:
+    counts = done.counts
+    requests = "1 request" if counts.requests == 1 else f"{counts.requests} requests"
+    if counts.requests and counts.not_modified == counts.requests:
+        # Over gRPC that is a message, and has a body.
+        requests += " not modified" if counts.body_bytes else ", all 304"
+    elif counts.not_modified:
+        requests += f", {counts.not_modified} of them 304"
+    return f"{requests}, {_size(counts.sent_bytes)}, {done.seconds:.2f} s"
+
+
+def _short(done: Done) -> str:
+    return _cost(done) if done.counts.requests else "0 requests"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e3:.1f} kB" if count else "0 B"
 
 
 def measure(folder: Path, clock: Clock) -> Iterator[Row]:

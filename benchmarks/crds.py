@@ -1,11 +1,18 @@
-"""Synthetic CustomResourceDefinitions as projects ship them; the same ones at every run."""
+"""CustomResourceDefinitions as projects ship them, the same at every run, and applying them."""
 
-from collections.abc import Mapping
+import contextlib
+import subprocess
+from collections.abc import Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
+import grpc
 import orjson
 import yaml
+from apidiscovery.service.v1 import registry_pb2
+from children import APPLY, UNLIMITED
+from processes import child_command, read_line, running
 
 Document: TypeAlias = dict[str, object]
 
@@ -18,6 +25,9 @@ _PARTS = ("Backup", "Policy", "Route", "Tenant", "Volume")
 _DESCRIPTION = (
     "{kind} is the schema of the {kind} API: what is wanted, and what was last seen of it."
 )
+
+# As many definitions as a `kubectl apply` of large packages may have, and so many callers at once.
+BATCH, AT_ONCE = 100, 4
 
 
 def crd(number: int, revision: int = 0) -> Document:
@@ -121,3 +131,36 @@ def write_folder(folder: Path, count: int, suffix: str) -> Path:
             text = yaml.dump(content, Dumper=yaml.CSafeDumper).encode()
         (folder / f"{crd_name(number)}{suffix}").write_bytes(text)
     return folder
+
+
+def fill(address: str, documents: Iterable[Document]) -> None:
+    """Apply documents, many with each request."""
+    texts = list(map(orjson.dumps, documents))
+    requests = [
+        registry_pb2.ApplyRequest(
+            manifests=[
+                registry_pb2.ApplyRequest.Manifest(content=text)
+                for text in texts[begin : begin + BATCH]
+            ]
+        )
+        for begin in range(0, len(texts), BATCH)
+    ]
+    with (
+        grpc.insecure_channel(address, options=UNLIMITED) as channel,
+        ThreadPoolExecutor(AT_ONCE) as callers,
+    ):
+        call = channel.unary_unary(
+            APPLY,
+            registry_pb2.ApplyRequest.SerializeToString,
+            registry_pb2.ApplyResponse.FromString,
+        )
+        for waiting in [callers.submit(call, request, timeout=60.0) for request in requests]:
+            waiting.result()
+
+
+@contextlib.contextmanager
+def applying(address: str) -> Generator[subprocess.Popen[bytes]]:
+    """Run a process that applies the document of each line that it is told."""
+    with running(child_command("apply", address), piped=True) as child:
+        read_line(child)
+        yield child

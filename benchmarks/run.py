@@ -16,24 +16,19 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-import applying
 import changes
 import client_costs
-import command_startup
 import grpc
-import openapi_cost
-import over_tls
+import openapi
 import rpc
 import scale
 import startup
 import storage_versions
 import storm
-import upstream_rounds
-import visible_openapi
+import upstreams
 import warm
-from page import page
 from processes import Failed
-from report import Clock, Row, machine, table
+from report import Clock, Row, machine, page, table
 
 # `make bench` ends within twelve minutes or so; what has not begun by then is skipped.
 _LIMIT_S = 660.0
@@ -79,19 +74,15 @@ def main() -> int:
 
 
 def _draw(rows: Sequence[Row], file: Path) -> list[Path]:
-    """Draw what there is to draw, sizes and clients into files beside; return the files."""
-    # matplotlib is slow to import
-    from plot import draw  # noqa: PLC0415
-    from plot_clients import draw_clients  # noqa: PLC0415
-    from plot_scale import draw_scale  # noqa: PLC0415
-    from plot_storm import draw_storm  # noqa: PLC0415
+    """Draw all pictures for which there are rows, next to `file`; return the files."""
+    import plots  # noqa: PLC0415 - matplotlib is slow to import
 
-    draw(rows, file)
+    plots.draw_ratios(rows, file)
     files = [file]
     for name, draw_beside in (
-        ("scale", draw_scale),
-        ("clients", draw_clients),
-        ("storm", draw_storm),
+        ("scale", plots.draw_scale),
+        ("clients", plots.draw_clients),
+        ("storm", plots.draw_storm),
     ):
         beside = file.with_name(f"{file.stem}-{name}{file.suffix}")
         if draw_beside(rows, beside):
@@ -100,7 +91,7 @@ def _draw(rows: Sequence[Row], file: Path) -> list[Path]:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """Leave by an exception, so that what was started is ended."""
+    """Raise, so that the processes that were started are ended."""
     sys.exit(1)
 
 
@@ -139,18 +130,16 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
         folder = Path(name)
         sections: dict[str, Sequence[Callable[[], Iterator[Row]]]] = {
             "change": [partial(changes.measure, n, options.changes, clock) for n in (1, 5)],
-            "apply": [partial(applying.measure, folder, options.changes, clock)],
+            "apply": [partial(changes.measure_applied, folder, options.changes, clock)],
             "start": [partial(startup.measure, folder, _REPEATS, clock)],
-            "command": [partial(command_startup.measure, folder, _COMMAND_REPEATS, clock)],
+            "command": [partial(startup.measure_commands, folder, _COMMAND_REPEATS, clock)],
             "scale": [partial(scale.measure, folder, options.sizes, _REPEATS, clock)],
-            "upstreams": [partial(upstream_rounds.measure, folder, clock)],
-            "openapi": [
-                partial(openapi_cost.measure, folder, options.rounds, options.seconds, clock)
-            ],
-            "visible": [partial(visible_openapi.measure, folder, visible_openapi.SIZES, clock)],
+            "upstreams": [partial(upstreams.measure, folder, clock)],
+            "openapi": [partial(openapi.measure, folder, options.rounds, options.seconds, clock)],
+            "visible": [partial(openapi.measure_visible, folder, openapi.SIZES, clock)],
             "storm": [partial(storm.measure, folder, clock)],
             "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
-            "tls": [partial(over_tls.measure, folder, options.rounds, options.seconds, clock)],
+            "tls": [partial(warm.measure_tls, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
             "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
             "clients": [partial(client_costs.measure, folder, clock)],

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from applying import times, visible_row
-from crds import PER_GROUP, change, crd, write_folder
+from changes import times, visible_row
+from crds import AT_ONCE, BATCH, PER_GROUP, change, crd, fill, write_folder
 from processes import Served, serving
-from registering import AT_ONCE, BATCH, fill
 from report import Clock, Point, Row
 from startup import memory_row, read_each_representation
 

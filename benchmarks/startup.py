@@ -1,7 +1,12 @@
-"""From the start of the process to ready, and the memory that it then takes."""
+"""From start to ready, memory, and how long commands take beside kubectl."""
 
+import os
+import shutil
 import statistics
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +14,11 @@ import grpc
 import orjson
 import yaml
 from apidiscovery.service.v1 import discovery_pb2
+from apidiscovery_client.testing import FakeApiServer
 from children import METHOD, UNLIMITED
 from documents import groups, manifest
 from plain_http import V2_JSON, Connection
-from processes import Served, memory_mb, serving
+from processes import Failed, Served, memory_mb, serving
 from report import Clock, Point, Row
 
 GROUPS = 3000
@@ -20,6 +26,10 @@ MEMORY_MB = 150.0
 
 _SERIALIZERS = ("json", "yaml", "vnd.kubernetes.protobuf")
 _CODINGS = ("identity", "gzip", "zstd")
+
+_COMMAND = Path(sys.executable).with_name("apidiscovery")
+_COMMAND_RATIO = 2.0  # times that of kubectl
+_COMMANDS = (("api-resources",), ("api-resources", "-o", "wide"), ("api-versions",))
 
 
 def measure(folder: Path, repeats: int, clock: Clock) -> Iterator[Row]:
@@ -104,3 +114,64 @@ def _read_as_a_legacy_client(served: Served) -> None:
     for group in groups(GROUPS, 1):
         connection.get(f"/apis/{group.name}/v1", {"accept": "application/json"})
     connection.close()
+
+
+def measure_commands(folder: Path, repeats: int, clock: Clock) -> Iterator[Row]:
+    """Yield a row for each command: ours and kubectl's run in turns, with warm caches."""
+    kubectl = shutil.which("kubectl")
+    environment = _environment(folder)
+    with FakeApiServer() as server:
+        for command in _COMMANDS:
+            name = f"{' '.join(command)}, start to end"
+            if kubectl is None or clock.out():
+                yield Row("command", name, "", skipped="out of time" if kubectl else "no kubectl")
+                continue
+            args = (*command, "--server", server.url)
+            both = [(str(_COMMAND), *args), (kubectl, *args)]
+            ours, theirs = _taken(both, environment, repeats)
+            yield _command_row(name, ours, theirs)
+
+
+def _command_row(name: str, ours: Sequence[float], theirs: Sequence[float]) -> Row:
+    mine, kubectls = statistics.median(ours), statistics.median(theirs)
+    ratio = mine / kubectls
+    return Row(
+        "command",
+        name,
+        f"<= {_COMMAND_RATIO} x kubectl",
+        f"{mine:.0f} ms, kubectl {kubectls:.0f} ms: {ratio:.2f} x",
+        passed=ratio <= _COMMAND_RATIO,
+        numbers={"milliseconds": list(ours), "kubectl_milliseconds": list(theirs)},
+    )
+
+
+def _taken(
+    commands: Sequence[Sequence[str]], environment: Mapping[str, str], repeats: int
+) -> list[list[float]]:
+    """Return the times of each command in milliseconds, without the first, which fills caches."""
+    times: list[list[float]] = [[] for _ in commands]
+    for turn in range(repeats + 1):
+        for command, taken in zip(commands, times, strict=True):
+            milliseconds = _run(command, environment)
+            if turn:
+                taken.append(milliseconds)
+    return times
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    began = time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
+    milliseconds = (time.perf_counter() - began) * 1e3
+    if done.returncode:
+        raise Failed(f"{command[0]}: {done.stderr.decode(errors='replace').strip()}")
+    return milliseconds
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return variables with which both have caches of their own, and Python keeps bytecode."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    unwanted = ("PYTHONDONTWRITEBYTECODE", "KUBECONFIG", "KUBECACHEDIR")
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    prefix = str(folder / f"bytecode-{sys.version_info[0]}.{sys.version_info[1]}")
+    return {**kept, "HOME": str(home), "PYTHONPYCACHEPREFIX": prefix}

@@ -15,11 +15,10 @@ import grpc
 import orjson
 from apidiscovery.service.v1 import discovery_pb2
 from children import UNLIMITED
-from crds import change, crd
+from crds import change, crd, fill
 from holding_streams import Wanted, holding
 from plain_http import V2_JSON, get
 from processes import Failed, Served, cpu_s, serving
-from registering import fill
 from report import Clock, Row
 
 _SECTION = "storm"

@@ -2,18 +2,59 @@
 
 import contextlib
 import json
+import os
+import shutil
+import socket
 import ssl
+import subprocess
+import time
 from collections.abc import Callable, Collection, Generator, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import nginx
 from documents import groups, manifest
 from load import Sample, Target, compare, h2load, interleaved, missing, wrk
 from plain_http import V2_JSON, Answer, get
 from processes import Failed, Served, child_command, read_line, running, serving
 from report import Clock, Row
+
+_NGINX_START_S = 10.0
+
+_NGINX_CONFIG = """\
+daemon off;
+{user}
+worker_processes 1;
+pid {folder}/warm.pid;
+error_log {folder}/error.log error;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  keepalive_requests 1000000000;
+  open_file_cache max=100 inactive=10m;
+  open_file_cache_valid 10m;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  default_type application/json;
+  server {{
+    listen 127.0.0.1:{http1};
+    sendfile on;
+    root {folder}/files;
+    location = /304 {{ add_header etag '"{etag}"' always; return 304; }}
+  }}
+  server {{
+    listen 127.0.0.1:{http2} http2;
+    # With sendfile a body of some 100 kB waits 40 ms for the acknowledgement of its first part.
+    sendfile off;
+    http2_chunk_size 128k;
+    root {folder}/files;
+    location = /304 {{ add_header etag '"{etag}"' always; return 304; }}
+  }}
+}}
+"""
 
 GROUPS, RESOURCES = 600, 5
 PATH = "/apis"
@@ -24,6 +65,61 @@ _GZIP_RATE, _EMPTY_GZIP_RATE = 10_000.0, 15_000.0
 _PROTOBUF = V2_JSON.replace("application/json", "application/vnd.kubernetes.protobuf")
 _AGENT = "kubectl/v1.33.0 (linux/amd64) kubernetes/abcdef0"
 LOADS = {"HTTP/1.1": ("wrk", wrk), "h2c": ("h2load", h2load)}
+
+_TLS_CASES = ("304", "200 gzip")
+# The same programs load over TLS; HTTP/2 is agreed upon in the handshake then.
+_TLS_PROTOCOLS = {"HTTP/1.1": "HTTP/1.1", "h2c": "h2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Nginx:
+    """nginx, running; its worker is what computes."""
+
+    worker_pid: int
+    http1: str
+    http2: str
+
+
+@contextlib.contextmanager
+def serving_files(folder: Path, files: dict[str, bytes], etag: str) -> Generator[Nginx]:
+    """Serve files by name, and `/304`, until the block ends."""
+    (folder / "files").mkdir(parents=True)
+    for name, content in files.items():
+        (folder / "files" / name).write_bytes(content)
+    http1, http2 = _free_port(), _free_port()
+    user = "user root;" if os.geteuid() == 0 else ""
+    config = folder / "warm.conf"
+    config.write_text(
+        _NGINX_CONFIG.format(folder=folder, user=user, http1=http1, http2=http2, etag=etag),
+        encoding="utf-8",
+    )
+    with running([shutil.which("nginx") or "nginx", "-p", folder, "-c", config]) as master:
+        deadline = time.monotonic() + _NGINX_START_S
+        while not (workers := _children(master.pid)) or not _listens(http1):
+            if master.poll() is not None or time.monotonic() > deadline:
+                raise Failed("nginx does not start")
+            time.sleep(0.02)
+        yield Nginx(workers[0], f"127.0.0.1:{http1}", f"127.0.0.1:{http2}")
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        name: tuple[str, int] = probe.getsockname()
+        return name[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +143,7 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
         if missing("nginx") is None:
             files = {case.file: case.answer.body for case in cases}
             etag = cases[0].answer.header("etag").strip('"')
-            opponent = stack.enter_context(nginx.serving(folder / "nginx", files, etag))
+            opponent = stack.enter_context(serving_files(folder / "nginx", files, etag))
         for case in cases:
             with empty(folder, case) as first, empty(folder, case) as second:
                 for protocol in LOADS:
@@ -111,7 +207,7 @@ class _Cell:
     clock: Clock
 
     def rows(
-        self, served: Served, empty: Target, control: Target, opponent: nginx.Nginx | None
+        self, served: Served, empty: Target, control: Target, opponent: Nginx | None
     ) -> Iterator[Row]:
         name = f"{self.case.name}, {self.protocol}"
         tool, load = LOADS[self.protocol]
@@ -189,3 +285,58 @@ def _gzip_row(samples: dict[str, list[Sample]]) -> Row:
         f"{ours:,.0f}/s (empty handler {empty:,.0f}/s)",
         passed=ours >= budget,
     )
+
+
+def measure_tls(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[Row]:
+    """Yield a row for each case and protocol."""
+    if not shutil.which("openssl"):
+        yield Row("tls", "over TLS", "", skipped="no openssl (apt-get install openssl)")
+        return
+    file = folder / "600.json"
+    file.write_bytes(manifest(groups(GROUPS, RESOURCES)))
+    cert, key = _certificate(folder)
+    context = ssl.create_default_context(cafile=str(cert))
+    flags = ("--manifests", file, "--tls-cert-file", cert, "--tls-private-key-file", key)
+    with serving(folder, *flags) as served:
+        ours = Target(served.pid, f"https://{served.http}{PATH}")
+        for case in read_cases(served.http, _TLS_CASES, context):
+            with contextlib.ExitStack() as stack:
+                first, second = (
+                    stack.enter_context(empty(folder, case, (cert, key, context))) for _ in range(2)
+                )
+                cell = _TlsCell(case, {"empty": first, "ours": ours, "control": second}, clock)
+                yield from (cell.row(protocol, rounds, seconds) for protocol in _TLS_PROTOCOLS)
+
+
+@dataclass(frozen=True, slots=True)
+class _TlsCell:
+    case: Case
+    targets: dict[str, Target]
+    clock: Clock
+
+    def row(self, plain: str, rounds: int, seconds: int) -> Row:
+        """Load all targets; there is no budget, for how much TLS costs is not ours to say."""
+        name = f"{self.case.name}, TLS {_TLS_PROTOCOLS[plain]}"
+        tool, load = LOADS[plain]
+        reason = missing(tool) or ("out of time" if self.clock.out() else None)
+        if reason:
+            return Row("tls", name, "", skipped=reason)
+        runs = {
+            key: partial(load, target, self.case.headers, seconds)
+            for key, target in self.targets.items()
+        }
+        samples = interleaved(runs, rounds, self.clock.out)
+        row = ratio_row("tls", name, samples, len(self.case.answer.body))
+        return replace(row, budget="", passed=None, unclear=False)
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1 that signs itself, and its key."""
+    cert, key = folder / "server.crt", folder / "server.key"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(cert)]
+    done = subprocess.run([*command.split(), *names, *files], capture_output=True, check=False)
+    if done.returncode:
+        raise Failed(f"openssl: {done.stderr.decode(errors='replace').strip()}")
+    return cert, key
