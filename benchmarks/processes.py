@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -109,6 +110,15 @@ class Served:
         self.http = http
         self.grpc = grpc
         self.start_s = start_s
+
+
+def free_ports(count: int) -> list[int]:
+    """Return different ports of 127.0.0.1 that nobody listens on."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(listener.getsockname()[1]) for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
 
 
 def cpu_s(pid: int) -> float:

@@ -48,7 +48,7 @@ computing time keeps is *unclear*.
 nginx, with one worker, serves the same bytes from files.
 
 **Over TLS** the same, with HTTP/2 agreed upon in the handshake. The empty handler has Granian's own
-TLS, which the server does not use ([why](decisions/0010-tls-ended-by-ourselves.md)): the ratio is
+TLS, which the server does not use ([why](decisions/0010-terminating-tls.md)): the ratio is
 the price of client certificates and of certificates that are read again.
 
 gRPC is measured in the same way with `grpc.aio` callers, 16 calls at a time, against an empty

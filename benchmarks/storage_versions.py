@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import shutil
-import socket
 import statistics
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import storage_version_watches
 from api_servers import COUNT, RESOURCES, ApiServers, Told, api_servers
-from processes import Failed, Served, cpu_s, running, serving
+from processes import Failed, Served, cpu_s, free_ports, running, serving
 from report import Clock, Row
 
 SECTION = "storage-versions"
@@ -144,7 +143,7 @@ def _report_row(name: str, taken: list[_Taken]) -> Row:
 @contextlib.contextmanager
 def etcd(folder: Path) -> Generator[str]:
     """Run one until the block ends, and yield its HOST:PORT."""
-    client, peer, health = _free_ports(3)
+    client, peer, health = free_ports(3)
     peer_url = f"http://127.0.0.1:{peer}"
     command = [
         shutil.which("etcd") or "etcd",
@@ -176,11 +175,3 @@ def _is_healthy(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(listener.getsockname()[1]) for listener in held]
-    for listener in held:
-        listener.close()
-    return ports

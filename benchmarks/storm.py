@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 import statistics
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from children import UNLIMITED
 from crds import change, crd, fill
 from holding_streams import Wanted, holding
 from plain_http import V2_JSON, get
-from processes import Failed, Served, cpu_s, serving
+from processes import Failed, Served, cpu_s, free_ports, serving
 from report import Clock, Row
 
 _SECTION = "storm"
@@ -61,7 +60,7 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
     if clock.out():
         yield Row(_SECTION, "a restart", "", skipped="out of time")
         return
-    http, rpc = _free_port(), _free_port()
+    http, rpc = free_ports(2)
     flags = [
         *("--catalog", "none", "--store", f"sqlite:{folder / 'storm.sqlite'}"),
         *("--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{rpc}"),
@@ -96,12 +95,6 @@ def _row(name: str, seconds: list[float]) -> Row:
         f"{median:.1f} s" if len(seconds) == 1 else f"half {median:.1f}, last {max(seconds):.1f} s"
     )
     return Row(_SECTION, name, "", said, numbers={"s": sorted(seconds)})
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _known(address: str) -> bytes:

@@ -208,8 +208,9 @@ def _config(folder: Path, ports: object) -> Path:
 
 
 def _groups(served: Served) -> int:
+    """Return how many groups are served; none until an upstream has answered (503)."""
     answer = get(served.http, "/apis", {"accept": V2_JSON})
-    return len(orjson.loads(answer.body)["items"])
+    return len(orjson.loads(answer.body).get("items", ()))
 
 
 def _first_row(title: str, served: Served, fake: subprocess.Popen[bytes], began: float) -> Row:

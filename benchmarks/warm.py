@@ -16,7 +16,7 @@ from pathlib import Path
 from documents import groups, manifest
 from load import Sample, Target, compare, h2load, interleaved, missing, wrk
 from plain_http import V2_JSON, Answer, get
-from processes import Failed, Served, child_command, read_line, running, serving
+from processes import Failed, Served, child_command, free_ports, read_line, running, serving
 from report import Clock, Row
 
 _NGINX_START_S = 10.0
@@ -86,7 +86,7 @@ def serving_files(folder: Path, files: dict[str, bytes], etag: str) -> Generator
     (folder / "files").mkdir(parents=True)
     for name, content in files.items():
         (folder / "files" / name).write_bytes(content)
-    http1, http2 = _free_port(), _free_port()
+    http1, http2 = free_ports(2)
     user = "user root;" if os.geteuid() == 0 else ""
     config = folder / "warm.conf"
     config.write_text(
@@ -113,13 +113,6 @@ def _children(pid: int) -> list[int]:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        name: tuple[str, int] = probe.getsockname()
-        return name[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ MAIN = ("refs/remotes/origin/main", "refs/heads/main")
 
 # Decision record, by the git tree of protos/ that may be broken.
 ACCEPTED = {
-    "81a85e9bbe3b734f9f3ffa6e748ef212bd6429b4": "docs/decisions/0034-names-in-the-protos.md",
+    "81a85e9bbe3b734f9f3ffa6e748ef212bd6429b4": "docs/decisions/0034-renames-in-the-protos.md",
     # The same before etcd's protos came.
-    "d35fc59a311b9e1759bb756b6032ef59c6cd0fbf": "docs/decisions/0034-names-in-the-protos.md",
+    "d35fc59a311b9e1759bb756b6032ef59c6cd0fbf": "docs/decisions/0034-renames-in-the-protos.md",
 }
 
 
