@@ -40,7 +40,7 @@ def draw_ratios(rows: Sequence[Row], file: Path) -> None:
     bars, curves = figure.subplots(1, 2)
     _ratios(bars, [row for row in rows if row.ratio is not None])
     _distributions(curves, [row for row in rows if row.series and "whole body" not in row.name])
-    if curves.lines:
+    if curves.get_legend_handles_labels()[1]:
         figure.legend(fontsize=7, loc="outside lower center", ncols=3)
     figure.savefig(file, dpi=110, metadata={"Software": None} if file.suffix == ".png" else None)
 
