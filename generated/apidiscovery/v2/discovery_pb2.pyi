@@ -36,7 +36,7 @@ class APIGroupDiscoveryList(_message.Message):
     def metadata(self) -> _meta_pb2.ListMeta: ...
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___APIGroupDiscovery]:
-        """The group to be preferred first."""
+        """In order of preference."""
 
     def __init__(
         self,
@@ -54,9 +54,7 @@ Global___APIGroupDiscoveryList: _TypeAlias = APIGroupDiscoveryList  # noqa: Y015
 
 @_typing.final
 class APIGroupDiscovery(_message.Message):
-    """APIGroupDiscovery is a group and its versions. From apidiscovery/v2/types.go,
-    APIGroupDiscovery.
-    """
+    """APIGroupDiscovery is a group and its versions. From apidiscovery/v2/types.go, APIGroupDiscovery."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -64,7 +62,7 @@ class APIGroupDiscovery(_message.Message):
     VERSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _meta_pb2.ObjectMeta:
-        """The name is the group's, empty for the core group; the rest is empty."""
+        """The name is that of the group, empty for the core group; all other fields are empty."""
 
     @_builtins.property
     def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___APIVersionDiscovery]:
@@ -86,8 +84,8 @@ Global___APIGroupDiscovery: _TypeAlias = APIGroupDiscovery  # noqa: Y015
 
 @_typing.final
 class APIVersionDiscovery(_message.Message):
-    """APIVersionDiscovery is a version of a group and its resources. From
-    apidiscovery/v2/types.go, APIVersionDiscovery.
+    """APIVersionDiscovery is a version of a group and its resources. From apidiscovery/v2/types.go,
+    APIVersionDiscovery.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -98,7 +96,7 @@ class APIVersionDiscovery(_message.Message):
     version: _builtins.str
     """Without the group."""
     freshness: _builtins.str
-    """"Current", or "Stale" when the server behind could not be asked lately."""
+    """"Current", or "Stale" when the server behind it did not answer recently."""
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___APIResourceDiscovery]: ...
     def __init__(
@@ -144,7 +142,7 @@ class APIResourceDiscovery(_message.Message):
     singular_resource: _builtins.str
     @_builtins.property
     def response_kind(self) -> _meta_pb2.GroupVersionKind:
-        """Pointer. The kind that is read and written; empty group and version mean those of the entry."""
+        """Pointer. The kind of the objects; empty group and version mean those of the entry."""
 
     @_builtins.property
     def verbs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -201,11 +199,11 @@ class APISubresourceDiscovery(_message.Message):
     """The last part of the path."""
     @_builtins.property
     def response_kind(self) -> _meta_pb2.GroupVersionKind:
-        """Pointer. Absent where no object is returned, such as for "exec"."""
+        """Pointer. Absent when no object is returned, as by "exec"."""
 
     @_builtins.property
     def accepted_types(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.GroupVersionKind]:
-        """Kinds other than `response_kind` that may be sent."""
+        """Kinds other than `response_kind` that a request may have."""
 
     @_builtins.property
     def verbs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...

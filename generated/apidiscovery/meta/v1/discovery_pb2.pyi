@@ -48,7 +48,7 @@ Global___APIVersions: _TypeAlias = APIVersions  # noqa: Y015
 
 @_typing.final
 class ServerAddressByClientCIDR(_message.Message):
-    """ServerAddressByClientCIDR says where clients of a network find the server. From types.go,
+    """ServerAddressByClientCIDR is the server's address for clients of a network. From types.go,
     ServerAddressByClientCIDR.
     """
 
@@ -115,7 +115,7 @@ class APIGroup(_message.Message):
     name: _builtins.str
     @_builtins.property
     def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupVersionForDiscovery]:
-        """The preferred one first."""
+        """The preferred version first."""
 
     @_builtins.property
     def preferred_version(self) -> Global___GroupVersionForDiscovery: ...
@@ -141,7 +141,7 @@ Global___APIGroup: _TypeAlias = APIGroup  # noqa: Y015
 
 @_typing.final
 class GroupVersionForDiscovery(_message.Message):
-    """GroupVersionForDiscovery names a group-version, whole and in part. From types.go,
+    """GroupVersionForDiscovery names a group-version, and its version alone. From types.go,
     GroupVersionForDiscovery.
     """
 
@@ -152,7 +152,7 @@ class GroupVersionForDiscovery(_message.Message):
     group_version: _builtins.str
     """"GROUP/VERSION", or "VERSION" for the core group."""
     version: _builtins.str
-    """"VERSION" alone."""
+    """Without the group."""
     def __init__(
         self,
         *,
@@ -227,15 +227,15 @@ class APIResource(_message.Message):
     kind: _builtins.str
     singular_name: _builtins.str
     group: _builtins.str
-    """Empty for the group of the list, as is `version`; set for a kind of another group-version, such
-    as autoscaling/v1 Scale.
+    """Set, with `version`, for a kind of another group-version than the list's, such as
+    autoscaling/v1 Scale.
     """
     version: _builtins.str
     storage_version_hash: _builtins.str
-    """Opaque; changes with the version in which the resource is stored."""
+    """Opaque; changes with the storage version of the resource."""
     @_builtins.property
     def verbs(self) -> Global___Verbs:
-        """Pointer. Absent is JSON's null, present and without items is []."""
+        """Pointer. Absent means null in JSON, present without items means []."""
 
     @_builtins.property
     def short_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -292,8 +292,8 @@ Global___APIResource: _TypeAlias = APIResource  # noqa: Y015
 
 @_typing.final
 class Verbs(_message.Message):
-    """Verbs is a list of verbs that may be absent. In JSON it is the array itself. From
-    generated.proto, Verbs.
+    """Verbs is a list of verbs that may be absent. Its JSON form is the array. From generated.proto,
+    Verbs.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -316,7 +316,7 @@ Global___Verbs: _TypeAlias = Verbs  # noqa: Y015
 
 @_typing.final
 class RootPaths(_message.Message):
-    """RootPaths is the document of /: the paths that are served. From types.go, RootPaths."""
+    """RootPaths is the document of /: the served paths. From types.go, RootPaths."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

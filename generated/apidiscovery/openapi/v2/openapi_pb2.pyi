@@ -6,10 +6,10 @@ application/com.github.proto-openapi.spec.v2.v1.0+protobuf, as Kubernetes serves
 /openapi/v2. Fields and numbers are those of github.com/google/gnostic-models, file
 openapiv2/OpenAPIv2.proto; each message has the name that it has there.
 
-Unlike the packages of Kubernetes' own types this one has no explicit presence, since gnostic has
-none: a scalar that is zero or empty is not written, unless it is a member of a oneof. The form
-loses what it has no field for, so the JSON document is the authoritative one. Maps are lists of
-Named messages, in the order of the JSON document. Extensions are the keys that begin with "x-".
+Unlike the packages of Kubernetes' types this one has no explicit presence, since gnostic has
+none: a scalar that is zero or empty is not written, unless it is a member of a oneof. Content
+without a field is lost, so the JSON document is authoritative. Maps are lists of Named messages,
+in the order of the JSON document. Extensions are keys that begin with "x-".
 """
 
 from collections import abc as _abc
@@ -30,7 +30,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Document(_message.Message):
-    """Document is the whole document: everything that one server serves. From gnostic's Document."""
+    """Document is an OpenAPI document; Kubernetes has one for everything it serves. From gnostic's
+    Document.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -54,7 +56,7 @@ class Document(_message.Message):
     """The version of OpenAPI: "2.0"."""
     host: _builtins.str
     base_path: _builtins.str
-    """What stands before each of the paths."""
+    """The prefix of all paths."""
     @_builtins.property
     def info(self) -> Global___Info: ...
     @_builtins.property
@@ -111,7 +113,7 @@ Global___Document: _TypeAlias = Document  # noqa: Y015
 
 @_typing.final
 class Info(_message.Message):
-    """Info is what the document says of the API as a whole. From gnostic's Info."""
+    """Info describes the API. From gnostic's Info."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -153,7 +155,7 @@ Global___Info: _TypeAlias = Info  # noqa: Y015
 
 @_typing.final
 class Contact(_message.Message):
-    """Contact is whom to ask about the API. From gnostic's Contact."""
+    """Contact is the contact for the API. From gnostic's Contact."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -184,7 +186,7 @@ Global___Contact: _TypeAlias = Contact  # noqa: Y015
 
 @_typing.final
 class License(_message.Message):
-    """License is the API's license. From gnostic's License."""
+    """License is the license of the API. From gnostic's License."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -212,7 +214,7 @@ Global___License: _TypeAlias = License  # noqa: Y015
 
 @_typing.final
 class Paths(_message.Message):
-    """Paths is the map from paths to what is there. From gnostic's Paths."""
+    """Paths is the map from paths to path items. From gnostic's Paths."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -238,7 +240,7 @@ Global___Paths: _TypeAlias = Paths  # noqa: Y015
 
 @_typing.final
 class PathItem(_message.Message):
-    """PathItem is what is at one path: an operation for each method. From gnostic's PathItem."""
+    """PathItem has the operations of one path. From gnostic's PathItem."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -295,7 +297,7 @@ Global___PathItem: _TypeAlias = PathItem  # noqa: Y015
 
 @_typing.final
 class Operation(_message.Message):
-    """Operation is one operation: a method on a path. From gnostic's Operation."""
+    """Operation is a method of a path. From gnostic's Operation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -322,11 +324,11 @@ class Operation(_message.Message):
     def external_docs(self) -> Global___ExternalDocs: ...
     @_builtins.property
     def produces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types of the body that is answered."""
+        """Media types of the response body."""
 
     @_builtins.property
     def consumes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types of the body that is sent."""
+        """Media types of the request body."""
 
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParametersItem]: ...
@@ -393,7 +395,7 @@ Global___ParametersItem: _TypeAlias = ParametersItem  # noqa: Y015
 
 @_typing.final
 class Parameter(_message.Message):
-    """Parameter is what a caller hands over, in the body or elsewhere. From gnostic's Parameter."""
+    """Parameter is a parameter of an operation, in the body or elsewhere. From gnostic's Parameter."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -457,7 +459,7 @@ Global___BodyParameter: _TypeAlias = BodyParameter  # noqa: Y015
 
 @_typing.final
 class NonBodyParameter(_message.Message):
-    """NonBodyParameter is a parameter outside of the body, by where it is. From gnostic's
+    """NonBodyParameter is a parameter outside of the body, by its location. From gnostic's
     NonBodyParameter.
     """
 
@@ -927,7 +929,9 @@ Global___PrimitivesItems: _TypeAlias = PrimitivesItems  # noqa: Y015
 
 @_typing.final
 class Responses(_message.Message):
-    """Responses is the answers of an operation, by status code or `default`. From gnostic's Responses."""
+    """Responses has the responses of an operation, by status code or `default`. From gnostic's
+    Responses.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -981,7 +985,7 @@ Global___ResponseValue: _TypeAlias = ResponseValue  # noqa: Y015
 
 @_typing.final
 class Response(_message.Message):
-    """Response is one answer. From gnostic's Response."""
+    """Response is one response. From gnostic's Response."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1018,7 +1022,7 @@ Global___Response: _TypeAlias = Response  # noqa: Y015
 
 @_typing.final
 class SchemaItem(_message.Message):
-    """SchemaItem is the schema of an answer, or that the answer is a file. From gnostic's SchemaItem."""
+    """SchemaItem is the schema of a response, or a file. From gnostic's SchemaItem."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1046,7 +1050,7 @@ Global___SchemaItem: _TypeAlias = SchemaItem  # noqa: Y015
 
 @_typing.final
 class FileSchema(_message.Message):
-    """FileSchema is an answer that is a file. From gnostic's FileSchema."""
+    """FileSchema is a response that is a file. From gnostic's FileSchema."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1100,7 +1104,7 @@ Global___FileSchema: _TypeAlias = FileSchema  # noqa: Y015
 
 @_typing.final
 class Headers(_message.Message):
-    """Headers is the map from names to headers of an answer. From gnostic's Headers."""
+    """Headers is the map from names to headers of a response. From gnostic's Headers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1122,7 +1126,7 @@ Global___Headers: _TypeAlias = Headers  # noqa: Y015
 
 @_typing.final
 class Header(_message.Message):
-    """Header is a header of an answer. From gnostic's Header."""
+    """Header is a header of a response. From gnostic's Header."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1295,7 +1299,7 @@ Global___ResponseDefinitions: _TypeAlias = ResponseDefinitions  # noqa: Y015
 
 @_typing.final
 class Schema(_message.Message):
-    """Schema is a JSON schema as OpenAPI 2.0 has it. An unset number and 0 cannot be told apart. From
+    """Schema is a JSON schema of OpenAPI 2.0. An unset number is not distinguishable from 0. From
     gnostic's Schema.
     """
 
@@ -1442,7 +1446,7 @@ Global___Properties: _TypeAlias = Properties  # noqa: Y015
 
 @_typing.final
 class AdditionalPropertiesItem(_message.Message):
-    """AdditionalPropertiesItem is a schema, or whether further properties are allowed. From gnostic's
+    """AdditionalPropertiesItem is a schema, or whether other properties are allowed. From gnostic's
     AdditionalPropertiesItem.
     """
 
@@ -1471,7 +1475,7 @@ Global___AdditionalPropertiesItem: _TypeAlias = AdditionalPropertiesItem  # noqa
 
 @_typing.final
 class TypeItem(_message.Message):
-    """TypeItem is the types that a value may have, most often one. From gnostic's TypeItem."""
+    """TypeItem has the types of a value, usually one. From gnostic's TypeItem."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1515,7 +1519,7 @@ Global___ItemsItem: _TypeAlias = ItemsItem  # noqa: Y015
 
 @_typing.final
 class Xml(_message.Message):
-    """Xml is how a schema looks in XML. From gnostic's Xml."""
+    """Xml is the XML form of a schema. From gnostic's Xml."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1552,7 +1556,7 @@ Global___Xml: _TypeAlias = Xml  # noqa: Y015
 
 @_typing.final
 class ExternalDocs(_message.Message):
-    """ExternalDocs is where there is more to read. From gnostic's ExternalDocs."""
+    """ExternalDocs is a link to documentation. From gnostic's ExternalDocs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1580,7 +1584,7 @@ Global___ExternalDocs: _TypeAlias = ExternalDocs  # noqa: Y015
 
 @_typing.final
 class Tag(_message.Message):
-    """Tag is what the document says of a tag. From gnostic's Tag."""
+    """Tag describes a tag. From gnostic's Tag."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1612,8 +1616,8 @@ Global___Tag: _TypeAlias = Tag  # noqa: Y015
 
 @_typing.final
 class SecurityRequirement(_message.Message):
-    """SecurityRequirement is a map from security definitions to the scopes that are needed. From
-    gnostic's SecurityRequirement.
+    """SecurityRequirement is a map from security definitions to the required scopes. From gnostic's
+    SecurityRequirement.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1925,7 +1929,7 @@ Global___Oauth2AccessCodeSecurity: _TypeAlias = Oauth2AccessCodeSecurity  # noqa
 
 @_typing.final
 class Oauth2Scopes(_message.Message):
-    """Oauth2Scopes is the map from scopes to what they are for. From gnostic's Oauth2Scopes."""
+    """Oauth2Scopes is the map from scopes to descriptions. From gnostic's Oauth2Scopes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1947,8 +1951,8 @@ Global___Oauth2Scopes: _TypeAlias = Oauth2Scopes  # noqa: Y015
 
 @_typing.final
 class JsonReference(_message.Message):
-    """JsonReference is a pointer to another part of the document. Siblings of $ref other than these are
-    lost. From gnostic's JsonReference.
+    """JsonReference refers to another part of the document. Other siblings of $ref are lost. From
+    gnostic's JsonReference.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2067,7 +2071,7 @@ Global___StringArray: _TypeAlias = StringArray  # noqa: Y015
 
 @_typing.final
 class NamedAny(_message.Message):
-    """NamedAny is an entry of a map: a name and an Any. That of an extension begins with "x-". From
+    """NamedAny is an entry of a map: a name and an Any. Names of extensions begin with "x-". From
     gnostic's NamedAny.
     """
 

@@ -6,10 +6,10 @@ application/com.github.proto-openapi.spec.v3.v1.0+protobuf, as Kubernetes serves
 /openapi/v3. Fields and numbers are those of github.com/google/gnostic-models, file
 openapiv3/OpenAPIv3.proto; each message has the name that it has there.
 
-Unlike the packages of Kubernetes' own types this one has no explicit presence, since gnostic has
-none: a scalar that is zero or empty is not written, unless it is a member of a oneof. The form
-loses what it has no field for, so the JSON document is the authoritative one. Maps are lists of
-Named messages, in the order of the JSON document. Extensions are the keys that begin with "x-".
+Unlike the packages of Kubernetes' types this one has no explicit presence, since gnostic has
+none: a scalar that is zero or empty is not written, unless it is a member of a oneof. Content
+without a field is lost, so the JSON document is authoritative. Maps are lists of Named messages,
+in the order of the JSON document. Extensions are keys that begin with "x-".
 """
 
 from collections import abc as _abc
@@ -30,8 +30,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Document(_message.Message):
-    """Document is the whole document: what one server serves, or Kubernetes of one group-version. From
-    gnostic's Document.
+    """Document is an OpenAPI document; Kubernetes has one for each group-version. From gnostic's
+    Document.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -86,7 +86,7 @@ Global___Document: _TypeAlias = Document  # noqa: Y015
 
 @_typing.final
 class Info(_message.Message):
-    """Info is what the document says of the API as a whole. From gnostic's Info."""
+    """Info describes the API. From gnostic's Info."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -131,7 +131,7 @@ Global___Info: _TypeAlias = Info  # noqa: Y015
 
 @_typing.final
 class Contact(_message.Message):
-    """Contact is whom to ask about the API. From gnostic's Contact."""
+    """Contact is the contact for the API. From gnostic's Contact."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -162,7 +162,7 @@ Global___Contact: _TypeAlias = Contact  # noqa: Y015
 
 @_typing.final
 class License(_message.Message):
-    """License is the API's license. From gnostic's License."""
+    """License is the license of the API. From gnostic's License."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -222,7 +222,7 @@ Global___Server: _TypeAlias = Server  # noqa: Y015
 
 @_typing.final
 class ServerVariable(_message.Message):
-    """ServerVariable is a part of a base URL that the caller chooses. From gnostic's ServerVariable."""
+    """ServerVariable is a variable part of a base URL. From gnostic's ServerVariable."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -254,9 +254,7 @@ Global___ServerVariable: _TypeAlias = ServerVariable  # noqa: Y015
 
 @_typing.final
 class ServerVariables(_message.Message):
-    """ServerVariables is the map from their names to the variables of a URL. From gnostic's
-    ServerVariables.
-    """
+    """ServerVariables is the map from names to variables of a URL. From gnostic's ServerVariables."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -278,7 +276,7 @@ Global___ServerVariables: _TypeAlias = ServerVariables  # noqa: Y015
 
 @_typing.final
 class Paths(_message.Message):
-    """Paths is the map from paths to what is there. From gnostic's Paths."""
+    """Paths is the map from paths to path items. From gnostic's Paths."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -304,7 +302,7 @@ Global___Paths: _TypeAlias = Paths  # noqa: Y015
 
 @_typing.final
 class PathItem(_message.Message):
-    """PathItem is the operations of one path. From gnostic's PathItem."""
+    """PathItem has the operations of one path. From gnostic's PathItem."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -375,7 +373,7 @@ Global___PathItem: _TypeAlias = PathItem  # noqa: Y015
 
 @_typing.final
 class Operation(_message.Message):
-    """Operation is one method of a path. From gnostic's Operation."""
+    """Operation is a method of a path. From gnostic's Operation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -441,7 +439,7 @@ Global___Operation: _TypeAlias = Operation  # noqa: Y015
 
 @_typing.final
 class ExternalDocs(_message.Message):
-    """ExternalDocs is a link to more text. From gnostic's ExternalDocs."""
+    """ExternalDocs is a link to documentation. From gnostic's ExternalDocs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -704,7 +702,7 @@ Global___Encodings: _TypeAlias = Encodings  # noqa: Y015
 
 @_typing.final
 class Encoding(_message.Message):
-    """Encoding is how one property of a form is encoded. From gnostic's Encoding."""
+    """Encoding is the encoding of one property of a form. From gnostic's Encoding."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -742,7 +740,7 @@ Global___Encoding: _TypeAlias = Encoding  # noqa: Y015
 
 @_typing.final
 class Responses(_message.Message):
-    """Responses is the answers of an operation, by status code. From gnostic's Responses."""
+    """Responses has the responses of an operation, by status code. From gnostic's Responses."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -751,7 +749,7 @@ class Responses(_message.Message):
     SPECIFICATION_EXTENSION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def default(self) -> Global___ResponseOrReference:
-        """The answer for every code without one of its own."""
+        """The response for all other status codes."""
 
     @_builtins.property
     def response_or_reference(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamedResponseOrReference]: ...
@@ -774,7 +772,7 @@ Global___Responses: _TypeAlias = Responses  # noqa: Y015
 
 @_typing.final
 class Response(_message.Message):
-    """Response is one answer. From gnostic's Response."""
+    """Response is one response. From gnostic's Response."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -839,7 +837,9 @@ Global___ResponseOrReference: _TypeAlias = ResponseOrReference  # noqa: Y015
 
 @_typing.final
 class Callback(_message.Message):
-    """Callback is calls that the server makes, by an expression for their URL. From gnostic's Callback."""
+    """Callback has requests that the server sends, by an expression for their URL. From gnostic's
+    Callback.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -893,8 +893,8 @@ Global___CallbackOrReference: _TypeAlias = CallbackOrReference  # noqa: Y015
 
 @_typing.final
 class CallbacksOrReferences(_message.Message):
-    """CallbacksOrReferences is a map from names to Callbacks, each of them itself or a reference. From
-    gnostic's CallbacksOrReferences.
+    """CallbacksOrReferences is a map from names to Callbacks or references. From gnostic's
+    CallbacksOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -980,8 +980,8 @@ Global___ExampleOrReference: _TypeAlias = ExampleOrReference  # noqa: Y015
 
 @_typing.final
 class ExamplesOrReferences(_message.Message):
-    """ExamplesOrReferences is a map from names to Examples, each of them itself or a reference. From
-    gnostic's ExamplesOrReferences.
+    """ExamplesOrReferences is a map from names to Examples or references. From gnostic's
+    ExamplesOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1004,7 +1004,7 @@ Global___ExamplesOrReferences: _TypeAlias = ExamplesOrReferences  # noqa: Y015
 
 @_typing.final
 class Link(_message.Message):
-    """Link is an operation that the answer makes possible. From gnostic's Link."""
+    """Link is an operation that follows from a response. From gnostic's Link."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1075,9 +1075,7 @@ Global___LinkOrReference: _TypeAlias = LinkOrReference  # noqa: Y015
 
 @_typing.final
 class LinksOrReferences(_message.Message):
-    """LinksOrReferences is a map from names to Links, each of them itself or a reference. From
-    gnostic's LinksOrReferences.
-    """
+    """LinksOrReferences is a map from names to Links or references. From gnostic's LinksOrReferences."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1099,7 +1097,7 @@ Global___LinksOrReferences: _TypeAlias = LinksOrReferences  # noqa: Y015
 
 @_typing.final
 class Header(_message.Message):
-    """Header is a header of an answer. From gnostic's Header."""
+    """Header is a header of a response. From gnostic's Header."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1186,8 +1184,8 @@ Global___HeaderOrReference: _TypeAlias = HeaderOrReference  # noqa: Y015
 
 @_typing.final
 class HeadersOrReferences(_message.Message):
-    """HeadersOrReferences is a map from names to Headers, each of them itself or a reference. From
-    gnostic's HeadersOrReferences.
+    """HeadersOrReferences is a map from names to Headers or references. From gnostic's
+    HeadersOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1210,7 +1208,7 @@ Global___HeadersOrReferences: _TypeAlias = HeadersOrReferences  # noqa: Y015
 
 @_typing.final
 class Tag(_message.Message):
-    """Tag is what the document says of a tag. From gnostic's Tag."""
+    """Tag describes a tag. From gnostic's Tag."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1242,7 +1240,7 @@ Global___Tag: _TypeAlias = Tag  # noqa: Y015
 
 @_typing.final
 class Components(_message.Message):
-    """Components is what other parts of the document refer to. From gnostic's Components."""
+    """Components has the parts of the document that others refer to. From gnostic's Components."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1300,8 +1298,8 @@ Global___Components: _TypeAlias = Components  # noqa: Y015
 
 @_typing.final
 class SchemasOrReferences(_message.Message):
-    """SchemasOrReferences is a map from names to Schemas, each of them itself or a reference. From
-    gnostic's SchemasOrReferences.
+    """SchemasOrReferences is a map from names to Schemas or references. From gnostic's
+    SchemasOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1324,8 +1322,8 @@ Global___SchemasOrReferences: _TypeAlias = SchemasOrReferences  # noqa: Y015
 
 @_typing.final
 class ResponsesOrReferences(_message.Message):
-    """ResponsesOrReferences is a map from names to Responses, each of them itself or a reference. From
-    gnostic's ResponsesOrReferences.
+    """ResponsesOrReferences is a map from names to Responses or references. From gnostic's
+    ResponsesOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1348,8 +1346,8 @@ Global___ResponsesOrReferences: _TypeAlias = ResponsesOrReferences  # noqa: Y015
 
 @_typing.final
 class ParametersOrReferences(_message.Message):
-    """ParametersOrReferences is a map from names to Parameters, each of them itself or a reference.
-    From gnostic's ParametersOrReferences.
+    """ParametersOrReferences is a map from names to Parameters or references. From gnostic's
+    ParametersOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1372,8 +1370,8 @@ Global___ParametersOrReferences: _TypeAlias = ParametersOrReferences  # noqa: Y0
 
 @_typing.final
 class RequestBodiesOrReferences(_message.Message):
-    """RequestBodiesOrReferences is a map from names to RequestBodies, each of them itself or a
-    reference. From gnostic's RequestBodiesOrReferences.
+    """RequestBodiesOrReferences is a map from names to RequestBodies or references. From gnostic's
+    RequestBodiesOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1396,8 +1394,8 @@ Global___RequestBodiesOrReferences: _TypeAlias = RequestBodiesOrReferences  # no
 
 @_typing.final
 class SecuritySchemesOrReferences(_message.Message):
-    """SecuritySchemesOrReferences is a map from names to SecuritySchemes, each of them itself or a
-    reference. From gnostic's SecuritySchemesOrReferences.
+    """SecuritySchemesOrReferences is a map from names to SecuritySchemes or references. From gnostic's
+    SecuritySchemesOrReferences.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1420,7 +1418,7 @@ Global___SecuritySchemesOrReferences: _TypeAlias = SecuritySchemesOrReferences  
 
 @_typing.final
 class Schema(_message.Message):
-    """Schema is a JSON schema as OpenAPI 3.0 has it. An unset number and 0 cannot be told apart. From
+    """Schema is a JSON schema of OpenAPI 3.0. An unset number is not distinguishable from 0. From
     gnostic's Schema.
     """
 
@@ -1481,7 +1479,7 @@ class Schema(_message.Message):
     max_properties: _builtins.int
     min_properties: _builtins.int
     type: _builtins.str
-    """One type: lists of types are OpenAPI 3.1's."""
+    """A single type; only OpenAPI 3.1 has lists of types."""
     description: _builtins.str
     format: _builtins.str
     @_builtins.property
@@ -1611,7 +1609,7 @@ Global___Properties: _TypeAlias = Properties  # noqa: Y015
 
 @_typing.final
 class AdditionalPropertiesItem(_message.Message):
-    """AdditionalPropertiesItem is a schema, or whether further properties are allowed. From gnostic's
+    """AdditionalPropertiesItem is a schema, or whether other properties are allowed. From gnostic's
     AdditionalPropertiesItem.
     """
 
@@ -1662,9 +1660,7 @@ Global___ItemsItem: _TypeAlias = ItemsItem  # noqa: Y015
 
 @_typing.final
 class DefaultType(_message.Message):
-    """DefaultType is a default that is a scalar; for any other value nothing is set. From gnostic's
-    DefaultType.
-    """
+    """DefaultType is a scalar default; other defaults are not set. From gnostic's DefaultType."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1693,7 +1689,7 @@ Global___DefaultType: _TypeAlias = DefaultType  # noqa: Y015
 
 @_typing.final
 class Discriminator(_message.Message):
-    """Discriminator is which property tells the type. From gnostic's Discriminator."""
+    """Discriminator names the property that selects the type. From gnostic's Discriminator."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1722,7 +1718,7 @@ Global___Discriminator: _TypeAlias = Discriminator  # noqa: Y015
 
 @_typing.final
 class Xml(_message.Message):
-    """Xml is how a schema looks in XML. From gnostic's Xml."""
+    """Xml is the XML form of a schema. From gnostic's Xml."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1759,7 +1755,7 @@ Global___Xml: _TypeAlias = Xml  # noqa: Y015
 
 @_typing.final
 class SecurityRequirement(_message.Message):
-    """SecurityRequirement is a map from security schemes to the scopes that are needed. From gnostic's
+    """SecurityRequirement is a map from security schemes to the required scopes. From gnostic's
     SecurityRequirement.
     """
 
@@ -1858,7 +1854,7 @@ Global___SecuritySchemeOrReference: _TypeAlias = SecuritySchemeOrReference  # no
 
 @_typing.final
 class OauthFlows(_message.Message):
-    """OauthFlows is the OAuth flows that are offered. From gnostic's OauthFlows."""
+    """OauthFlows has the supported OAuth flows. From gnostic's OauthFlows."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1931,8 +1927,8 @@ Global___OauthFlow: _TypeAlias = OauthFlow  # noqa: Y015
 
 @_typing.final
 class Reference(_message.Message):
-    """Reference is a pointer to another part of the document. Siblings of $ref other than these are
-    lost. From gnostic's Reference.
+    """Reference refers to another part of the document. Other siblings of $ref are lost. From gnostic's
+    Reference.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2135,7 +2131,7 @@ Global___StringArray: _TypeAlias = StringArray  # noqa: Y015
 
 @_typing.final
 class NamedAny(_message.Message):
-    """NamedAny is an entry of a map: a name and an Any. That of an extension begins with "x-". From
+    """NamedAny is an entry of a map: a name and an Any. Names of extensions begin with "x-". From
     gnostic's NamedAny.
     """
 

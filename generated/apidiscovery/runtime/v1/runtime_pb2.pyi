@@ -21,8 +21,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class TypeMeta(_message.Message):
-    """TypeMeta says what an Unknown contains. It is not the TypeMeta of meta/v1, whose field numbers
-    are the other way round. From types.go, TypeMeta.
+    """TypeMeta is the type of the object in an Unknown. Its field numbers are swapped compared with the
+    TypeMeta of meta/v1. From types.go, TypeMeta.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -30,7 +30,7 @@ class TypeMeta(_message.Message):
     API_VERSION_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     api_version: _builtins.str
-    """"GROUP/VERSION", or "VERSION" for the core group; empty where a server leaves it out."""
+    """"GROUP/VERSION", or "VERSION" for the core group; may be empty."""
     kind: _builtins.str
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Unknown(_message.Message):
     CONTENT_ENCODING_FIELD_NUMBER: _builtins.int
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
     raw: _builtins.bytes
-    """The message of that type, encoded."""
+    """The encoded message of that type."""
     content_encoding: _builtins.str
     """Empty: `raw` is not compressed."""
     content_type: _builtins.str

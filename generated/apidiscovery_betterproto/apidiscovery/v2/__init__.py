@@ -23,19 +23,18 @@ class ApiGroupDiscoveryList(betterproto.Message):
 
     metadata: "_meta_v1__.ListMeta" = betterproto.message_field(1)
     items: List["ApiGroupDiscovery"] = betterproto.message_field(2)
-    """The group to be preferred first."""
+    """In order of preference."""
 
 
 @dataclass(eq=False, repr=False)
 class ApiGroupDiscovery(betterproto.Message):
     """
-    APIGroupDiscovery is a group and its versions. From apidiscovery/v2/types.go,
-     APIGroupDiscovery.
+    APIGroupDiscovery is a group and its versions. From apidiscovery/v2/types.go, APIGroupDiscovery.
     """
 
     metadata: "_meta_v1__.ObjectMeta" = betterproto.message_field(1)
     """
-    The name is the group's, empty for the core group; the rest is empty.
+    The name is that of the group, empty for the core group; all other fields are empty.
     """
 
     versions: List["ApiVersionDiscovery"] = betterproto.message_field(2)
@@ -45,8 +44,8 @@ class ApiGroupDiscovery(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ApiVersionDiscovery(betterproto.Message):
     """
-    APIVersionDiscovery is a version of a group and its resources. From
-     apidiscovery/v2/types.go, APIVersionDiscovery.
+    APIVersionDiscovery is a version of a group and its resources. From apidiscovery/v2/types.go,
+     APIVersionDiscovery.
     """
 
     version: Optional[str] = betterproto.string_field(1, optional=True)
@@ -55,7 +54,7 @@ class ApiVersionDiscovery(betterproto.Message):
     resources: List["ApiResourceDiscovery"] = betterproto.message_field(2)
     freshness: Optional[str] = betterproto.string_field(3, optional=True)
     """
-    "Current", or "Stale" when the server behind could not be asked lately.
+    "Current", or "Stale" when the server behind it did not answer recently.
     """
 
 
@@ -70,7 +69,7 @@ class ApiResourceDiscovery(betterproto.Message):
 
     response_kind: "_meta_v1__.GroupVersionKind" = betterproto.message_field(2)
     """
-    Pointer. The kind that is read and written; empty group and version mean those of the entry.
+    Pointer. The kind of the objects; empty group and version mean those of the entry.
     """
 
     scope: Optional[str] = betterproto.string_field(3, optional=True)
@@ -94,9 +93,9 @@ class ApiSubresourceDiscovery(betterproto.Message):
     """The last part of the path."""
 
     response_kind: "_meta_v1__.GroupVersionKind" = betterproto.message_field(2)
-    """Pointer. Absent where no object is returned, such as for "exec"."""
+    """Pointer. Absent when no object is returned, as by "exec"."""
 
     accepted_types: List["_meta_v1__.GroupVersionKind"] = betterproto.message_field(3)
-    """Kinds other than `response_kind` that may be sent."""
+    """Kinds other than `response_kind` that a request may have."""
 
     verbs: List[str] = betterproto.string_field(4)

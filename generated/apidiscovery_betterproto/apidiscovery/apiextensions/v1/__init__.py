@@ -30,7 +30,7 @@ class CustomResourceDefinition(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CustomResourceDefinitionSpec(betterproto.Message):
     """
-    CustomResourceDefinitionSpec is what its author asks for. From types.go,
+    CustomResourceDefinitionSpec is the requested definition. From types.go,
      CustomResourceDefinitionSpec.
     """
 
@@ -40,21 +40,21 @@ class CustomResourceDefinitionSpec(betterproto.Message):
     """Cluster" or "Namespaced"."""
 
     versions: List["CustomResourceDefinitionVersion"] = betterproto.message_field(7)
-    """In no order that matters: discovery sorts them by name."""
+    """The order does not matter: discovery sorts them by name."""
 
     conversion: "CustomResourceConversion" = betterproto.message_field(9)
     """Pointer."""
 
     preserve_unknown_fields: Optional[bool] = betterproto.bool_field(10, optional=True)
     """
-    Keeps fields that no schema names; only for what was made through v1beta1.
+    Whether unknown fields are kept; only for definitions that were created in v1beta1.
     """
 
 
 @dataclass(eq=False, repr=False)
 class CustomResourceDefinitionNames(betterproto.Message):
     """
-    CustomResourceDefinitionNames is what the resource is called. From types.go,
+    CustomResourceDefinitionNames has the names of the resource. From types.go,
      CustomResourceDefinitionNames.
     """
 
@@ -76,7 +76,7 @@ class CustomResourceDefinitionVersion(betterproto.Message):
     name: Optional[str] = betterproto.string_field(1, optional=True)
     served: Optional[bool] = betterproto.bool_field(2, optional=True)
     storage: Optional[bool] = betterproto.bool_field(3, optional=True)
-    """Exactly one version is the stored one."""
+    """Exactly one version is the storage version."""
 
     schema: "CustomResourceValidation" = betterproto.message_field(4)
     """Pointer."""
@@ -131,8 +131,8 @@ class CustomResourceSubresourceStatus(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CustomResourceSubresourceScale(betterproto.Message):
     """
-    CustomResourceSubresourceScale says where the scale subresource finds its fields. From types.go,
-     CustomResourceSubresourceScale.
+    CustomResourceSubresourceScale has the paths of the fields of the scale subresource. From
+     types.go, CustomResourceSubresourceScale.
     """
 
     spec_replicas_path: Optional[str] = betterproto.string_field(1, optional=True)
@@ -153,7 +153,7 @@ class CustomResourceColumnDefinition(betterproto.Message):
     format: Optional[str] = betterproto.string_field(3, optional=True)
     description: Optional[str] = betterproto.string_field(4, optional=True)
     priority: Optional[int] = betterproto.int32_field(5, optional=True)
-    """Columns above 0 are for wide tables."""
+    """Columns with a priority above 0 are shown in wide tables only."""
 
     json_path: Optional[str] = betterproto.string_field(6, optional=True)
 
@@ -161,7 +161,7 @@ class CustomResourceColumnDefinition(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class SelectableField(betterproto.Message):
     """
-    SelectableField is a field by which a list may be filtered. From types.go, SelectableField.
+    SelectableField is a field by which lists can be filtered. From types.go, SelectableField.
     """
 
     json_path: Optional[str] = betterproto.string_field(1, optional=True)
@@ -170,7 +170,7 @@ class SelectableField(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CustomResourceConversion(betterproto.Message):
     """
-    CustomResourceConversion says how objects get from version to version. From types.go,
+    CustomResourceConversion configures the conversion between versions. From types.go,
      CustomResourceConversion.
     """
 
@@ -196,7 +196,7 @@ class WebhookConversion(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class WebhookClientConfig(betterproto.Message):
     """
-    WebhookClientConfig says where a webhook is: at a service or at a URL. From types.go,
+    WebhookClientConfig has the address of a webhook: a service or a URL. From types.go,
      WebhookClientConfig.
     """
 
@@ -204,7 +204,7 @@ class WebhookClientConfig(betterproto.Message):
     """Pointer."""
 
     ca_bundle: Optional[bytes] = betterproto.bytes_field(2, optional=True)
-    """PEM certificates; absent for the system's."""
+    """PEM certificates; absent for those of the system."""
 
     url: Optional[str] = betterproto.string_field(3, optional=True)
     """Pointer."""
@@ -226,7 +226,7 @@ class ServiceReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CustomResourceDefinitionStatus(betterproto.Message):
     """
-    CustomResourceDefinitionStatus is what the server has made of the definition. From types.go,
+    CustomResourceDefinitionStatus is the state of the definition. From types.go,
      CustomResourceDefinitionStatus.
     """
 
@@ -235,7 +235,7 @@ class CustomResourceDefinitionStatus(betterproto.Message):
     """The names under which the resource is served, which discovery shows."""
 
     stored_versions: List[str] = betterproto.string_field(3)
-    """Every version in which objects may still be stored."""
+    """Every version in which objects may be stored."""
 
     observed_generation: Optional[int] = betterproto.int64_field(4, optional=True)
     """Kubernetes 1.35 and later."""
@@ -244,7 +244,7 @@ class CustomResourceDefinitionStatus(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CustomResourceDefinitionCondition(betterproto.Message):
     """
-    CustomResourceDefinitionCondition is one aspect of that. From types.go,
+    CustomResourceDefinitionCondition is one aspect of the state. From types.go,
      CustomResourceDefinitionCondition.
     """
 
@@ -268,7 +268,7 @@ class CustomResourceDefinitionCondition(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CustomResourceDefinitionList(betterproto.Message):
     """
-    CustomResourceDefinitionList is a list of them. From types.go, CustomResourceDefinitionList.
+    CustomResourceDefinitionList is a list. From types.go, CustomResourceDefinitionList.
     """
 
     metadata: "__meta_v1__.ListMeta" = betterproto.message_field(1)
@@ -384,7 +384,7 @@ class JsonSchemaProps(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Json(betterproto.Message):
     """
-    JSON is any JSON value. In JSON it is that value. From types_jsonschema.go, JSON.
+    JSON is any JSON value, which is also its JSON form. From types_jsonschema.go, JSON.
     """
 
     raw: Optional[bytes] = betterproto.bytes_field(1, optional=True)
@@ -394,8 +394,8 @@ class Json(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class JsonSchemaPropsOrArray(betterproto.Message):
     """
-    JSONSchemaPropsOrArray is a schema, or several by position. In JSON it is the one or the array.
-     From types_jsonschema.go, JSONSchemaPropsOrArray.
+    JSONSchemaPropsOrArray is a schema, or an array of schemas by position, as its JSON form. From
+     types_jsonschema.go, JSONSchemaPropsOrArray.
     """
 
     schema: "JsonSchemaProps" = betterproto.message_field(1)
@@ -407,12 +407,12 @@ class JsonSchemaPropsOrArray(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class JsonSchemaPropsOrBool(betterproto.Message):
     """
-    JSONSchemaPropsOrBool is a schema, or whether anything is allowed. In JSON it is the one or the
-     other. From types_jsonschema.go, JSONSchemaPropsOrBool.
+    JSONSchemaPropsOrBool is a schema, or whether any value is allowed, as its JSON form. From
+     types_jsonschema.go, JSONSchemaPropsOrBool.
     """
 
     allows: Optional[bool] = betterproto.bool_field(1, optional=True)
-    """True also when there is a schema."""
+    """Also true with a schema."""
 
     schema: "JsonSchemaProps" = betterproto.message_field(2)
     """Pointer."""
@@ -421,8 +421,8 @@ class JsonSchemaPropsOrBool(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class JsonSchemaPropsOrStringArray(betterproto.Message):
     """
-    JSONSchemaPropsOrStringArray is a schema, or names of properties. In JSON it is the one or the
-     other. From types_jsonschema.go, JSONSchemaPropsOrStringArray.
+    JSONSchemaPropsOrStringArray is a schema, or names of properties, as its JSON form. From
+     types_jsonschema.go, JSONSchemaPropsOrStringArray.
     """
 
     schema: "JsonSchemaProps" = betterproto.message_field(1)
@@ -434,7 +434,8 @@ class JsonSchemaPropsOrStringArray(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ExternalDocumentation(betterproto.Message):
     """
-    ExternalDocumentation is a link to more text. From types_jsonschema.go, ExternalDocumentation.
+    ExternalDocumentation is a link to documentation. From types_jsonschema.go,
+     ExternalDocumentation.
     """
 
     description: Optional[str] = betterproto.string_field(1, optional=True)
@@ -450,10 +451,12 @@ class ValidationRule(betterproto.Message):
 
     rule: Optional[str] = betterproto.string_field(1, optional=True)
     message: Optional[str] = betterproto.string_field(2, optional=True)
-    """Said when the rule is broken."""
+    """The error message."""
 
     message_expression: Optional[str] = betterproto.string_field(3, optional=True)
-    """Makes that message; goes before `message`."""
+    """
+    A CEL expression for the error message; it takes precedence over `message`.
+    """
 
     reason: Optional[str] = betterproto.string_field(4, optional=True)
     """Pointer."""

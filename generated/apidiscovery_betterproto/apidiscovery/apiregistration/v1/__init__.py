@@ -29,26 +29,26 @@ class ApiService(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ApiServiceSpec(betterproto.Message):
     """
-    APIServiceSpec says who serves the group-version and where it stands among the others. From
+    APIServiceSpec has the server of the group-version, and its priorities. From
      apiregistration/v1/types.go, APIServiceSpec.
     """
 
     service: "ServiceReference" = betterproto.message_field(1)
-    """Pointer. Absent when the API server serves the group-version itself."""
+    """Pointer. Absent when the API server itself serves the group-version."""
 
     group: Optional[str] = betterproto.string_field(2, optional=True)
     version: Optional[str] = betterproto.string_field(3, optional=True)
     insecure_skip_tls_verify: Optional[bool] = betterproto.bool_field(4, optional=True)
     ca_bundle: Optional[bytes] = betterproto.bytes_field(5, optional=True)
-    """PEM certificates; absent for the system's."""
+    """PEM certificates; absent for those of the system."""
 
     group_priority_minimum: Optional[int] = betterproto.int32_field(7, optional=True)
     """
-    The group's place, greatest first; the greatest of a group's versions counts.
+    The priority of the group, highest first; the highest of its versions counts.
     """
 
     version_priority: Optional[int] = betterproto.int32_field(8, optional=True)
-    """The version's place within its group, greatest first."""
+    """The priority of the version within its group, highest first."""
 
 
 @dataclass(eq=False, repr=False)
@@ -66,7 +66,7 @@ class ServiceReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ApiServiceStatus(betterproto.Message):
     """
-    APIServiceStatus is what the aggregator knows of the server. From
+    APIServiceStatus is the state of the server as the aggregator sees it. From
      apiregistration/v1/types.go, APIServiceStatus.
     """
 
@@ -76,8 +76,8 @@ class ApiServiceStatus(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ApiServiceCondition(betterproto.Message):
     """
-    APIServiceCondition is one aspect of that; it has no observed generation, unlike meta.v1's
-     Condition. From apiregistration/v1/types.go, APIServiceCondition.
+    APIServiceCondition is one aspect of the state; unlike meta.v1's Condition it has no observed
+     generation. From apiregistration/v1/types.go, APIServiceCondition.
     """
 
     type: Optional[str] = betterproto.string_field(1, optional=True)
@@ -96,7 +96,7 @@ class ApiServiceCondition(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ApiServiceList(betterproto.Message):
     """
-    APIServiceList is a list of them. From apiregistration/v1/types.go, APIServiceList.
+    APIServiceList is a list. From apiregistration/v1/types.go, APIServiceList.
     """
 
     metadata: "__meta_v1__.ListMeta" = betterproto.message_field(1)

@@ -17,7 +17,7 @@ from ...meta import v1 as __meta_v1__
 @dataclass(eq=False, repr=False)
 class Lease(betterproto.Message):
     """
-    Lease is a claim that runs out unless it is renewed. From coordination/v1/types.go, Lease.
+    Lease is a claim that expires unless it is renewed. From coordination/v1/types.go, Lease.
     """
 
     metadata: "__meta_v1__.ObjectMeta" = betterproto.message_field(1)
@@ -27,14 +27,14 @@ class Lease(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class LeaseSpec(betterproto.Message):
     """
-    LeaseSpec says who holds a lease and for how long. From coordination/v1/types.go, LeaseSpec.
+    LeaseSpec has the holder and the duration of a lease. From coordination/v1/types.go, LeaseSpec.
     """
 
     holder_identity: Optional[str] = betterproto.string_field(1, optional=True)
     """Pointer."""
 
     lease_duration_seconds: Optional[int] = betterproto.int32_field(2, optional=True)
-    """Pointer. How long the lease is good after `renew_time`."""
+    """Pointer. The validity of the lease after `renew_time`."""
 
     acquire_time: "__meta_v1__.MicroTime" = betterproto.message_field(3)
     """Pointer."""
@@ -43,20 +43,20 @@ class LeaseSpec(betterproto.Message):
     """Pointer."""
 
     lease_transitions: Optional[int] = betterproto.int32_field(5, optional=True)
-    """Pointer. How often the holder has changed."""
+    """Pointer. The number of changes of the holder."""
 
     strategy: Optional[str] = betterproto.string_field(6, optional=True)
-    """Pointer. How a holder is chosen by coordinated leader election."""
+    """Pointer. The strategy of coordinated leader election."""
 
     preferred_holder: Optional[str] = betterproto.string_field(7, optional=True)
-    """Pointer. To whom the holder should give way."""
+    """
+    Pointer. The identity in whose favour the holder should give up the lease.
+    """
 
 
 @dataclass(eq=False, repr=False)
 class LeaseList(betterproto.Message):
-    """
-    LeaseList is a list of them. From coordination/v1/types.go, LeaseList.
-    """
+    """LeaseList is a list. From coordination/v1/types.go, LeaseList."""
 
     metadata: "__meta_v1__.ListMeta" = betterproto.message_field(1)
     items: List["Lease"] = betterproto.message_field(2)

@@ -18,25 +18,23 @@ class ListMeta(betterproto.Message):
     """ListMeta is the metadata of a list. From types.go, ListMeta."""
 
     self_link: Optional[str] = betterproto.string_field(1, optional=True)
-    """Not used any more."""
+    """Deprecated; no longer set."""
 
     resource_version: Optional[str] = betterproto.string_field(2, optional=True)
     continue_: Optional[str] = betterproto.string_field(3, optional=True)
-    """Where the next page begins; empty on the last one. Opaque."""
+    """The token for the next page, opaque; empty on the last page."""
 
     remaining_item_count: Optional[int] = betterproto.int64_field(4, optional=True)
-    """Pointer. How many items are left after this page, as an estimate."""
+    """Pointer. The estimated number of items after this page."""
 
     shard_info: "ShardInfo" = betterproto.message_field(5)
-    """
-    Pointer. Set when the list is only a part of the whole. Kubernetes 1.36 and later.
-    """
+    """Pointer. Set when the list is one shard. Kubernetes 1.36 and later."""
 
 
 @dataclass(eq=False, repr=False)
 class ShardInfo(betterproto.Message):
     """
-    ShardInfo says which part of the whole a list is. From types.go, ShardInfo.
+    ShardInfo identifies the shard that a list holds. From types.go, ShardInfo.
     """
 
     selector: Optional[str] = betterproto.string_field(1, optional=True)
@@ -46,26 +44,26 @@ class ShardInfo(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ObjectMeta(betterproto.Message):
     """
-    ObjectMeta is the metadata of an object; of a discovery group only the name is used. From
-     types.go, ObjectMeta.
+    ObjectMeta is the metadata of an object; a discovery group uses only the name. From types.go,
+     ObjectMeta.
     """
 
     name: Optional[str] = betterproto.string_field(1, optional=True)
     generate_name: Optional[str] = betterproto.string_field(2, optional=True)
     namespace: Optional[str] = betterproto.string_field(3, optional=True)
     self_link: Optional[str] = betterproto.string_field(4, optional=True)
-    """Not used any more."""
+    """Deprecated; no longer set."""
 
     uid: Optional[str] = betterproto.string_field(5, optional=True)
     resource_version: Optional[str] = betterproto.string_field(6, optional=True)
-    """Opaque: to be compared for equality only."""
+    """Opaque; compare for equality only."""
 
     generation: Optional[int] = betterproto.int64_field(7, optional=True)
-    """Grows with every change of the object's spec."""
+    """Increases with every change of the object's spec."""
 
     creation_timestamp: "Time" = betterproto.message_field(8)
     deletion_timestamp: "Time" = betterproto.message_field(9)
-    """Pointer. Set once deletion has been asked for."""
+    """Pointer. Set when deletion has been requested."""
 
     deletion_grace_period_seconds: Optional[int] = betterproto.int64_field(
         10, optional=True
@@ -90,7 +88,7 @@ class ObjectMeta(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class OwnerReference(betterproto.Message):
     """
-    OwnerReference names an object with which this one is deleted. From types.go, OwnerReference.
+    OwnerReference names an owner: this object is deleted with it. From types.go, OwnerReference.
     """
 
     kind: Optional[str] = betterproto.string_field(1, optional=True)
@@ -98,16 +96,16 @@ class OwnerReference(betterproto.Message):
     uid: Optional[str] = betterproto.string_field(4, optional=True)
     api_version: Optional[str] = betterproto.string_field(5, optional=True)
     controller: Optional[bool] = betterproto.bool_field(6, optional=True)
-    """Pointer. Whether the owner is the one that manages this object."""
+    """Pointer. Whether the owner is the managing controller."""
 
     block_owner_deletion: Optional[bool] = betterproto.bool_field(7, optional=True)
-    """Pointer. Whether the owner stays until this object is gone."""
+    """Pointer. Whether the owner cannot be removed before this object."""
 
 
 @dataclass(eq=False, repr=False)
 class ManagedFieldsEntry(betterproto.Message):
     """
-    ManagedFieldsEntry says which fields a manager has set. From types.go, ManagedFieldsEntry.
+    ManagedFieldsEntry lists the fields that a manager has set. From types.go, ManagedFieldsEntry.
     """
 
     manager: Optional[str] = betterproto.string_field(1, optional=True)
@@ -115,7 +113,7 @@ class ManagedFieldsEntry(betterproto.Message):
     """Apply" or "Update"."""
 
     api_version: Optional[str] = betterproto.string_field(3, optional=True)
-    """The version in which `fields_v1` is written."""
+    """The API version of `fields_v1`."""
 
     time: "Time" = betterproto.message_field(4)
     """Pointer."""
@@ -135,8 +133,8 @@ class ManagedFieldsEntry(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class FieldsV1(betterproto.Message):
     """
-    FieldsV1 is a set of field paths. In JSON it is the object that `raw` holds. From
-     fieldsv1_byte.go, FieldsV1.
+    FieldsV1 is a set of field paths. Its JSON form is the object in `raw`. From fieldsv1_byte.go,
+     FieldsV1.
     """
 
     raw: Optional[bytes] = betterproto.bytes_field(1, optional=True)
@@ -146,8 +144,8 @@ class FieldsV1(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Time(betterproto.Message):
     """
-    Time is a point in time; without fields it is Go's zero time. In JSON it is a string in RFC 3339
-     form, or null. From time_proto.go, Timestamp, as which Time travels.
+    Time is a point in time; without fields it is Go's zero time. Its JSON form is an RFC 3339
+     string, or null. From time_proto.go, Timestamp, the wire form of Time.
     """
 
     seconds: Optional[int] = betterproto.int64_field(1, optional=True)
@@ -160,8 +158,8 @@ class Time(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class MicroTime(betterproto.Message):
     """
-    MicroTime is a point in time with microseconds, otherwise like Time. From micro_time_proto.go,
-     which sends it as time_proto.go's Timestamp.
+    MicroTime is a point in time with microseconds, otherwise like Time. From micro_time_proto.go;
+     the wire form is time_proto.go's Timestamp.
     """
 
     seconds: Optional[int] = betterproto.int64_field(1, optional=True)
@@ -179,7 +177,7 @@ class GroupVersionKind(betterproto.Message):
 
     group: Optional[str] = betterproto.string_field(1, optional=True)
     """
-    Empty for the core group; in discovery, empty with `version` for those of the enclosing entry.
+    Empty for the core group. In discovery, empty group and version mean those of the entry.
     """
 
     version: Optional[str] = betterproto.string_field(2, optional=True)
@@ -201,7 +199,7 @@ class GroupVersionResource(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class GroupResource(betterproto.Message):
     """
-    GroupResource names a resource whatever its version. From group_version.go, GroupResource.
+    GroupResource names a resource in any version. From group_version.go, GroupResource.
     """
 
     group: Optional[str] = betterproto.string_field(1, optional=True)
@@ -219,7 +217,7 @@ class Condition(betterproto.Message):
     """True", "False" or "Unknown"."""
 
     observed_generation: Optional[int] = betterproto.int64_field(3, optional=True)
-    """The metadata.generation that was looked at."""
+    """The metadata.generation that the condition is based on."""
 
     last_transition_time: "Time" = betterproto.message_field(4)
     """When `status` last changed."""
@@ -243,7 +241,7 @@ class ApiVersions(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ServerAddressByClientCidr(betterproto.Message):
     """
-    ServerAddressByClientCIDR says where clients of a network find the server. From types.go,
+    ServerAddressByClientCIDR is the server's address for clients of a network. From types.go,
      ServerAddressByClientCIDR.
     """
 
@@ -269,7 +267,7 @@ class ApiGroup(betterproto.Message):
 
     name: Optional[str] = betterproto.string_field(1, optional=True)
     versions: List["GroupVersionForDiscovery"] = betterproto.message_field(2)
-    """The preferred one first."""
+    """The preferred version first."""
 
     preferred_version: "GroupVersionForDiscovery" = betterproto.message_field(3)
     server_address_by_client_cidrs: List["ServerAddressByClientCidr"] = (
@@ -280,7 +278,7 @@ class ApiGroup(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class GroupVersionForDiscovery(betterproto.Message):
     """
-    GroupVersionForDiscovery names a group-version, whole and in part. From types.go,
+    GroupVersionForDiscovery names a group-version, and its version alone. From types.go,
      GroupVersionForDiscovery.
     """
 
@@ -288,7 +286,7 @@ class GroupVersionForDiscovery(betterproto.Message):
     """GROUP/VERSION", or "VERSION" for the core group."""
 
     version: Optional[str] = betterproto.string_field(2, optional=True)
-    """VERSION" alone."""
+    """Without the group."""
 
 
 @dataclass(eq=False, repr=False)
@@ -315,27 +313,27 @@ class ApiResource(betterproto.Message):
     namespaced: Optional[bool] = betterproto.bool_field(2, optional=True)
     kind: Optional[str] = betterproto.string_field(3, optional=True)
     verbs: "Verbs" = betterproto.message_field(4)
-    """Pointer. Absent is JSON's null, present and without items is []."""
+    """Pointer. Absent means null in JSON, present without items means []."""
 
     short_names: List[str] = betterproto.string_field(5)
     singular_name: Optional[str] = betterproto.string_field(6, optional=True)
     categories: List[str] = betterproto.string_field(7)
     group: Optional[str] = betterproto.string_field(8, optional=True)
     """
-    Empty for the group of the list, as is `version`; set for a kind of another group-version, such
-     as autoscaling/v1 Scale.
+    Set, with `version`, for a kind of another group-version than the list's, such as
+     autoscaling/v1 Scale.
     """
 
     version: Optional[str] = betterproto.string_field(9, optional=True)
     storage_version_hash: Optional[str] = betterproto.string_field(10, optional=True)
-    """Opaque; changes with the version in which the resource is stored."""
+    """Opaque; changes with the storage version of the resource."""
 
 
 @dataclass(eq=False, repr=False)
 class Verbs(betterproto.Message):
     """
-    Verbs is a list of verbs that may be absent. In JSON it is the array itself. From
-     generated.proto, Verbs.
+    Verbs is a list of verbs that may be absent. Its JSON form is the array. From generated.proto,
+     Verbs.
     """
 
     items: List[str] = betterproto.string_field(1)
@@ -344,7 +342,7 @@ class Verbs(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class RootPaths(betterproto.Message):
     """
-    RootPaths is the document of /: the paths that are served. From types.go, RootPaths.
+    RootPaths is the document of /: the served paths. From types.go, RootPaths.
     """
 
     paths: List[str] = betterproto.string_field(1)
@@ -363,7 +361,7 @@ class PartialObjectMetadata(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class PartialObjectMetadataList(betterproto.Message):
     """
-    PartialObjectMetadataList is a list of them. From types.go, PartialObjectMetadataList.
+    PartialObjectMetadataList is a list. From types.go, PartialObjectMetadataList.
     """
 
     metadata: "ListMeta" = betterproto.message_field(1)
@@ -375,30 +373,32 @@ class DeleteOptions(betterproto.Message):
     """DeleteOptions is the body of a DELETE. From types.go, DeleteOptions."""
 
     grace_period_seconds: Optional[int] = betterproto.int64_field(1, optional=True)
-    """Pointer. How long the object may take to end; 0 for at once."""
+    """
+    Pointer. The time that the object has to terminate; 0 for immediate deletion.
+    """
 
     preconditions: "Preconditions" = betterproto.message_field(2)
     """Pointer."""
 
     orphan_dependents: Optional[bool] = betterproto.bool_field(3, optional=True)
-    """Pointer. Not used any more: see `propagation_policy`."""
+    """Pointer. Deprecated: use `propagation_policy`."""
 
     propagation_policy: Optional[str] = betterproto.string_field(4, optional=True)
     """Pointer. "Orphan", "Background" or "Foreground"."""
 
     dry_run: List[str] = betterproto.string_field(5)
-    """All", or nothing."""
+    """All", or empty."""
 
     ignore_store_read_error_with_cluster_breaking_potential: Optional[bool] = (
         betterproto.bool_field(6, optional=True)
     )
-    """Pointer. Whether to delete what cannot be read."""
+    """Pointer. Whether to delete an object that cannot be read."""
 
 
 @dataclass(eq=False, repr=False)
 class Preconditions(betterproto.Message):
     """
-    Preconditions must hold for the object that is to be deleted. From types.go, Preconditions.
+    Preconditions are the conditions for a deletion. From types.go, Preconditions.
     """
 
     uid: Optional[str] = betterproto.string_field(1, optional=True)
@@ -411,7 +411,7 @@ class Preconditions(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Status(betterproto.Message):
     """
-    Status is the outcome of a call that returns no object. From types.go, Status.
+    Status is the result of a request that returns no object. From types.go, Status.
     """
 
     metadata: "ListMeta" = betterproto.message_field(1)
@@ -419,10 +419,10 @@ class Status(betterproto.Message):
     """Success" or "Failure"."""
 
     message: Optional[str] = betterproto.string_field(3, optional=True)
-    """For people."""
+    """A text for people."""
 
     reason: Optional[str] = betterproto.string_field(4, optional=True)
-    """For programs: a StatusReason of types.go, such as "NotFound"."""
+    """A StatusReason of types.go, such as "NotFound"."""
 
     details: "StatusDetails" = betterproto.message_field(5)
     """Pointer."""
@@ -434,11 +434,11 @@ class Status(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StatusDetails(betterproto.Message):
     """
-    StatusDetails is what a reason says more. From types.go, StatusDetails.
+    StatusDetails has details of the reason. From types.go, StatusDetails.
     """
 
     name: Optional[str] = betterproto.string_field(1, optional=True)
-    """The name of the object that was asked for."""
+    """The name of the requested object."""
 
     group: Optional[str] = betterproto.string_field(2, optional=True)
     kind: Optional[str] = betterproto.string_field(3, optional=True)
@@ -446,25 +446,21 @@ class StatusDetails(betterproto.Message):
 
     causes: List["StatusCause"] = betterproto.message_field(4)
     retry_after_seconds: Optional[int] = betterproto.int32_field(5, optional=True)
-    """When to ask again; 0 for never said."""
+    """The time after which to retry; 0 when not stated."""
 
     uid: Optional[str] = betterproto.string_field(6, optional=True)
 
 
 @dataclass(eq=False, repr=False)
 class StatusCause(betterproto.Message):
-    """
-    StatusCause is one of the causes of a failure. From types.go, StatusCause.
-    """
+    """StatusCause is one cause of a failure. From types.go, StatusCause."""
 
     reason: Optional[str] = betterproto.string_field(1, optional=True)
-    """
-    A CauseType of types.go. The JSON name is not the Go field's, which is Type.
-    """
+    """A CauseType of types.go; the Go field is called Type."""
 
     message: Optional[str] = betterproto.string_field(2, optional=True)
     field: Optional[str] = betterproto.string_field(3, optional=True)
-    """The path of the field at fault, such as "spec.versions[0].name"."""
+    """The path of the wrong field, such as "spec.versions[0].name"."""
 
 
 @dataclass(eq=False, repr=False)
@@ -484,11 +480,11 @@ class WatchEvent(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class RawExtension(betterproto.Message):
     """
-    RawExtension holds an encoded object. In JSON it is the object itself. From
+    RawExtension holds an encoded object. Its JSON form is the object itself. From
      k8s.io/apimachinery pkg/runtime/types.go, RawExtension.
     """
 
     raw: Optional[bytes] = betterproto.bytes_field(1, optional=True)
     """
-    In a protobuf stream the whole envelope: "k8s", NUL and a runtime.v1.Unknown.
+    In a protobuf stream, the envelope: "k8s", NUL and a runtime.v1.Unknown.
     """

@@ -14,8 +14,8 @@ from .. import v1 as _v1__
 @dataclass(eq=False, repr=False)
 class PartialObjectMetadataList(betterproto.Message):
     """
-    PartialObjectMetadataList is a list of metadata; its numbers are the other way round than those of
-     the list in meta.v1. From meta/v1beta1/types.go, PartialObjectMetadataList.
+    PartialObjectMetadataList is a list of metadata; its field numbers are swapped compared with the
+     list in meta.v1. From meta/v1beta1/types.go, PartialObjectMetadataList.
     """
 
     items: List["_v1__.PartialObjectMetadata"] = betterproto.message_field(1)

@@ -13,7 +13,8 @@ import betterproto.lib.google.protobuf as betterproto_lib_google_protobuf
 @dataclass(eq=False, repr=False)
 class Document(betterproto.Message):
     """
-    Document is the whole document: everything that one server serves. From gnostic's Document.
+    Document is an OpenAPI document; Kubernetes has one for everything it serves. From gnostic's
+     Document.
     """
 
     swagger: str = betterproto.string_field(1)
@@ -22,7 +23,7 @@ class Document(betterproto.Message):
     info: "Info" = betterproto.message_field(2)
     host: str = betterproto.string_field(3)
     base_path: str = betterproto.string_field(4)
-    """What stands before each of the paths."""
+    """The prefix of all paths."""
 
     schemes: List[str] = betterproto.string_field(5)
     consumes: List[str] = betterproto.string_field(6)
@@ -40,9 +41,7 @@ class Document(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Info(betterproto.Message):
-    """
-    Info is what the document says of the API as a whole. From gnostic's Info.
-    """
+    """Info describes the API. From gnostic's Info."""
 
     title: str = betterproto.string_field(1)
     version: str = betterproto.string_field(2)
@@ -55,7 +54,7 @@ class Info(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Contact(betterproto.Message):
-    """Contact is whom to ask about the API. From gnostic's Contact."""
+    """Contact is the contact for the API. From gnostic's Contact."""
 
     name: str = betterproto.string_field(1)
     url: str = betterproto.string_field(2)
@@ -65,7 +64,7 @@ class Contact(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class License(betterproto.Message):
-    """License is the API's license. From gnostic's License."""
+    """License is the license of the API. From gnostic's License."""
 
     name: str = betterproto.string_field(1)
     url: str = betterproto.string_field(2)
@@ -74,7 +73,7 @@ class License(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Paths(betterproto.Message):
-    """Paths is the map from paths to what is there. From gnostic's Paths."""
+    """Paths is the map from paths to path items. From gnostic's Paths."""
 
     vendor_extension: List["NamedAny"] = betterproto.message_field(1)
     path: List["NamedPathItem"] = betterproto.message_field(2)
@@ -82,9 +81,7 @@ class Paths(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class PathItem(betterproto.Message):
-    """
-    PathItem is what is at one path: an operation for each method. From gnostic's PathItem.
-    """
+    """PathItem has the operations of one path. From gnostic's PathItem."""
 
     ref: str = betterproto.string_field(1)
     get: "Operation" = betterproto.message_field(2)
@@ -100,9 +97,7 @@ class PathItem(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Operation(betterproto.Message):
-    """
-    Operation is one operation: a method on a path. From gnostic's Operation.
-    """
+    """Operation is a method of a path. From gnostic's Operation."""
 
     tags: List[str] = betterproto.string_field(1)
     summary: str = betterproto.string_field(2)
@@ -110,10 +105,10 @@ class Operation(betterproto.Message):
     external_docs: "ExternalDocs" = betterproto.message_field(4)
     operation_id: str = betterproto.string_field(5)
     produces: List[str] = betterproto.string_field(6)
-    """Media types of the body that is answered."""
+    """Media types of the response body."""
 
     consumes: List[str] = betterproto.string_field(7)
-    """Media types of the body that is sent."""
+    """Media types of the request body."""
 
     parameters: List["ParametersItem"] = betterproto.message_field(8)
     responses: "Responses" = betterproto.message_field(9)
@@ -136,7 +131,7 @@ class ParametersItem(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Parameter(betterproto.Message):
     """
-    Parameter is what a caller hands over, in the body or elsewhere. From gnostic's Parameter.
+    Parameter is a parameter of an operation, in the body or elsewhere. From gnostic's Parameter.
     """
 
     body_parameter: "BodyParameter" = betterproto.message_field(1, group="oneof")
@@ -162,7 +157,7 @@ class BodyParameter(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class NonBodyParameter(betterproto.Message):
     """
-    NonBodyParameter is a parameter outside of the body, by where it is. From gnostic's
+    NonBodyParameter is a parameter outside of the body, by its location. From gnostic's
      NonBodyParameter.
     """
 
@@ -342,7 +337,8 @@ class PrimitivesItems(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Responses(betterproto.Message):
     """
-    Responses is the answers of an operation, by status code or `default`. From gnostic's Responses.
+    Responses has the responses of an operation, by status code or `default`. From gnostic's
+     Responses.
     """
 
     response_code: List["NamedResponseValue"] = betterproto.message_field(1)
@@ -361,7 +357,7 @@ class ResponseValue(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Response(betterproto.Message):
-    """Response is one answer. From gnostic's Response."""
+    """Response is one response. From gnostic's Response."""
 
     description: str = betterproto.string_field(1)
     schema: "SchemaItem" = betterproto.message_field(2)
@@ -373,7 +369,7 @@ class Response(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class SchemaItem(betterproto.Message):
     """
-    SchemaItem is the schema of an answer, or that the answer is a file. From gnostic's SchemaItem.
+    SchemaItem is the schema of a response, or a file. From gnostic's SchemaItem.
     """
 
     schema: "Schema" = betterproto.message_field(1, group="oneof")
@@ -382,7 +378,7 @@ class SchemaItem(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class FileSchema(betterproto.Message):
-    """FileSchema is an answer that is a file. From gnostic's FileSchema."""
+    """FileSchema is a response that is a file. From gnostic's FileSchema."""
 
     format: str = betterproto.string_field(1)
     title: str = betterproto.string_field(2)
@@ -401,7 +397,7 @@ class FileSchema(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Headers(betterproto.Message):
     """
-    Headers is the map from names to headers of an answer. From gnostic's Headers.
+    Headers is the map from names to headers of a response. From gnostic's Headers.
     """
 
     additional_properties: List["NamedHeader"] = betterproto.message_field(1)
@@ -409,7 +405,7 @@ class Headers(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Header(betterproto.Message):
-    """Header is a header of an answer. From gnostic's Header."""
+    """Header is a header of a response. From gnostic's Header."""
 
     type: str = betterproto.string_field(1)
     format: str = betterproto.string_field(2)
@@ -474,7 +470,7 @@ class ResponseDefinitions(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Schema(betterproto.Message):
     """
-    Schema is a JSON schema as OpenAPI 2.0 has it. An unset number and 0 cannot be told apart. From
+    Schema is a JSON schema of OpenAPI 2.0. An unset number is not distinguishable from 0. From
      gnostic's Schema.
     """
 
@@ -523,7 +519,7 @@ class Properties(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class AdditionalPropertiesItem(betterproto.Message):
     """
-    AdditionalPropertiesItem is a schema, or whether further properties are allowed. From gnostic's
+    AdditionalPropertiesItem is a schema, or whether other properties are allowed. From gnostic's
      AdditionalPropertiesItem.
     """
 
@@ -534,7 +530,7 @@ class AdditionalPropertiesItem(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class TypeItem(betterproto.Message):
     """
-    TypeItem is the types that a value may have, most often one. From gnostic's TypeItem.
+    TypeItem has the types of a value, usually one. From gnostic's TypeItem.
     """
 
     value: List[str] = betterproto.string_field(1)
@@ -551,7 +547,7 @@ class ItemsItem(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Xml(betterproto.Message):
-    """Xml is how a schema looks in XML. From gnostic's Xml."""
+    """Xml is the XML form of a schema. From gnostic's Xml."""
 
     name: str = betterproto.string_field(1)
     namespace: str = betterproto.string_field(2)
@@ -564,7 +560,7 @@ class Xml(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ExternalDocs(betterproto.Message):
     """
-    ExternalDocs is where there is more to read. From gnostic's ExternalDocs.
+    ExternalDocs is a link to documentation. From gnostic's ExternalDocs.
     """
 
     description: str = betterproto.string_field(1)
@@ -574,7 +570,7 @@ class ExternalDocs(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Tag(betterproto.Message):
-    """Tag is what the document says of a tag. From gnostic's Tag."""
+    """Tag describes a tag. From gnostic's Tag."""
 
     name: str = betterproto.string_field(1)
     description: str = betterproto.string_field(2)
@@ -585,8 +581,8 @@ class Tag(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class SecurityRequirement(betterproto.Message):
     """
-    SecurityRequirement is a map from security definitions to the scopes that are needed. From
-     gnostic's SecurityRequirement.
+    SecurityRequirement is a map from security definitions to the required scopes. From gnostic's
+     SecurityRequirement.
     """
 
     additional_properties: List["NamedStringArray"] = betterproto.message_field(1)
@@ -715,7 +711,7 @@ class Oauth2AccessCodeSecurity(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Oauth2Scopes(betterproto.Message):
     """
-    Oauth2Scopes is the map from scopes to what they are for. From gnostic's Oauth2Scopes.
+    Oauth2Scopes is the map from scopes to descriptions. From gnostic's Oauth2Scopes.
     """
 
     additional_properties: List["NamedString"] = betterproto.message_field(1)
@@ -724,8 +720,8 @@ class Oauth2Scopes(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class JsonReference(betterproto.Message):
     """
-    JsonReference is a pointer to another part of the document. Siblings of $ref other than these are
-     lost. From gnostic's JsonReference.
+    JsonReference refers to another part of the document. Other siblings of $ref are lost. From
+     gnostic's JsonReference.
     """
 
     ref: str = betterproto.string_field(1)
@@ -771,7 +767,7 @@ class StringArray(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class NamedAny(betterproto.Message):
     """
-    NamedAny is an entry of a map: a name and an Any. That of an extension begins with "x-". From
+    NamedAny is an entry of a map: a name and an Any. Names of extensions begin with "x-". From
      gnostic's NamedAny.
     """
 

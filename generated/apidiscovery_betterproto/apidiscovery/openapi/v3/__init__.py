@@ -13,8 +13,8 @@ import betterproto.lib.google.protobuf as betterproto_lib_google_protobuf
 @dataclass(eq=False, repr=False)
 class Document(betterproto.Message):
     """
-    Document is the whole document: what one server serves, or Kubernetes of one group-version. From
-     gnostic's Document.
+    Document is an OpenAPI document; Kubernetes has one for each group-version. From gnostic's
+     Document.
     """
 
     openapi: str = betterproto.string_field(1)
@@ -32,9 +32,7 @@ class Document(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Info(betterproto.Message):
-    """
-    Info is what the document says of the API as a whole. From gnostic's Info.
-    """
+    """Info describes the API. From gnostic's Info."""
 
     title: str = betterproto.string_field(1)
     description: str = betterproto.string_field(2)
@@ -48,7 +46,7 @@ class Info(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Contact(betterproto.Message):
-    """Contact is whom to ask about the API. From gnostic's Contact."""
+    """Contact is the contact for the API. From gnostic's Contact."""
 
     name: str = betterproto.string_field(1)
     url: str = betterproto.string_field(2)
@@ -58,7 +56,7 @@ class Contact(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class License(betterproto.Message):
-    """License is the API's license. From gnostic's License."""
+    """License is the license of the API. From gnostic's License."""
 
     name: str = betterproto.string_field(1)
     url: str = betterproto.string_field(2)
@@ -78,7 +76,7 @@ class Server(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ServerVariable(betterproto.Message):
     """
-    ServerVariable is a part of a base URL that the caller chooses. From gnostic's ServerVariable.
+    ServerVariable is a variable part of a base URL. From gnostic's ServerVariable.
     """
 
     enum: List[str] = betterproto.string_field(1)
@@ -90,8 +88,7 @@ class ServerVariable(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ServerVariables(betterproto.Message):
     """
-    ServerVariables is the map from their names to the variables of a URL. From gnostic's
-     ServerVariables.
+    ServerVariables is the map from names to variables of a URL. From gnostic's ServerVariables.
     """
 
     additional_properties: List["NamedServerVariable"] = betterproto.message_field(1)
@@ -99,7 +96,7 @@ class ServerVariables(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Paths(betterproto.Message):
-    """Paths is the map from paths to what is there. From gnostic's Paths."""
+    """Paths is the map from paths to path items. From gnostic's Paths."""
 
     path: List["NamedPathItem"] = betterproto.message_field(1)
     specification_extension: List["NamedAny"] = betterproto.message_field(2)
@@ -107,7 +104,7 @@ class Paths(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class PathItem(betterproto.Message):
-    """PathItem is the operations of one path. From gnostic's PathItem."""
+    """PathItem has the operations of one path. From gnostic's PathItem."""
 
     ref: str = betterproto.string_field(1)
     summary: str = betterproto.string_field(2)
@@ -127,7 +124,7 @@ class PathItem(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Operation(betterproto.Message):
-    """Operation is one method of a path. From gnostic's Operation."""
+    """Operation is a method of a path. From gnostic's Operation."""
 
     tags: List[str] = betterproto.string_field(1)
     summary: str = betterproto.string_field(2)
@@ -146,7 +143,9 @@ class Operation(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class ExternalDocs(betterproto.Message):
-    """ExternalDocs is a link to more text. From gnostic's ExternalDocs."""
+    """
+    ExternalDocs is a link to documentation. From gnostic's ExternalDocs.
+    """
 
     description: str = betterproto.string_field(1)
     url: str = betterproto.string_field(2)
@@ -240,7 +239,7 @@ class Encodings(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Encoding(betterproto.Message):
     """
-    Encoding is how one property of a form is encoded. From gnostic's Encoding.
+    Encoding is the encoding of one property of a form. From gnostic's Encoding.
     """
 
     content_type: str = betterproto.string_field(1)
@@ -254,11 +253,11 @@ class Encoding(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Responses(betterproto.Message):
     """
-    Responses is the answers of an operation, by status code. From gnostic's Responses.
+    Responses has the responses of an operation, by status code. From gnostic's Responses.
     """
 
     default: "ResponseOrReference" = betterproto.message_field(1)
-    """The answer for every code without one of its own."""
+    """The response for all other status codes."""
 
     response_or_reference: List["NamedResponseOrReference"] = betterproto.message_field(
         2
@@ -268,7 +267,7 @@ class Responses(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Response(betterproto.Message):
-    """Response is one answer. From gnostic's Response."""
+    """Response is one response. From gnostic's Response."""
 
     description: str = betterproto.string_field(1)
     headers: "HeadersOrReferences" = betterproto.message_field(2)
@@ -290,7 +289,8 @@ class ResponseOrReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Callback(betterproto.Message):
     """
-    Callback is calls that the server makes, by an expression for their URL. From gnostic's Callback.
+    Callback has requests that the server sends, by an expression for their URL. From gnostic's
+     Callback.
     """
 
     path: List["NamedPathItem"] = betterproto.message_field(1)
@@ -310,8 +310,8 @@ class CallbackOrReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class CallbacksOrReferences(betterproto.Message):
     """
-    CallbacksOrReferences is a map from names to Callbacks, each of them itself or a reference. From
-     gnostic's CallbacksOrReferences.
+    CallbacksOrReferences is a map from names to Callbacks or references. From gnostic's
+     CallbacksOrReferences.
     """
 
     additional_properties: List["NamedCallbackOrReference"] = betterproto.message_field(
@@ -343,8 +343,8 @@ class ExampleOrReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ExamplesOrReferences(betterproto.Message):
     """
-    ExamplesOrReferences is a map from names to Examples, each of them itself or a reference. From
-     gnostic's ExamplesOrReferences.
+    ExamplesOrReferences is a map from names to Examples or references. From gnostic's
+     ExamplesOrReferences.
     """
 
     additional_properties: List["NamedExampleOrReference"] = betterproto.message_field(
@@ -355,7 +355,7 @@ class ExamplesOrReferences(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Link(betterproto.Message):
     """
-    Link is an operation that the answer makes possible. From gnostic's Link.
+    Link is an operation that follows from a response. From gnostic's Link.
     """
 
     operation_ref: str = betterproto.string_field(1)
@@ -380,8 +380,7 @@ class LinkOrReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class LinksOrReferences(betterproto.Message):
     """
-    LinksOrReferences is a map from names to Links, each of them itself or a reference. From
-     gnostic's LinksOrReferences.
+    LinksOrReferences is a map from names to Links or references. From gnostic's LinksOrReferences.
     """
 
     additional_properties: List["NamedLinkOrReference"] = betterproto.message_field(1)
@@ -389,7 +388,7 @@ class LinksOrReferences(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Header(betterproto.Message):
-    """Header is a header of an answer. From gnostic's Header."""
+    """Header is a header of a response. From gnostic's Header."""
 
     description: str = betterproto.string_field(1)
     required: bool = betterproto.bool_field(2)
@@ -418,8 +417,8 @@ class HeaderOrReference(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class HeadersOrReferences(betterproto.Message):
     """
-    HeadersOrReferences is a map from names to Headers, each of them itself or a reference. From
-     gnostic's HeadersOrReferences.
+    HeadersOrReferences is a map from names to Headers or references. From gnostic's
+     HeadersOrReferences.
     """
 
     additional_properties: List["NamedHeaderOrReference"] = betterproto.message_field(1)
@@ -427,7 +426,7 @@ class HeadersOrReferences(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Tag(betterproto.Message):
-    """Tag is what the document says of a tag. From gnostic's Tag."""
+    """Tag describes a tag. From gnostic's Tag."""
 
     name: str = betterproto.string_field(1)
     description: str = betterproto.string_field(2)
@@ -438,7 +437,7 @@ class Tag(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Components(betterproto.Message):
     """
-    Components is what other parts of the document refer to. From gnostic's Components.
+    Components has the parts of the document that others refer to. From gnostic's Components.
     """
 
     schemas: "SchemasOrReferences" = betterproto.message_field(1)
@@ -456,8 +455,8 @@ class Components(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class SchemasOrReferences(betterproto.Message):
     """
-    SchemasOrReferences is a map from names to Schemas, each of them itself or a reference. From
-     gnostic's SchemasOrReferences.
+    SchemasOrReferences is a map from names to Schemas or references. From gnostic's
+     SchemasOrReferences.
     """
 
     additional_properties: List["NamedSchemaOrReference"] = betterproto.message_field(1)
@@ -466,8 +465,8 @@ class SchemasOrReferences(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ResponsesOrReferences(betterproto.Message):
     """
-    ResponsesOrReferences is a map from names to Responses, each of them itself or a reference. From
-     gnostic's ResponsesOrReferences.
+    ResponsesOrReferences is a map from names to Responses or references. From gnostic's
+     ResponsesOrReferences.
     """
 
     additional_properties: List["NamedResponseOrReference"] = betterproto.message_field(
@@ -478,8 +477,8 @@ class ResponsesOrReferences(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ParametersOrReferences(betterproto.Message):
     """
-    ParametersOrReferences is a map from names to Parameters, each of them itself or a reference.
-     From gnostic's ParametersOrReferences.
+    ParametersOrReferences is a map from names to Parameters or references. From gnostic's
+     ParametersOrReferences.
     """
 
     additional_properties: List["NamedParameterOrReference"] = (
@@ -490,8 +489,8 @@ class ParametersOrReferences(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class RequestBodiesOrReferences(betterproto.Message):
     """
-    RequestBodiesOrReferences is a map from names to RequestBodies, each of them itself or a
-     reference. From gnostic's RequestBodiesOrReferences.
+    RequestBodiesOrReferences is a map from names to RequestBodies or references. From gnostic's
+     RequestBodiesOrReferences.
     """
 
     additional_properties: List["NamedRequestBodyOrReference"] = (
@@ -502,8 +501,8 @@ class RequestBodiesOrReferences(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class SecuritySchemesOrReferences(betterproto.Message):
     """
-    SecuritySchemesOrReferences is a map from names to SecuritySchemes, each of them itself or a
-     reference. From gnostic's SecuritySchemesOrReferences.
+    SecuritySchemesOrReferences is a map from names to SecuritySchemes or references. From gnostic's
+     SecuritySchemesOrReferences.
     """
 
     additional_properties: List["NamedSecuritySchemeOrReference"] = (
@@ -514,7 +513,7 @@ class SecuritySchemesOrReferences(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Schema(betterproto.Message):
     """
-    Schema is a JSON schema as OpenAPI 3.0 has it. An unset number and 0 cannot be told apart. From
+    Schema is a JSON schema of OpenAPI 3.0. An unset number is not distinguishable from 0. From
      gnostic's Schema.
     """
 
@@ -543,7 +542,7 @@ class Schema(betterproto.Message):
     required: List[str] = betterproto.string_field(23)
     enum: List["Any"] = betterproto.message_field(24)
     type: str = betterproto.string_field(25)
-    """One type: lists of types are OpenAPI 3.1's."""
+    """A single type; only OpenAPI 3.1 has lists of types."""
 
     all_of: List["SchemaOrReference"] = betterproto.message_field(26)
     one_of: List["SchemaOrReference"] = betterproto.message_field(27)
@@ -580,7 +579,7 @@ class Properties(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class AdditionalPropertiesItem(betterproto.Message):
     """
-    AdditionalPropertiesItem is a schema, or whether further properties are allowed. From gnostic's
+    AdditionalPropertiesItem is a schema, or whether other properties are allowed. From gnostic's
      AdditionalPropertiesItem.
     """
 
@@ -602,8 +601,7 @@ class ItemsItem(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class DefaultType(betterproto.Message):
     """
-    DefaultType is a default that is a scalar; for any other value nothing is set. From gnostic's
-     DefaultType.
+    DefaultType is a scalar default; other defaults are not set. From gnostic's DefaultType.
     """
 
     number: float = betterproto.double_field(1, group="oneof")
@@ -614,7 +612,7 @@ class DefaultType(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Discriminator(betterproto.Message):
     """
-    Discriminator is which property tells the type. From gnostic's Discriminator.
+    Discriminator names the property that selects the type. From gnostic's Discriminator.
     """
 
     property_name: str = betterproto.string_field(1)
@@ -624,7 +622,7 @@ class Discriminator(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class Xml(betterproto.Message):
-    """Xml is how a schema looks in XML. From gnostic's Xml."""
+    """Xml is the XML form of a schema. From gnostic's Xml."""
 
     name: str = betterproto.string_field(1)
     namespace: str = betterproto.string_field(2)
@@ -637,7 +635,7 @@ class Xml(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class SecurityRequirement(betterproto.Message):
     """
-    SecurityRequirement is a map from security schemes to the scopes that are needed. From gnostic's
+    SecurityRequirement is a map from security schemes to the required scopes. From gnostic's
      SecurityRequirement.
     """
 
@@ -674,9 +672,7 @@ class SecuritySchemeOrReference(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class OauthFlows(betterproto.Message):
-    """
-    OauthFlows is the OAuth flows that are offered. From gnostic's OauthFlows.
-    """
+    """OauthFlows has the supported OAuth flows. From gnostic's OauthFlows."""
 
     implicit: "OauthFlow" = betterproto.message_field(1)
     password: "OauthFlow" = betterproto.message_field(2)
@@ -699,8 +695,8 @@ class OauthFlow(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class Reference(betterproto.Message):
     """
-    Reference is a pointer to another part of the document. Siblings of $ref other than these are
-     lost. From gnostic's Reference.
+    Reference refers to another part of the document. Other siblings of $ref are lost. From gnostic's
+     Reference.
     """
 
     ref: str = betterproto.string_field(1)
@@ -772,7 +768,7 @@ class StringArray(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class NamedAny(betterproto.Message):
     """
-    NamedAny is an entry of a map: a name and an Any. That of an extension begins with "x-". From
+    NamedAny is an entry of a map: a name and an Any. Names of extensions begin with "x-". From
      gnostic's NamedAny.
     """
 

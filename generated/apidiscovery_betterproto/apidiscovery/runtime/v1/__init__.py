@@ -12,14 +12,12 @@ import betterproto
 @dataclass(eq=False, repr=False)
 class TypeMeta(betterproto.Message):
     """
-    TypeMeta says what an Unknown contains. It is not the TypeMeta of meta/v1, whose field numbers
-     are the other way round. From types.go, TypeMeta.
+    TypeMeta is the type of the object in an Unknown. Its field numbers are swapped compared with the
+     TypeMeta of meta/v1. From types.go, TypeMeta.
     """
 
     api_version: Optional[str] = betterproto.string_field(1, optional=True)
-    """
-    "GROUP/VERSION", or "VERSION" for the core group; empty where a server leaves it out.
-    """
+    """GROUP/VERSION", or "VERSION" for the core group; may be empty."""
 
     kind: Optional[str] = betterproto.string_field(2, optional=True)
 
@@ -30,7 +28,7 @@ class Unknown(betterproto.Message):
 
     type_meta: "TypeMeta" = betterproto.message_field(1)
     raw: Optional[bytes] = betterproto.bytes_field(2, optional=True)
-    """The message of that type, encoded."""
+    """The encoded message of that type."""
 
     content_encoding: Optional[str] = betterproto.string_field(3, optional=True)
     """Empty: `raw` is not compressed."""

@@ -17,7 +17,7 @@ from ...meta import v1 as __meta_v1__
 @dataclass(eq=False, repr=False)
 class StorageVersionMigration(betterproto.Message):
     """
-    StorageVersionMigration asks for one migration. From storagemigration/v1alpha1/types.go,
+    StorageVersionMigration requests a migration. From storagemigration/v1alpha1/types.go,
      StorageVersionMigration.
     """
 
@@ -29,13 +29,13 @@ class StorageVersionMigration(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StorageVersionMigrationSpec(betterproto.Message):
     """
-    StorageVersionMigrationSpec says what to migrate. From storagemigration/v1alpha1/types.go,
-     StorageVersionMigrationSpec.
+    StorageVersionMigrationSpec names the resource to migrate. From
+     storagemigration/v1alpha1/types.go, StorageVersionMigrationSpec.
     """
 
     resource: "GroupVersionResource" = betterproto.message_field(1)
     continue_token: Optional[str] = betterproto.string_field(2, optional=True)
-    """Where an interrupted migration goes on."""
+    """The token with which an interrupted migration continues."""
 
 
 @dataclass(eq=False, repr=False)
@@ -53,22 +53,22 @@ class GroupVersionResource(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StorageVersionMigrationStatus(betterproto.Message):
     """
-    StorageVersionMigrationStatus says how far the migration is. From
+    StorageVersionMigrationStatus is the progress of the migration. From
      storagemigration/v1alpha1/types.go, StorageVersionMigrationStatus.
     """
 
     conditions: List["MigrationCondition"] = betterproto.message_field(1)
-    """Of the types "Running", "Succeeded" and "Failed"."""
+    """The types are "Running", "Succeeded" and "Failed"."""
 
     resource_version: Optional[str] = betterproto.string_field(2, optional=True)
-    """Objects as old as this are rewritten."""
+    """Objects up to this revision are rewritten."""
 
 
 @dataclass(eq=False, repr=False)
 class MigrationCondition(betterproto.Message):
     """
-    MigrationCondition is one aspect of a migration's state. From
-     storagemigration/v1alpha1/types.go, MigrationCondition.
+    MigrationCondition is one aspect of a migration's state. From storagemigration/v1alpha1/types.go,
+     MigrationCondition.
     """
 
     type: Optional[str] = betterproto.string_field(1, optional=True)
@@ -83,7 +83,7 @@ class MigrationCondition(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StorageVersionMigrationList(betterproto.Message):
     """
-    StorageVersionMigrationList is a list of them. From storagemigration/v1alpha1/types.go,
+    StorageVersionMigrationList is a list. From storagemigration/v1alpha1/types.go,
      StorageVersionMigrationList.
     """
 

@@ -17,7 +17,7 @@ from ...meta import v1 as __meta_v1__
 @dataclass(eq=False, repr=False)
 class StorageVersion(betterproto.Message):
     """
-    StorageVersion is what all servers store one resource as; it is named "GROUP.RESOURCE". From
+    StorageVersion has the storage versions of one resource; it is named "GROUP.RESOURCE". From
      apiserverinternal/v1alpha1/types.go, StorageVersion.
     """
 
@@ -29,8 +29,7 @@ class StorageVersion(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StorageVersionSpec(betterproto.Message):
     """
-    StorageVersionSpec is empty: nothing is asked for. From apiserverinternal/v1alpha1/types.go,
-     StorageVersionSpec.
+    StorageVersionSpec is empty. From apiserverinternal/v1alpha1/types.go, StorageVersionSpec.
     """
 
     pass
@@ -39,15 +38,15 @@ class StorageVersionSpec(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StorageVersionStatus(betterproto.Message):
     """
-    StorageVersionStatus is what the servers have reported. From
-     apiserverinternal/v1alpha1/types.go, StorageVersionStatus.
+    StorageVersionStatus has the reports of all servers. From apiserverinternal/v1alpha1/types.go,
+     StorageVersionStatus.
     """
 
     storage_versions: List["ServerStorageVersion"] = betterproto.message_field(1)
-    """One entry for each server, by its `api_server_id`."""
+    """One entry for each server."""
 
     common_encoding_version: Optional[str] = betterproto.string_field(2, optional=True)
-    """Pointer. The version that all servers store, if they agree."""
+    """Pointer. The encoding version of all servers, when they agree."""
 
     conditions: List["StorageVersionCondition"] = betterproto.message_field(3)
 
@@ -55,19 +54,19 @@ class StorageVersionStatus(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class ServerStorageVersion(betterproto.Message):
     """
-    ServerStorageVersion is what one server has reported. From
-     apiserverinternal/v1alpha1/types.go, ServerStorageVersion.
+    ServerStorageVersion is the report of one server. From apiserverinternal/v1alpha1/types.go,
+     ServerStorageVersion.
     """
 
     api_server_id: Optional[str] = betterproto.string_field(1, optional=True)
     encoding_version: Optional[str] = betterproto.string_field(2, optional=True)
-    """What the server stores, as "GROUP/VERSION"."""
+    """The version in which the server writes, as "GROUP/VERSION"."""
 
     decodable_versions: List[str] = betterproto.string_field(3)
-    """What the server can read; contains `encoding_version`."""
+    """The versions that the server can read, including `encoding_version`."""
 
     served_versions: List[str] = betterproto.string_field(4)
-    """What the server serves; all of it is in `decodable_versions`."""
+    """The versions that the server serves, each of them decodable."""
 
 
 @dataclass(eq=False, repr=False)
@@ -94,8 +93,7 @@ class StorageVersionCondition(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class StorageVersionList(betterproto.Message):
     """
-    StorageVersionList is a list of them. From apiserverinternal/v1alpha1/types.go,
-     StorageVersionList.
+    StorageVersionList is a list. From apiserverinternal/v1alpha1/types.go, StorageVersionList.
     """
 
     metadata: "__meta_v1__.ListMeta" = betterproto.message_field(1)
