@@ -28,6 +28,7 @@ from startup import memory_row, read_each_representation
 RESOURCES = 5
 INDEX = "/openapi/v3"
 
+_GROUP_LIST = b"unaggregated /apis"
 _END = b"\r\n\r\n"
 _IF_NONE_MATCH = re.compile(rb"^if-none-match:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 
@@ -89,6 +90,17 @@ def _openapi_pages(groups: list[Group]) -> dict[bytes, _Page]:
     return {INDEX.encode(): _plain_page(orjson.dumps({"paths": paths})), **pages}
 
 
+def _group_list_page(groups: list[Group]) -> _Page:
+    """Return the unaggregated list of groups."""
+    listed = [
+        {"name": one.name, "versions": [version], "preferredVersion": version}
+        for one in groups
+        for version in [{"groupVersion": f"{one.name}/v1", "version": "v1"}]
+    ]
+    content = {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+    return _plain_page(orjson.dumps(content))
+
+
 def _list_page(one: Group) -> _Page:
     """Return the unaggregated list of a group's version; lists have no ETag."""
     listed = resource_list(one, one.versions[0])
@@ -137,11 +149,13 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, head: bytes) -> bytes:
         path = head.split(b" ", 2)[1]
+        if path == b"/apis" and b"as=APIGroupDiscoveryList" not in head:
+            path = _GROUP_LIST
         self._counts.requests += 1
         self._counts.apis += path == b"/apis"
         self._counts.indexes += path == INDEX.encode()
         self._counts.documents += path.startswith(f"{INDEX}/".encode())
-        self._counts.lists += path.startswith(b"/apis/")
+        self._counts.lists += path.startswith((b"/apis/", _GROUP_LIST))
         page = self._pages.get(path)
         if page is None:
             return _NOT_FOUND
@@ -162,6 +176,7 @@ async def serve(count: int, groups: int) -> None:
         pages = {
             b"/api": core,
             b"/apis": _page(manifest(content), f"upstream-{number}"),
+            _GROUP_LIST: _group_list_page(content),
             **_openapi_pages(content),
             **{f"/apis/{one.name}/v1".encode(): _list_page(one) for one in content},
         }
