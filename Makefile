@@ -17,13 +17,13 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv with all that the other targets need
+setup: $(STAMP) ## Make .venv for the other targets
 
 .PHONY: run
 run: setup ## Serve the built-in Kubernetes catalogue on 127.0.0.1:8080 (HTTP) and :50051 (gRPC)
 	$(BIN)/apidiscovery serve $(ARGS)
 
-# Most tests wait for processes and sockets, so there are more of them at once than cores.
+# Most tests wait for processes and sockets, so more of them run at once than there are cores.
 WORKERS ?= 4
 
 .PHONY: test
@@ -31,32 +31,32 @@ test: setup ## Run the tests, WORKERS at once
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 .PHONY: test-fast
-test-fast: setup ## Run the tests that start no processes and wait for nothing, in under two minutes
+test-fast: setup ## Run the tests without processes and waits, in under two minutes
 	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not (process or property or waiting)" $(ARGS)
 
 .PHONY: robustness
-robustness: setup ## Replicas under traffic and faults for two minutes; ARGS, such as "--minutes 30 --figures"
+robustness: setup ## Test replicas under traffic and faults for two minutes; ARGS, such as "--minutes 30 --figures"
 	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness run $(ARGS)
 
 .PHONY: soak
-soak: setup ## Draw the memory of a server under an hour of mixed load into docs/reliability-rss.png
+soak: setup ## Measure memory under mixed load for an hour, into docs/reliability-rss.png
 	PYTHONPATH=tests/support $(BIN)/python -m tests.robustness soak $(ARGS) docs/reliability-rss.png
 
 .PHONY: real
-real: setup ## Run the tests against real kube-apiservers, which APIDISCOVERY_KUBE_APISERVER starts
+real: setup ## Run the tests against real kube-apiservers, started by APIDISCOVERY_KUBE_APISERVER
 	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/real $(ARGS)
 
 .PHONY: hostile
-hostile: setup ## Run the tests that attack a server: floods, bombs, clients that never read
+hostile: setup ## Run the tests that attack a server: floods, bombs, clients that do not read
 	$(BIN)/pytest tests/hostile $(ARGS)
 
 .PHONY: generate
-generate: setup ## Rewrite generated/ from protos/, and the blocking client from that for asyncio
+generate: setup ## Generate generated/ from protos/, and the blocking client from the asyncio one
 	$(BIN)/python tools/generate.py
 	$(BIN)/python tools/generate_blocking.py
 
 .PHONY: stale
-stale: setup ## Fail if generated/ or the blocking client is not what `make generate` makes
+stale: setup ## Fail if generated/ or the blocking client is stale
 	$(BIN)/python tools/generate.py --check
 	$(BIN)/python tools/generate_blocking.py --check
 
@@ -81,17 +81,17 @@ pyright: setup
 	$(BIN)/pyright
 
 .PHONY: check
-check: stale lint types build ## All that CI checks besides the tests
+check: stale lint types build ## Run all checks of CI except the tests
 
 .PHONY: build
-build: setup ## Build the sdist and the wheel, and try the wheel
+build: setup ## Build the sdist and the wheel, and test the wheel
 	$(BIN)/python tools/build.py
 
 .PHONY: bench
-bench: setup ## Measure, and print ratios (wrk, h2load and nginx are used where installed)
+bench: setup ## Run the benchmarks (uses wrk, h2load and nginx where installed)
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
 .PHONY: lock
-lock: setup ## Resolve the dependencies again and pin them with hashes
+lock: setup ## Resolve the dependencies and pin them with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command "make lock" --extra grpc --extra server --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)

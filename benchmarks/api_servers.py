@@ -24,13 +24,13 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The answers to one or more reports.
+class Reported:
+    """The responses to one or more reports.
 
     Attributes:
-        began: When the first was sent, as `time.perf_counter` has it.
+        began: When the first was sent (`time.perf_counter`).
         ended: When the last was answered.
-        outcomes: How many objects were CREATED, UPDATED and UNCHANGED.
+        outcomes: The number of objects that were CREATED, UPDATED and UNCHANGED.
     """
 
     began: float
@@ -48,7 +48,7 @@ def name(number: int) -> str:
 
 
 def resource(number: int, version: str) -> storage_version_pb2.ReportedResource:
-    """Return what is said of a resource that has three versions, and is written in one."""
+    """Return the report of a resource with three versions."""
     versions = [f"{_group(number)}/{each}" for each in ("v1", "v1beta1", "v1alpha1")]
     return storage_version_pb2.ReportedResource(
         group=_group(number),
@@ -68,7 +68,7 @@ def _plural(number: int) -> str:
 
 
 class ApiServers:
-    """So many API servers, each a member with a connection of its own.
+    """API servers, each a member with its own connection.
 
     Attributes:
         ids: Their identities.
@@ -80,7 +80,7 @@ class ApiServers:
         self.beat()
 
     def beat(self) -> None:
-        """Let each renew its lease once."""
+        """Renew the lease of each."""
         requests = (
             storage_version_pb2.HeartbeatRequest(hostname=f"node-{number}", instance="bench")
             for number in range(len(self._channels))
@@ -91,14 +91,16 @@ class ApiServers:
         ]
         self.ids = [each.api_server_id for each in answered]
 
-    def report(self, server: int, version: str, numbers: Iterable[int] = range(RESOURCES)) -> Told:
-        """Let one server report the version in which it writes resources."""
+    def report(
+        self, server: int, version: str, numbers: Iterable[int] = range(RESOURCES)
+    ) -> Reported:
+        """Report the version in which one server writes resources."""
         return self.report_at_once({server: version}, numbers)
 
     def report_at_once(
         self, versions: Mapping[int, str], numbers: Iterable[int] = range(RESOURCES)
-    ) -> Told:
-        """Let servers report at once, each the version in which it writes all resources."""
+    ) -> Reported:
+        """Report the versions of several servers concurrently."""
         numbers = list(numbers)
         requests = [
             (self._channels[server], self._request(server, version, numbers))
@@ -109,10 +111,10 @@ class ApiServers:
             waiting = [callers.submit(_report, *each) for each in requests]
             answers = [each.result() for each in waiting]
             ended = time.perf_counter()
-        return Told(began, ended, _outcomes(answers))
+        return Reported(began, ended, _outcomes(answers))
 
     def revision(self) -> int:
-        """Return the store's revision: of every write one more than before."""
+        """Return the store's revision, which every write increases by one."""
         return int(self._list().list.metadata.resource_version)
 
     def objects(self) -> Sequence[storageversion_pb2.StorageVersion]:
@@ -137,7 +139,7 @@ class ApiServers:
 
 @contextlib.contextmanager
 def api_servers(address: str, count: int = COUNT) -> Generator[ApiServers]:
-    """Let API servers join until the block ends."""
+    """Connect API servers until the block ends."""
     with contextlib.ExitStack() as stack:
         # Without a pool of its own a channel to the same address shares its connection.
         options = (*UNLIMITED, ("grpc.use_local_subchannel_pool", 1))

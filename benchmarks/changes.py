@@ -1,4 +1,4 @@
-"""From the change of one group among thousands to clients that see it."""
+"""The time from the change of one group among thousands until clients see it."""
 
 import gzip
 import statistics
@@ -32,13 +32,13 @@ BUDGET_MS = 5.0
 _WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _GIVE_UP_S = 10.0
 
-# What a client saw, and when: the ETag, and moments by name.
+# Times by name, such as `head` and `body`.
 Seen = dict[str, float]
 _Await = Callable[[], tuple[str, Seen]]
 
 CRDS = 3000
 
-# So that questions do not take the processors from what is measured; it counts as part of it.
+# Polling without a pause would take CPU time from the server; the pause counts.
 _PAUSE_S = 0.0003
 
 
@@ -78,7 +78,7 @@ def _publish_ms(told: dict[str, object]) -> float:
 def _times(
     child: subprocess.Popen[bytes], until_changed: _Await, changes: int
 ) -> dict[str, list[float]]:
-    """Make changes one by one and return for each moment the milliseconds after its change."""
+    """Make changes one by one; return the milliseconds after each change, by name of the time."""
     found: dict[str, list[float]] = {}
     for _ in range(changes):
         tell(child, "change")
@@ -92,12 +92,12 @@ def _times(
 
 
 class Polling:
-    """A client that asks again and again whether its document is current.
+    """A client that polls with its ETag.
 
     Args:
-        address: Of the server.
-        coding: Of the document.
-        pause_s: Between an answer and the next question.
+        address: The server.
+        coding: The content coding.
+        pause_s: Between a response and the next request.
 
     Attributes:
         body: The document, in that coding.
@@ -111,7 +111,7 @@ class Polling:
         self.until_changed()
 
     def until_changed(self) -> tuple[str, Seen]:
-        """Ask until there is another document, and take it."""
+        """Poll until the document has changed."""
         deadline = time.monotonic() + _GIVE_UP_S
         while time.monotonic() < deadline:
             asked_at = time.perf_counter()
@@ -131,7 +131,7 @@ class Polling:
 
 
 class _Watching:
-    """A client that waits for messages."""
+    """A client of WatchDiscovery."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         call = channel.unary_stream(

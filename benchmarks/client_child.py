@@ -1,4 +1,4 @@
-"""A client, or a command line, in a process of its own: does what lines on stdin say.
+"""A client or command line in its own process, controlled by lines on stdin.
 
     client_child.py CLIENT TARGET FOLDER
 
@@ -8,7 +8,7 @@ with its arguments, as a JSON list. Each is answered with one line: the seconds,
 the error, what was written to stderr or logged meanwhile, what the client has counted, and its
 peak memory. It ends when its stdin does.
 
-Only what the client needs is imported here, for memory is measured.
+Only what the client needs is imported here, since memory is measured.
 """
 
 import contextlib
@@ -41,18 +41,18 @@ DRIVERS: Mapping[str, tuple[str, str] | None] = {
 
 
 class Driver(Protocol):
-    """Makes one client do what all are measured at."""
+    """Runs the measured steps with one client."""
 
     def find(self, kind: str, group: str, version: str) -> Found:
-        """Return what the client says of a kind, or raise whatever it raises.
+        """Return the client's answer for a kind, or raise its error.
 
-        Only for a client that cannot do without, group and version are given.
+        Group and version are for clients that need them.
         """
         ...
 
 
 class Checking(Protocol):
-    """A driver of a client that can make sure that what it knows is still so."""
+    """A driver of a client that can verify its cache."""
 
     def check(self) -> None:
         """Ask the server, conditionally."""
@@ -60,7 +60,7 @@ class Checking(Protocol):
 
 
 class Watching(Protocol):
-    """A driver of a client that can follow a server."""
+    """A driver of a client that can watch a server."""
 
     def watch(self, kind: str, group: str, told: Callable[[], None]) -> Found:
         """Call `told` when the server is followed; return a kind of a group that comes later."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 import client_groups
 import grpc
 from client_groups import DEPLOYMENT, GADGET, GHOST, TYPO, Wanted
-from client_sessions import Done, HttpSide, Side, grpc_side, http_side, session
+from client_sessions import HttpSide, Side, StepResult, grpc_side, http_side, session
 from processes import Failed
 from report import Clock, Row
 
@@ -24,8 +24,7 @@ OURS_GRPC = ("ours, gRPC", "ours, gRPC betterproto")
 OUR_COMMAND, KUBECTL = "ours, command line", "kubectl"
 OTHERS = ("lightkube", "kubernetes", "kubernetes_asyncio", "kr8s")
 
-# A definition is a second old when it is asked for; before that, a client may take for granted
-# that what it has just been told is still so.
+# A new definition is a second old when it is looked up: a client may trust a younger response.
 _SETTLE_S = 1.0
 
 SECTION = "clients"
@@ -38,7 +37,7 @@ _TITLES = {
     NEW: "a kind defined a second ago",
     DEAD: "one group does not answer",
 }
-# What everyone says who tells of it; the name of the group is only what was asked for.
+# Words in every error about the failure; the name of the group is in any error.
 _TELLING = ("unavailable", "stale")
 
 COMMAND_RATIO = 2.0
@@ -50,37 +49,37 @@ _ROUNDS = 7  # of the two command lines in turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """All that was measured of a client.
+class ClientResults:
+    """The measurements of a client.
 
     Attributes:
-        elsewhere: In a second process, with what the first has kept on disk.
-        checked: When it is told to make sure; None where it cannot.
-        warm: The new kind, asked by a client that knew the others.
-        fresh: The new kind, asked by one that knew nothing.
+        elsewhere: In a second process, with the disk cache of the first.
+        checked: When it verifies its cache; None where it cannot.
+        warm: The new kind, by a client that knew the others.
+        fresh: The new kind, by a client without a cache.
         other: A kind of a group that answers, while another does not.
         ghost: A kind of the one that does not.
     """
 
     client: str
-    cold: Done
-    again: Done
-    elsewhere: Done
-    checked: Done | None
-    typo: Done
-    typo_again: Done
-    warm: Done
-    fresh: Done
-    other: Done
-    ghost: Done
+    cold: StepResult
+    again: StepResult
+    elsewhere: StepResult
+    checked: StepResult | None
+    typo: StepResult
+    typo_again: StepResult
+    warm: StepResult
+    fresh: StepResult
+    other: StepResult
+    ghost: StepResult
 
-    def shown(self, scenario: str) -> Done:
-        """Return what a picture shows of it."""
+    def shown(self, scenario: str) -> StepResult:
+        """Return the value for the picture."""
         shown = {COLD: self.cold, AGAIN: self.again, MISSPELT: self.typo, NEW: self.warm}
         return shown.get(scenario, self.other)
 
 
-def over_http(client: str, side: HttpSide, folder: Path) -> Asked:
+def over_http(client: str, side: HttpSide, folder: Path) -> ClientResults:
     """Return what came of asking a client that talks HTTP, or a command line.
 
     Raises:
@@ -98,7 +97,7 @@ def over_http(client: str, side: HttpSide, folder: Path) -> Asked:
         side.serve("usual")
 
 
-def over_grpc(client: str, folder: Path) -> Asked:
+def over_grpc(client: str, folder: Path) -> ClientResults:
     """Return what came of asking a client that talks gRPC, with a server of its own.
 
     Raises:
@@ -118,8 +117,8 @@ def own_folder(client: str, folder: Path) -> Path:
 
 def _measured(
     client: str, side: Side, dead: Callable[[], AbstractContextManager[Side]], folder: Path
-) -> Asked:
-    """Ask everything, in processes that begin with nothing unless it is to be kept."""
+) -> ClientResults:
+    """Run all steps, in processes with or without a disk cache."""
     with session(client, side, folder / "kept") as first:
         cold, again = first.find(DEPLOYMENT), first.find(DEPLOYMENT)
     with session(client, side, folder / "kept") as second:
@@ -134,7 +133,7 @@ def _measured(
         fresh = third.find(GADGET)
     with dead() as without, session(client, without, folder / "dead") as fourth:
         other, ghost = fourth.find(DEPLOYMENT), fourth.find(GHOST)
-    return Asked(
+    return ClientResults(
         client=client,
         cold=cold,
         again=again,
@@ -149,14 +148,14 @@ def _measured(
     )
 
 
-def question_rows(asked: Sequence[Asked], bare_mb: float) -> Iterator[Row]:
+def question_rows(asked: Sequence[ClientResults], bare_mb: float) -> Iterator[Row]:
     """Yield the rows of each question, for all clients.
 
     Args:
         asked: The clients.
         bare_mb: The memory of a process without a client.
     """
-    makers: Mapping[str, Callable[[Asked], Row]] = {
+    makers: Mapping[str, Callable[[ClientResults], Row]] = {
         COLD: partial(_cold_row, bare_mb=bare_mb),
         AGAIN: _again_row,
         MISSPELT: _typo_row,
@@ -166,7 +165,7 @@ def question_rows(asked: Sequence[Asked], bare_mb: float) -> Iterator[Row]:
     yield from (make(one) for make in makers.values() for one in asked)
 
 
-def _cold_row(asked: Asked, bare_mb: float) -> Row:
+def _cold_row(asked: ClientResults, bare_mb: float) -> Row:
     cold = asked.cold
     is_command = asked.client in (OUR_COMMAND, KUBECTL)
     memory = f"{cold.peak_mb:.0f} MB" if is_command else f"+{cold.peak_mb - bare_mb:.0f} MB"
@@ -176,7 +175,7 @@ def _cold_row(asked: Asked, bare_mb: float) -> Row:
     return _question_row(asked, COLD, budget, measured, passed=passed)
 
 
-def _again_row(asked: Asked) -> Row:
+def _again_row(asked: ClientResults) -> Row:
     checked = asked.checked
     parts = [f"same process {_short(asked.again)}", f"another {_short(asked.elsewhere)}"]
     if asked.client in (OUR_COMMAND, KUBECTL):
@@ -190,7 +189,7 @@ def _again_row(asked: Asked) -> Row:
     return _question_row(asked, AGAIN, budget, "; ".join(parts) + mistake, passed=passed)
 
 
-def _typo_row(asked: Asked) -> Row:
+def _typo_row(asked: ClientResults) -> Row:
     typo, again = asked.typo, asked.typo_again
     first, second = _refused(typo), _refused(again)
     measured = f"{_cost(typo)}{first}; then {_short(again)}{second}"
@@ -204,7 +203,7 @@ def _typo_row(asked: Asked) -> Row:
     return _question_row(asked, MISSPELT, budget, measured, passed=passed)
 
 
-def _new_row(asked: Asked) -> Row:
+def _new_row(asked: ClientResults) -> Row:
     warm, fresh = asked.warm, asked.fresh
     first, second = wrong(warm, GADGET), wrong(fresh, GADGET)
     measured = f"known others {_cost(warm)}{first}; known nothing {_cost(fresh)}{second}"
@@ -215,7 +214,7 @@ def _new_row(asked: Asked) -> Row:
     return _question_row(asked, NEW, budget, measured, passed=passed)
 
 
-def _dead_row(asked: Asked) -> Row:
+def _dead_row(asked: ClientResults) -> Row:
     other, ghost = asked.other, asked.ghost
     mistake = wrong(other, DEPLOYMENT)
     told = tells_of_trouble(ghost)
@@ -224,7 +223,9 @@ def _dead_row(asked: Asked) -> Row:
     return _question_row(asked, DEAD, "right, told", measured, passed=not mistake and told)
 
 
-def _question_row(asked: Asked, scenario: str, budget: str, measured: str, *, passed: bool) -> Row:
+def _question_row(
+    asked: ClientResults, scenario: str, budget: str, measured: str, *, passed: bool
+) -> Row:
     """Return a row, whose budget is for ours alone."""
     shown = asked.shown(scenario)
     is_ours = asked.client.startswith("ours")
@@ -245,20 +246,20 @@ def _question_row(asked: Asked, scenario: str, budget: str, measured: str, *, pa
     )
 
 
-def tells_of_trouble(done: Done) -> bool:
-    """Tell whether somebody who asks for a kind of a dead group hears that it is dead."""
+def tells_of_trouble(done: StepResult) -> bool:
+    """Return whether the error for a kind of a failing group mentions the failure."""
     said = f"{done.error} {done.heard}".lower()
     return done.found is None and any(word in said for word in _TELLING)
 
 
-def _unchanged(asked: Asked) -> str:
-    """Return what is wanted of a question about something that has not changed."""
+def _unchanged(asked: ClientResults) -> str:
+    """Return the budget of a lookup without changes."""
     if asked.client in OURS_GRPC:
         return "1 call at most, not modified"
     return f"{COLD_REQUESTS} x 304 at most, 0 B in bodies"
 
 
-def _is_unchanged(done: Done, client: str) -> bool:
+def _is_unchanged(done: StepResult, client: str) -> bool:
     counts = done.counts
     if counts.not_modified != counts.requests:
         return False
@@ -267,18 +268,18 @@ def _is_unchanged(done: Done, client: str) -> bool:
     return counts.requests <= COLD_REQUESTS and not counts.body_bytes
 
 
-def wrong(done: Done, wanted: Wanted) -> str:
-    """Return what a row says where an answer is not what is served; nothing where it is."""
+def wrong(done: StepResult, wanted: Wanted) -> str:
+    """Return the text for a wrong answer; empty for a right one."""
     return "" if done.is_right(wanted) else f", WRONG: {done.outcome}"
 
 
-def _refused(done: Done) -> str:
-    """Return what is wrong where the only right answer is that there is no such kind."""
+def _refused(done: StepResult) -> str:
+    """Return the text for a wrong answer, where the right one is that the kind does not exist."""
     is_refused = done.found is None and TYPO.kind.lower() in done.error.lower()
     return "" if is_refused else f", WRONG: {done.outcome}"
 
 
-def _cost(done: Done) -> str:
+def _cost(done: StepResult) -> str:
     counts = done.counts
     requests = "1 request" if counts.requests == 1 else f"{counts.requests} requests"
     if counts.requests and counts.not_modified == counts.requests:
@@ -289,7 +290,7 @@ def _cost(done: Done) -> str:
     return f"{requests}, {_size(counts.sent_bytes)}, {done.seconds:.2f} s"
 
 
-def _short(done: Done) -> str:
+def _short(done: StepResult) -> str:
     return _cost(done) if done.counts.requests else "0 requests"
 
 
@@ -302,8 +303,8 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
     own_clock = Clock(_LIMIT_S)
     with http_side() as side:
         bare_mb = _bare_mb(side, folder)
-        asked: list[Asked] = []
-        clients: dict[str, Callable[[], Asked]] = {
+        asked: list[ClientResults] = []
+        clients: dict[str, Callable[[], ClientResults]] = {
             **{name: partial(over_http, name, side, folder) for name in OURS_HTTP},
             **{name: partial(over_grpc, name, folder) for name in OURS_GRPC},
             **{name: partial(over_http, name, side, folder) for name in (OUR_COMMAND, KUBECTL)},
@@ -325,7 +326,7 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
 
 
 def _unless_broken(name: str, measure_it: Callable[[], _T]) -> _T | Row:
-    """Return what comes of it, or the row of what cannot be measured."""
+    """Return the result, or the row of a failed measurement."""
     try:
         return measure_it()
     except (Failed, OSError, grpc.RpcError) as error:
@@ -333,8 +334,8 @@ def _unless_broken(name: str, measure_it: Callable[[], _T]) -> _T | Row:
         return Row(SECTION, name, "", skipped=f"broken: {lines[-1][:200]}")
 
 
-def _told(name: str, client: Callable[[], Asked]) -> Asked:
-    """Measure a client, and say so, for it is a while until the first row."""
+def _told(name: str, client: Callable[[], ClientResults]) -> ClientResults:
+    """Measure a client, and print progress, since the first row takes a while."""
     started = time.monotonic()
     asked = client()
     took = time.monotonic() - started
@@ -349,7 +350,7 @@ def _bare_mb(side: Side, folder: Path) -> float:
 
 
 def _watch_row(client: str, folder: Path) -> Row:
-    """Answer while a watch is up, and tell of a new kind that nobody asked for."""
+    """Look up kinds during a watch, and a new kind that the watch reported."""
     name = f"while a watch is up, 200 questions and a new kind: {client}"
     own = own_folder(client, folder)
     side = grpc_side(own, client_groups.usual())
@@ -363,7 +364,7 @@ def _watch_row(client: str, folder: Path) -> Row:
 
 
 def _command_row(side: HttpSide, folder: Path) -> Row:
-    """Let both command lines list everything, in turn, with what they keep on disk."""
+    """Run both command lines in turn, with their disk caches."""
     name = "command line, api-resources again: ours beside kubectl"
     with (
         session(OUR_COMMAND, side, own_folder(OUR_COMMAND, folder) / "kept") as ours,

@@ -21,7 +21,7 @@ _TIMEOUT_S = 60.0
 
 
 class Official:
-    """`kubernetes.dynamic`; its discovery is lazy unless something else is said."""
+    """`kubernetes.dynamic`; its discovery is lazy by default."""
 
     def __init__(self, _target: str, folder: Path) -> None:
         self._config: Any = import_module("kubernetes.config")
@@ -83,7 +83,7 @@ class Kr8s:
 
 
 class Lightkube:
-    """`lightkube`: knows Kubernetes by heart, and asks for definitions where it is told to."""
+    """`lightkube`: has Kubernetes built in, and lists definitions on request."""
 
     def __init__(self, _target: str, folder: Path) -> None:
         self._lightkube: Any = import_module("lightkube")
@@ -127,7 +127,7 @@ class _Command:
         self._environment = {**os.environ, **home, "KUBECONFIG": str(folder / "kubeconfig")}
 
     def run(self, *arguments: str) -> str:
-        """Return what it prints; what it warns of goes to our stderr."""
+        """Return its output; warnings go to our stderr."""
         done = subprocess.run(
             [*self._command, *arguments],
             env=self._environment,
@@ -142,11 +142,11 @@ class _Command:
         return done.stdout
 
     def check(self) -> None:
-        """List everything, for which the server is asked whether what is kept is so."""
+        """List everything, which verifies the cache."""
         self.run("api-resources")
 
     def peak_kb(self) -> int:
-        """Return the most that any of the processes had."""
+        """Return the highest peak of the processes."""
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
@@ -165,7 +165,7 @@ class Ours(_Command):
 
 
 class Kubectl(_Command):
-    """`kubectl get`, whose question for objects tells what it has found."""
+    """`kubectl get`, whose request for objects shows its answer."""
 
     def __init__(self, _target: str, folder: Path) -> None:
         program = shutil.which("kubectl")

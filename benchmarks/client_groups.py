@@ -1,4 +1,4 @@
-"""The groups that every client is asked about, and what the right answers are.
+"""The groups of the servers that clients are measured with, and the right answers.
 
 63 groups with 123 group-versions of 4 resources each, as on a cluster with many operators.
 """
@@ -30,7 +30,7 @@ _CLUSTER_SCOPED = ("Node", "Gadget")
 
 
 class Wanted(NamedTuple):
-    """A kind, and what a client has to know of it to ask for its objects."""
+    """A kind, and what a client needs to request its objects."""
 
     kind: str
     group: str
@@ -57,7 +57,7 @@ def with_gadget() -> tuple[Group, ...]:
 
 
 def with_dead() -> tuple[Group, ...]:
-    """Return the usual ones, of which one cannot be asked for its resources.
+    """Return the usual groups, of which one does not answer.
 
     Source: kube-aggregator pkg/apiserver/handler_discovery.go: it is listed without them.
     """
@@ -65,7 +65,7 @@ def with_dead() -> tuple[Group, ...]:
 
 
 def definition(resource: Resource) -> dict[str, object]:
-    """Return a CustomResourceDefinition of a resource, with as small a schema as there is."""
+    """Return a CustomResourceDefinition of a resource, with a minimal schema."""
     names = {
         "plural": resource.name,
         "singular": resource.singular_name,

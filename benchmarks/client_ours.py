@@ -23,7 +23,7 @@ class Sync:
     def __init__(self, target: str, folder: Path) -> None:
         self._target, self._folder = target, folder
 
-    # Made with the first question, as with the others: it is part of what that takes.
+    # Made with the first lookup, as with the other clients, so that it is measured.
     @cached_property
     def _client(self) -> DiscoveryClient:
         cache = DiskCache(self._folder / "cache")

@@ -150,7 +150,7 @@ def _definitions(groups: list[Group]) -> bytes:
 
 
 class ApiServer:
-    """Answers connections, one request after the other on each."""
+    """Serves connections, one request after the other on each."""
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
@@ -218,9 +218,9 @@ def _encoded(answer: Answer, headers: Mapping[str, str]) -> tuple[bytes, bytes]:
 
 
 class LateProxy:
-    """Passes on what clients send after a delay, and what the server answers at once.
+    """Relays requests after a delay, and responses at once.
 
-    Pieces that follow each other are late by the same time, not one behind the other.
+    The delay is the same for all pieces; it does not add up.
     """
 
     def __init__(self, target: str, delay_s: float) -> None:

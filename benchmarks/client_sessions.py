@@ -1,4 +1,4 @@
-"""Servers that count, and sessions with clients that are asked something step by step."""
+"""Servers that count requests, and sessions with clients in processes of their own."""
 
 import contextlib
 import json
@@ -69,7 +69,7 @@ class Side(Protocol):
 
 
 class HttpSide:
-    """A kube-apiserver of which every answer is late."""
+    """A kube-apiserver with a delay before every response."""
 
     counts_all = True
 
@@ -96,9 +96,9 @@ class HttpSide:
 
 
 class GrpcSide:
-    """Our service, behind a proxy that makes each question late.
+    """Our service, behind a proxy that delays each request.
 
-    What answers say is not counted here: only a client knows whether it is something new.
+    Only clients know whether a response was new, so that is not counted here.
     """
 
     counts_all = False
@@ -155,14 +155,14 @@ def grpc_side(folder: Path, groups: Sequence[Group]) -> Generator[GrpcSide]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What came of a step.
+class StepResult:
+    """The result of a step.
 
     Attributes:
-        found: What the client says of the kind; None where it says nothing.
-        error: The name of its exception and the text; empty for none.
-        heard: What it logged, or wrote to stderr.
-        counts: What it took.
+        found: The client's answer for the kind; None for none.
+        error: The name and text of its exception; empty for none.
+        heard: Its log and stderr.
+        counts: Requests and bytes of the step.
         peak_mb: The most memory of the process so far, in MB of 10^6.
     """
 
@@ -174,17 +174,17 @@ class Done:
     peak_mb: float
 
     def is_right(self, wanted: Wanted) -> bool:
-        """Tell whether all is as it is served."""
+        """Return whether the answer is right."""
         return self.found == tuple(wanted[1:])
 
     @property
     def outcome(self) -> str:
-        """Return what the client said in one short line."""
+        """Return the answer or error in one short line."""
         return self.error.partition("\n")[0][:120] or f"{self.found}"
 
 
 class Session:
-    """A process with one client, which is asked one thing after the other."""
+    """A process with one client, controlled step by step."""
 
     def __init__(self, process: subprocess.Popen[bytes], side: Side) -> None:
         self._process, self._side = process, side
@@ -193,18 +193,18 @@ class Session:
         self._objects = len(side.objects())
         read_line(process)
 
-    def find(self, wanted: Wanted) -> Done:
-        """Let it find a kind."""
+    def find(self, wanted: Wanted) -> StepResult:
+        """Look up a kind."""
         return self._done(ask(self._process, ["find", wanted.kind, wanted.group, wanted.version]))
 
-    def check(self) -> Done:
-        """Let it make sure that what it knows is so."""
+    def check(self) -> StepResult:
+        """Verify the client's cache."""
         return self._done(ask(self._process, ["check"]))
 
-    def watch(self, wanted: Wanted) -> Done:
-        """Let it follow the server and answer meanwhile, and then serve it the gadget.
+    def watch(self, wanted: Wanted) -> StepResult:
+        """Watch the server, look up kinds meanwhile, then serve the gadget.
 
-        What was asked for until it followed does not count.
+        Requests before the watch is established do not count.
         """
         tell(self._process, ["watch", wanted.kind, wanted.group])
         answer = read_line(self._process)
@@ -214,7 +214,7 @@ class Session:
             answer = read_line(self._process)
         return self._done(answer)
 
-    def _done(self, answer: dict[str, object]) -> Done:
+    def _done(self, answer: dict[str, object]) -> StepResult:
         told = cast("Mapping[str, int]", answer["traffic"])
         counts = self._side.counts()
         taken = counts.since(self._counts)
@@ -224,7 +224,7 @@ class Session:
                 taken.requests, more["not_modified"], more["body_bytes"], taken.sent_bytes
             )
         self._counts, self._told = counts, told
-        return Done(
+        return StepResult(
             seconds=cast("float", answer["seconds"]),
             found=self._found(answer["found"]),
             error=str(answer["error"]),

@@ -26,15 +26,15 @@ _DESCRIPTION = (
     "{kind} is the schema of the {kind} API: what is wanted, and what was last seen of it."
 )
 
-# As many definitions as a `kubectl apply` of large packages may have, and so many callers at once.
+# Definitions in a request, as in a large `kubectl apply`, and concurrent callers.
 BATCH, AT_ONCE = 100, 4
 
 
 def crd(number: int, revision: int = 0) -> Document:
     """Return one definition; another revision differs in one of its categories.
 
-    Five follow each other in a group. As JSON one has about 1.5 kB: a version with five fields and
-    a status, as of one that is applied for the first time.
+    Each group has five. A definition has about 1.5 kB of JSON: a version with five fields and a
+    status, as when it is applied for the first time.
     """
     group = group_name(number)
     kind = f"{_PARTS[number % PER_GROUP]}{number}"
@@ -74,7 +74,7 @@ def crd_name(number: int) -> str:
 
 
 def marker(revision: int) -> str:
-    """Return the category that shows a revision in a discovery document."""
+    """Return the category that marks a revision in discovery."""
     return f"revision{revision}"
 
 
@@ -134,7 +134,7 @@ def write_folder(folder: Path, count: int, suffix: str) -> Path:
 
 
 def fill(address: str, documents: Iterable[Document]) -> None:
-    """Apply documents, many with each request."""
+    """Apply documents in batches."""
     texts = list(map(orjson.dumps, documents))
     requests = [
         registry_pb2.ApplyRequest(
@@ -160,7 +160,7 @@ def fill(address: str, documents: Iterable[Document]) -> None:
 
 @contextlib.contextmanager
 def applying(address: str) -> Generator[subprocess.Popen[bytes]]:
-    """Run a process that applies the document of each line that it is told."""
+    """Run a process that applies the document of each line."""
     with running(child_command("apply", address), piped=True) as child:
         read_line(child)
         yield child

@@ -1,4 +1,4 @@
-"""Synthetic groups that look like those of custom resources; the same ones at every run."""
+"""Synthetic groups like those of custom resources, the same at every run."""
 
 import hashlib
 
@@ -47,7 +47,7 @@ def group(number: int, resources: int, revision: int = 0) -> Group:
 
 
 def _word(*seed: int) -> str:
-    """Return a word that compresses as badly as those that people make up."""
+    """Return a word that compresses as badly as real names."""
     digest = hashlib.sha256(repr(seed).encode()).digest()
     return "".join(_SYLLABLES[byte % len(_SYLLABLES)] for byte in digest[:6])
 
@@ -67,7 +67,7 @@ def _resource(group_name: str, singular: str, place: int, revision: int) -> Reso
 
 
 def contribution(content: Group) -> Contribution:
-    """Return a group as the only one of its source, as a CustomResourceDefinition is."""
+    """Return a contribution with a single group, as of a CustomResourceDefinition."""
     offers = tuple(Offer(content.name, version, 1000, 100) for version in content.versions)
     return Contribution(f"crd:{content.name}", Precedence.CRD, offers)
 

@@ -1,4 +1,4 @@
-"""Load from wrk (HTTP/1.1) and h2load (HTTP/2 without TLS), and what came of it."""
+"""Load with wrk (HTTP/1.1) and h2load (HTTP/2 without TLS), and comparison of the rates."""
 
 import re
 import shutil
@@ -22,8 +22,8 @@ class Sample:
     """One run against one server.
 
     Attributes:
-        rate: Answers a second.
-        cpu_us: What the server computed for each answer.
+        rate: Responses a second.
+        cpu_us: CPU time of the server for each response.
     """
 
     rate: float
@@ -39,7 +39,7 @@ class Target:
 
 
 def missing(tool: str) -> str | None:
-    """Return why a tool cannot be used, None if it can."""
+    """Return why a tool is not usable; None if it is."""
     packages = {"wrk": "wrk", "h2load": "nghttp2-client", "nginx": "nginx-light"}
     if shutil.which(tool):
         return None
@@ -80,13 +80,13 @@ def _run(tool: str, flags: Sequence[Sequence[str]], pid: int) -> tuple[str, floa
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How a server compares with the empty handler; 1 is as good, less is worse.
+    """A server compared with the empty handler; 1 is equal, less is worse.
 
     Attributes:
         paired: Median over the rounds of its rate by the mean rate of the two empty handlers.
         best: Best rate by best rate.
-        cpu: Computing time for an answer, the empty handler's by the server's.
-        control: As `paired`, of one empty handler by the other: what a ratio of 1 looks like here.
+        cpu: CPU time for a response, the empty handler's by the server's.
+        control: As `paired`, of one empty handler by the other, which shows the noise.
     """
 
     paired: float

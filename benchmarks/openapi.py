@@ -51,7 +51,7 @@ _GIVE_UP_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """How long each comparison goes on."""
+    """The length of each comparison."""
 
     rounds: int
     seconds: int
@@ -106,7 +106,7 @@ def _build_row(package: Path) -> Row:
 
 
 def _best(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of some work, and the shortest time that it took."""
+    """Return the result of some work, and its shortest time."""
     done: list[tuple[float, T]] = []
     for _ in range(_REPEATS):
         began = time.perf_counter()
@@ -182,10 +182,10 @@ def _load_rows(
 
 
 def measure_lag(crds: int) -> Iterator[Row]:
-    """Yield what a poller of `/apis` waits for at most, idle and with each load.
+    """Yield the latencies of a poller of `/apis`, idle and with each load.
 
     Args:
-        crds: How many definitions make up the merged document.
+        crds: The number of definitions in the merged document.
     """
     with tempfile.TemporaryDirectory(prefix="apidiscovery-lag-") as folder:
         flags = ("--catalog", "none", "--store", "memory")
@@ -231,7 +231,7 @@ def _with(definition: Document, schema: Document) -> Document:
 
 
 def _all_of_it(served: Served, definition: Document) -> None:
-    """Apply a definition, and ask for its document in both forms."""
+    """Apply a definition, and request its document in both forms."""
     with contextlib.suppress(grpc.RpcError):  # what is too wide is refused
         fill(served.grpc, [definition])
     spec = definition["spec"]
@@ -246,7 +246,7 @@ def _all_of_it(served: Served, definition: Document) -> None:
 
 
 def _read(served: Served, path: str) -> None:
-    """Ask for a document and throw it away."""
+    """Request a document and drop it."""
     connection = http.client.HTTPConnection(served.http, timeout=120)
     connection.request("GET", path)
     answer, buffer = connection.getresponse(), bytearray(_BUFFER)
@@ -257,7 +257,7 @@ def _read(served: Served, path: str) -> None:
 
 @contextlib.contextmanager
 def _polling(address: str) -> Generator[subprocess.Popen[bytes]]:
-    """Run a process of its own that asks for `/apis` every 2 ms."""
+    """Run a process that polls `/apis` every 2 ms."""
     with running(child_command("poll", address), piped=True) as poller:
         read_line(poller)
         yield poller
@@ -309,7 +309,7 @@ def measure_visible(folder: Path, sizes: Sequence[int], clock: Clock) -> Iterato
 
 
 def _first_index(connection: Connection, title: str) -> Row:
-    """Return how long the first index takes, and until it states the hash of every document."""
+    """Return the time of the first index, and until it has the hash of every document."""
     began = time.perf_counter()
     answer = connection.get(_INDEX, {})
     first_s = answer.read_at - began

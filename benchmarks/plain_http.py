@@ -1,4 +1,4 @@
-"""An HTTP/1.1 client of a few lines, so that nothing stands between the socket and the clock."""
+"""A minimal HTTP/1.1 client, so that its own cost does not distort measurements."""
 
 import socket
 import ssl
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 V2_JSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-# What answers are received into, over and over: memory that the system has to clear first takes
-# longer than what is measured. It grows when an answer is larger.
+# The receive buffer is reused: clearing new memory takes longer than what is measured. It grows for
+# larger responses.
 _BUFFER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response; the times are `time.perf_counter` when its head and all of it were there."""
+    """A response, with the `time.perf_counter` at which its head and its body had arrived."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -28,7 +28,7 @@ class Answer:
 
 
 class Connection:
-    """A connection to `host:port`, over TLS if there is a context for it."""
+    """A connection to `host:port`, over TLS with a context."""
 
     def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.rpartition(":")
@@ -64,7 +64,7 @@ class Connection:
         return Answer(int(first.split()[1]), named, body, head_at, read_at)
 
     def _receive(self, have: int) -> int:
-        """Receive what comes behind the bytes that are there; return how many are there then."""
+        """Receive after the first `have` bytes; return the new count."""
         if have == len(self._buffer):
             self._buffer += bytes(have)
         with memoryview(self._buffer) as view:

@@ -1,4 +1,4 @@
-"""Processes of our own: started, looked at through /proc, and ended by their id."""
+"""Processes that are started, observed through /proc, and stopped by their id."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ _STOP_TIMEOUT_S = 10.0
 
 
 class Failed(Exception):
-    """A process did not do what it was started for."""
+    """A process failed."""
 
 
 @contextlib.contextmanager
@@ -38,7 +38,7 @@ def running(
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process, kindly first; what it writes meanwhile is thrown away."""
+    """Stop a process with SIGTERM, then SIGKILL; its remaining output is dropped."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -49,12 +49,12 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def child_command(*args: str | Path) -> list[str | Path]:
-    """Return what starts one of the processes in children.py."""
+    """Return the command of a process in children.py."""
     return [sys.executable, HERE / "children.py", *args]
 
 
 def read_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
-    """Return the next line that a child prints, a JSON object."""
+    """Return the next line of a child, a JSON object."""
     if process.stdout is None:
         raise AssertionError(process.args)
     line = process.stdout.readline()
@@ -64,7 +64,7 @@ def read_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
 
 
 def ask(process: subprocess.Popen[bytes], what: object) -> dict[str, object]:
-    """Send a line to a child and return what it answers."""
+    """Send a line to a child and return its next line."""
     tell(process, what)
     return read_line(process)
 
@@ -122,7 +122,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """Return how long a process has computed, in user and kernel."""
+    """Return the CPU seconds of a process, user and kernel."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 

@@ -37,13 +37,13 @@ _METHOD = "## Method\n"
 
 
 class Clock:
-    """How much of the time for everything is left."""
+    """The time that is left for all measurements."""
 
     def __init__(self, limit_s: float) -> None:
         self._end = time.monotonic() + limit_s
 
     def out(self, reserve_s: float = 0.0) -> bool:
-        """Tell whether less than the reserve is left."""
+        """Return whether less than the reserve is left."""
         return time.monotonic() + reserve_s > self._end
 
 
@@ -52,8 +52,8 @@ class Point:
     """One point of a curve over sizes.
 
     Attributes:
-        curve: What is measured, with its unit.
-        size: How many definitions there are.
+        curve: The measured quantity, with its unit.
+        size: The number of definitions.
     """
 
     curve: str
@@ -66,15 +66,15 @@ class Row:
     """A line of the result.
 
     Attributes:
-        section: What it belongs to, one of those that `--only` takes.
-        budget: What is wanted; empty for a number that only informs.
+        section: A section of `--only`.
+        budget: Empty for a number without a budget.
         passed: None without a budget.
-        unclear: The budget is missed, but the machine was too noisy to say so.
+        unclear: The budget is missed, but the machine was too noisy to judge.
         skipped: Why it was not measured.
-        ratio: What the plot shows as a bar.
-        series: Times in milliseconds that the plot shows as a distribution.
-        numbers: What else was measured.
-        point: What the picture of sizes shows.
+        ratio: A bar of the plot.
+        series: Times in milliseconds, a distribution of the plot.
+        numbers: Other measurements.
+        point: A point of a curve over sizes.
     """
 
     section: str
@@ -125,7 +125,7 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 
 def machine() -> str:
-    """Describe what was measured on, without its name."""
+    """Describe this machine, without its name."""
     model = next(
         (
             line.partition(":")[2].strip()

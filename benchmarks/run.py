@@ -1,7 +1,6 @@
 """`make bench`: measure, compare with budgets, print a table.
 
-Every number is one of this machine at this moment; what is compared is always measured side by
-side in the same run.
+Numbers are of this machine at this moment; compared values are measured in the same run.
 """
 
 import argparse
@@ -30,7 +29,7 @@ import warm
 from processes import Failed
 from report import Clock, Row, machine, page, table
 
-# `make bench` ends within twelve minutes or so; what has not begun by then is skipped.
+# `make bench` takes about twelve minutes; sections that have not started by then are skipped.
 _LIMIT_S = 660.0
 _SECTIONS = (
     "change",
@@ -49,7 +48,7 @@ _SECTIONS = (
     "clients",
 )
 
-# Of each start.
+# Repeats of each start.
 _REPEATS = 3
 _COMMAND_REPEATS = 15
 
@@ -152,7 +151,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def _safely(section: str, measure: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """Yield the rows of a measurement and say so on the way; one that breaks does not end all."""
+    """Yield and print the rows of a measurement; a failed one does not end the others."""
     started = time.monotonic()
     try:
         for row in measure():

@@ -22,7 +22,7 @@ EXPONENT = 1.2
 START, MEMORY, READ = "start to ready", "memory", "applied to all of the document read"
 
 _CHANGES = 60
-# YAML is read many times as slowly as JSON; one size tells.
+# YAML is read many times slower than JSON; one size is enough.
 _YAML_SIZE = BUDGET_SIZE
 
 # A curve has three unknowns.
@@ -80,8 +80,8 @@ def _of_size(folder: Path, store: str, size: int, repeats: int) -> Iterator[Row]
 
 
 def _change_rows(served: Served, size: int) -> Iterator[Row]:
-    """Change some; instead of nothing at all there is one group."""
-    # Revisions that no other size has used: the store is the same one.
+    """Change some definitions; at size 0 there is one group."""
+    # Revisions that no other size has used, since the store is the same.
     revisions = range(size + 1, size + 1 + _CHANGES)
     count = size or PER_GROUP
     found = times(served, "identity", [(number, change(number, count)) for number in revisions])
@@ -125,7 +125,7 @@ def _memory_rows(served: Served, size: int) -> Iterator[Row]:
 
 
 def _growth(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield for each curve the power of the size with which it grows."""
+    """Yield the growth exponent of each curve."""
     for curve, values in curves(rows).items():
         name, budget = f"growth: {curve}", f"exponent <= {EXPONENT}"
         exponent = growth_exponent(values)

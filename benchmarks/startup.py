@@ -76,7 +76,7 @@ def _memory_rows(folder: Path, file: Path) -> Iterator[Row]:
 def memory_row(
     section: str, name: str, served: Served, *, budget: bool = False, point: Point | None = None
 ) -> Row:
-    """Return the row of what a server takes now."""
+    """Return the row of a server's current memory."""
     memory = memory_mb(served.pid)
     return Row(
         section,
@@ -90,7 +90,7 @@ def memory_row(
 
 
 def read_each_representation(served: Served) -> None:
-    """Ask once for everything that can be asked of the named groups."""
+    """Request each representation of the named groups once."""
     connection = Connection(served.http)
     for coding in _CODINGS:
         for serializer in _SERIALIZERS:
@@ -168,7 +168,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> float:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return variables with which both have caches of their own, and Python keeps bytecode."""
+    """Return an environment with separate caches for both, and with Python's bytecode cache."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     unwanted = ("PYTHONDONTWRITEBYTECODE", "KUBECONFIG", "KUBECACHEDIR")

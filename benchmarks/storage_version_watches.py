@@ -13,10 +13,10 @@ from pathlib import Path
 import api_servers
 from api_servers import COUNT, RESOURCES, SERVICE, ApiServers
 from apidiscovery.service.v1 import storage_version_pb2
-from holding_streams import Holding, Wanted, holding
 from load import Sample, compare, interleaved
 from processes import Failed, Served, ask, child_command, cpu_s, memory_mb, read_line, running
 from report import Clock, Row
+from stream_client import OpenStreams, StreamPlan, open_streams
 
 SECTION = "storage-versions"
 WATCHERS = 1000
@@ -38,7 +38,7 @@ class _Arrivals:
 
     Attributes:
         all_ms: Every one of them.
-        answered_ms: When the report was answered, of each change.
+        answered_ms: When the report of each change was answered.
     """
 
     all_ms: list[float] = field(default_factory=list[float])
@@ -53,16 +53,16 @@ class _Arrivals:
 def measure(
     folder: Path, served: Served, servers: ApiServers, rounds: int, clock: Clock
 ) -> Iterator[Row]:
-    """Yield the rows of gRPC, of HTTP, and of those that come anew."""
-    # One after the other, so that each report changes something.
+    """Yield the rows of gRPC, of HTTP, and of new watchers."""
+    # Alternating, so that each report changes something.
     versions = cycle(("v1alpha1", "v1beta1"))
     for kind, address in (("gRPC", served.grpc), ("HTTP", served.http)):
         if clock.out():
             yield Row(SECTION, f"{WATCHERS} watchers, {kind}", "", skipped="out of time")
             continue
         before = memory_mb(served.pid)["Rss"]
-        with holding(folder, address, _wanted(kind, servers.revision())) as held:
-            changing = _Changing(served, servers, held, versions)
+        with open_streams(folder, address, _wanted(kind, servers.revision())) as streams:
+            changing = _Changing(served, servers, streams, versions)
             changing.once()
             yield _memory_row(kind, memory_mb(served.pid)["Rss"] - before)
             if kind == "gRPC":
@@ -73,49 +73,49 @@ def measure(
     yield _newcomers_row(folder, served)
 
 
-def _wanted(kind: str, after: int) -> Wanted:
+def _wanted(kind: str, after: int) -> StreamPlan:
     if kind == "gRPC":
-        return Wanted("grpc", WATCH, [watch_request(str(after))])
-    return Wanted("http", _PATH.format(after), connections=WATCHERS, per_connection=1)
+        return StreamPlan("grpc", WATCH, [watch_request(str(after))])
+    return StreamPlan("http", _PATH.format(after), connections=WATCHERS, per_connection=1)
 
 
 def watch_request(after: str) -> bytes:
-    """Return the request for what changes after a revision; empty for what is there as well."""
+    """Return the request for changes after a revision; empty to include existing objects."""
     asked = storage_version_pb2.WatchStorageVersionsRequest(resource_version=after)
     return asked.SerializeToString()
 
 
 class _Changing:
-    """Changes one object again and again, each time when all have seen the last change."""
+    """Changes one object repeatedly, each time after all watchers have the last change."""
 
     def __init__(
-        self, served: Served, servers: ApiServers, held: Holding, versions: Iterator[str]
+        self, served: Served, servers: ApiServers, streams: OpenStreams, versions: Iterator[str]
     ) -> None:
         self._servers = servers
-        self._held = held
+        self._streams = streams
         self._versions = versions
         self.pid = served.pid
         self.arrivals = _Arrivals()
 
     def once(self) -> float:
-        """Make one change; return the seconds until the last has heard of it."""
+        """Make one change; return the seconds until the last watcher has it."""
         time.sleep(_SETTLE_S)
-        self._held.want()
+        self._streams.want()
         told = self._servers.report(0, next(self._versions), [RESOURCES // 2])
-        at = self._held.arrived()
-        if told.outcomes["updated"] != 1 or len(self._held.last) != 1:
-            raise Failed(f"{dict(told.outcomes)}, {len(self._held.last)} different messages")
+        at = self._streams.arrived()
+        if told.outcomes["updated"] != 1 or len(self._streams.last) != 1:
+            raise Failed(f"{dict(told.outcomes)}, {len(self._streams.last)} different messages")
         self.arrivals.all_ms += [(each - told.began) * 1000 for each in at]
         self.arrivals.answered_ms.append(told.seconds * 1000)
         return max(at) - told.began
 
     def many(self) -> Sample:
-        """Make changes one by one, and return the rate at which messages come."""
+        """Make changes one by one; return the rate of messages."""
         return _sample(self.once, self.pid)
 
     def message(self) -> bytes:
-        """Return what all have got last."""
-        return self._held.last[0]
+        """Return the last message of all watchers."""
+        return self._streams.last[0]
 
 
 def _sample(change: Callable[[], float], pid: int) -> Sample:
@@ -126,7 +126,7 @@ def _sample(change: Callable[[], float], pid: int) -> Sample:
 
 
 def _compared_rows(folder: Path, changing: _Changing, rounds: int, clock: Clock) -> Iterator[Row]:
-    """Measure side by side with handlers that send the same message from a constant."""
+    """Compare with handlers that send the same message from a constant."""
     changing.arrivals = _Arrivals()
     with contextlib.ExitStack() as stack:
         empty = {key: _Empty(stack, folder, changing.message()) for key in ("empty", "control")}
@@ -139,7 +139,7 @@ def _compared_rows(folder: Path, changing: _Changing, rounds: int, clock: Clock)
 
 
 class _Empty:
-    """A server that does nothing but send, and those that hold streams to it."""
+    """A server that only sends, and its watchers."""
 
     def __init__(self, stack: contextlib.ExitStack, folder: Path, message: bytes) -> None:
         file = folder / "message"
@@ -147,20 +147,20 @@ class _Empty:
         command = child_command("grpc-stream-empty", WATCH, file)
         self._process: subprocess.Popen[bytes] = stack.enter_context(running(command, piped=True))
         address = str(read_line(self._process)["grpc"])
-        wanted = Wanted("grpc", WATCH, [watch_request("1")])
-        self._held = stack.enter_context(holding(folder, address, wanted))
+        wanted = StreamPlan("grpc", WATCH, [watch_request("1")])
+        self._streams = stack.enter_context(open_streams(folder, address, wanted))
         self.pid = self._process.pid
         self.arrivals = _Arrivals()
-        self._held.want()
-        self._held.arrived()
+        self._streams.want()
+        self._streams.arrived()
 
     def once(self) -> float:
-        """Let it send once; return the seconds until the last message has come."""
+        """Send once; return the seconds until the last message has come."""
         time.sleep(_SETTLE_S)
-        self._held.want()
+        self._streams.want()
         began = time.perf_counter()
         ask(self._process, "send")
-        at = self._held.arrived()
+        at = self._streams.arrived()
         self.arrivals.all_ms += [(each - began) * 1000 for each in at]
         return max(at) - began
 
@@ -204,13 +204,13 @@ def _ratio_row(samples: dict[str, list[Sample]], size: int, empty: _Arrivals) ->
 
 
 def _newcomers_row(folder: Path, served: Served) -> Row:
-    """Let watchers come that know nothing."""
+    """Open watches without a revision."""
     before = cpu_s(served.pid)
     began = time.perf_counter()
-    wanted = Wanted("grpc", WATCH, [watch_request("")], per_connection=_NEWCOMERS // 10)
-    with holding(folder, served.grpc, wanted) as held:
-        held.want(RESOURCES + 1)  # and a bookmark
-        took = max(held.arrived()) - began
+    wanted = StreamPlan("grpc", WATCH, [watch_request("")], per_connection=_NEWCOMERS // 10)
+    with open_streams(folder, served.grpc, wanted) as streams:
+        streams.want(RESOURCES + 1)  # and a bookmark
+        took = max(streams.arrived()) - began
     computed = cpu_s(served.pid) - before
     return Row(
         SECTION,
@@ -240,10 +240,10 @@ def measure_waits(folder: Path, served: Served, servers: ApiServers, clock: Cloc
 
 
 def _quiet_row(name: str, folder: Path, served: Served, servers: ApiServers) -> Row:
-    """Let nothing happen but heartbeats, while some watch."""
+    """Send only heartbeats, with some watchers."""
     request = watch_request(str(servers.revision()))
-    wanted = Wanted("grpc", WATCH, [request], per_connection=_QUIET_WATCHERS // 10)
-    with holding(folder, served.grpc, wanted):
+    wanted = StreamPlan("grpc", WATCH, [request], per_connection=_QUIET_WATCHERS // 10)
+    with open_streams(folder, served.grpc, wanted):
         before, computed_before = servers.revision(), cpu_s(served.pid)
         end = time.monotonic() + _QUIET_S
         beats = 0
@@ -268,9 +268,9 @@ class _Upgrade:
 
     Attributes:
         seconds: From the first report until the last is answered.
-        told_s: From then until the last has been told of it.
+        told_s: From then until the last waiting client has it.
         cpu_s: Of the server, until then.
-        messages: That those who waited got.
+        messages: To waiting clients.
     """
 
     seconds: float
@@ -279,13 +279,13 @@ class _Upgrade:
     messages: int
 
 
-def _waiters() -> Iterator[tuple[str, int, Wanted]]:
-    """Yield who waits, for how many targets, and by which requests."""
+def _waiters() -> Iterator[tuple[str, int, StreamPlan]]:
+    """Yield a title, the number of targets, and the requests of waiting clients."""
     one = [_wait_request([number]) for number in range(RESOURCES)]
-    yield "1,000 wait for one object each", 1, Wanted("grpc", _WAIT, one)
+    yield "1,000 wait for one object each", 1, StreamPlan("grpc", _WAIT, one)
     # Each on a connection of its own: together the requests would not fit into its window.
     everything = [_wait_request(list(range(RESOURCES)))]
-    wanted = Wanted("grpc", _WAIT, everything, connections=5, per_connection=1)
+    wanted = StreamPlan("grpc", _WAIT, everything, connections=5, per_connection=1)
     yield f"5 wait for all {RESOURCES} objects", RESOURCES, wanted
 
 
@@ -301,22 +301,22 @@ def _wait_request(numbers: list[int]) -> bytes:
 
 
 def _awaited(
-    folder: Path, served: Served, servers: ApiServers, wanted: Wanted, targets: int
+    folder: Path, served: Served, servers: ApiServers, wanted: StreamPlan, targets: int
 ) -> tuple[_Upgrade, float]:
-    """Upgrade while some wait; return what it took, and the seconds until all had begun."""
+    """Upgrade with waiting clients; return its cost, and the seconds until all waited."""
     servers.report_at_once(dict.fromkeys(range(COUNT), _OLD))
     began = time.perf_counter()
-    with holding(folder, served.grpc, wanted) as held:
-        held.want()
-        begun_s = max(held.arrived()) - began
-        upgrade = _upgrade(served, servers, held)
-        for message in held.last:
+    with open_streams(folder, served.grpc, wanted) as streams:
+        streams.want()
+        begun_s = max(streams.arrived()) - began
+        upgrade = _upgrade(served, servers, streams)
+        for message in streams.last:
             _check(message, targets)
     return upgrade, begun_s
 
 
-def _upgrade(served: Served, servers: ApiServers, held: Holding | None) -> _Upgrade:
-    if held is None:
+def _upgrade(served: Served, servers: ApiServers, streams: OpenStreams | None) -> _Upgrade:
+    if streams is None:
         servers.report_at_once(dict.fromkeys(range(COUNT), _OLD))
     before = cpu_s(served.pid)
     began = time.perf_counter()
@@ -325,7 +325,7 @@ def _upgrade(served: Served, servers: ApiServers, held: Holding | None) -> _Upgr
         if told.outcomes["updated"] != RESOURCES:
             raise Failed(f"server {server} was upgraded: {dict(told.outcomes)}")
     answered = time.perf_counter()
-    messages = held.ended() if held else 0
+    messages = streams.ended() if streams else 0
     told_s = time.perf_counter() - answered
     return _Upgrade(answered - began, told_s, cpu_s(served.pid) - before, messages)
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import storage_version_watches
-from api_servers import COUNT, RESOURCES, ApiServers, Told, api_servers
+from api_servers import COUNT, RESOURCES, ApiServers, Reported, api_servers
 from processes import Failed, Served, cpu_s, free_ports, running, serving
 from report import Clock, Row
 
@@ -26,7 +26,7 @@ _START_S = 20.0
 
 
 def measure(folder: Path, rounds: int, clock: Clock) -> Iterator[Row]:
-    """Yield the rows of each store, then those of what happens above it."""
+    """Yield the rows of each store, then those of watches and upgrades."""
     with contextlib.ExitStack() as stack:
         for store, start in _stores(folder, stack):
             if clock.out():
@@ -65,9 +65,8 @@ class _Taken:
     """What reports took.
 
     Attributes:
-        changes: How many entries changed, which is the least number of writes: each is
-            acknowledged by itself.
-        writes: How far the store's revision went on.
+        changes: Changed entries, the minimum of writes: each is acknowledged by itself.
+        writes: The increase of the store's revision.
         cpu_s: Of the server.
     """
 
@@ -105,7 +104,7 @@ def _steps(served: Served, servers: ApiServers) -> Iterator[tuple[str, _Taken]]:
 
 
 def _take(served: Served, servers: ApiServers, versions: Mapping[int, str], changes: int) -> _Taken:
-    """Let servers report, and count the writes; as many entries have to change.
+    """Report, and count the writes; `changes` entries must change.
 
     Raises:
         Failed: The answers tell of other changes.
@@ -117,7 +116,7 @@ def _take(served: Served, servers: ApiServers, versions: Mapping[int, str], chan
     return _Taken(told.seconds, len(versions), changes, writes, computed)
 
 
-def _check(told: Told, changes: int) -> None:
+def _check(told: Reported, changes: int) -> None:
     changed = told.outcomes["created"] + told.outcomes["updated"]
     if changed != changes:
         raise Failed(f"want {changes} changes, the reports made {dict(told.outcomes)}")

@@ -1,4 +1,4 @@
-"""What a restart costs: clients that ask everything cold, and watches that reconnect, at once."""
+"""A restart with many clients: cold clients and reconnecting watches at the same time."""
 
 import asyncio
 import random
@@ -15,37 +15,36 @@ import orjson
 from apidiscovery.service.v1 import discovery_pb2
 from children import UNLIMITED
 from crds import change, crd, fill
-from holding_streams import Wanted, holding
 from plain_http import V2_JSON, get
 from processes import Failed, Served, cpu_s, free_ports, serving
 from report import Clock, Row
+from stream_client import StreamPlan, open_streams
 
 _SECTION = "storm"
 _SERVICE = "/apidiscovery.service.v1.DiscoveryService"
 _CRDS = 200
 _COLD = 1000
-# What is known is sent with each, and has to fit into the first window of a connection.
+# Each request has the known groups, and all must fit into the initial window of a connection.
 _CONNECTIONS, _PER_CONNECTION = 500, 10
-# Twice as long each time, as clients do, unless the server says when.
+# Doubled each time, as by real clients, unless the server sends Retry-After.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 4.0
 _GIVE_UP_S = 480.0
 _OK = 200
 
-# What a cold client asks for, with its Accept: as kubectl does, then one document.
+# Requests of a cold client with their Accept: as kubectl, then one document.
 _ASKED = (("/api", V2_JSON), ("/apis", V2_JSON), ("/openapi/v3", "*/*"))
 
 
 @dataclass
 class _Tally:
-    """How the cold clients fared.
+    """Results of the cold clients.
 
     Attributes:
-        wanted: ETag by path, of what is right.
-        url: Of the document that each asks for.
-        errors: How often something other than what is wanted came, by what it was: to clients once
-            the server was ready, and to watches.
-        refused: How often nobody listened.
-        done_at: When each had all of it, as `time.perf_counter`.
+        wanted: The right ETag by path.
+        url: The document that each requests.
+        errors: The number of wrong responses by kind, of clients and watches.
+        refused: The number of refused connections.
+        done_at: When each client had everything (`time.perf_counter`).
     """
 
     wanted: dict[str, str]
@@ -56,7 +55,7 @@ class _Tally:
 
 
 def measure(folder: Path, clock: Clock) -> Iterator[Row]:
-    """Yield times, errors and memory of a restart with all clients waiting for it."""
+    """Yield times, errors and memory of a restart with waiting clients."""
     if clock.out():
         yield Row(_SECTION, "a restart", "", skipped="out of time")
         return
@@ -98,7 +97,7 @@ def _row(name: str, seconds: list[float]) -> Row:
 
 
 def _known(address: str) -> bytes:
-    """Return what a watch sends that knows all groups as they are now."""
+    """Return the request of a watch with all current groups."""
     with grpc.insecure_channel(address, options=UNLIMITED) as channel:
         call = channel.unary_unary(
             f"{_SERVICE}/GetDiscovery",
@@ -114,7 +113,7 @@ def _known(address: str) -> bytes:
 
 
 def _expected(served: Served) -> _Tally:
-    """Return what is right, as one client gets it before the restart."""
+    """Return the right responses, read before the restart."""
     answers = {path: get(served.http, path, {"accept": accept}) for path, accept in _ASKED}
     wanted = {path: answer.header("etag").strip('"') for path, answer in answers.items()}
     paths = orjson.loads(answers["/openapi/v3"].body)["paths"]
@@ -128,7 +127,7 @@ async def _all_cold(address: str, tally: _Tally) -> None:
 
 
 async def _cold(address: str, tally: _Tally) -> None:
-    """Ask until everything is right, on a connection of its own."""
+    """Send requests until every response is right."""
     asked = [*_ASKED, (tally.url, "*/*")]
     pause = _PAUSE_S
     while asked:
@@ -147,7 +146,7 @@ async def _cold(address: str, tally: _Tally) -> None:
 
 
 async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> float:
-    """Take off what is answered rightly; return when the server says to come again, 0 for not."""
+    """Remove what is answered rightly; return the seconds of Retry-After, 0 for none."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -170,18 +169,19 @@ async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> flo
 
 
 def _reconnect(folder: Path, served: Served, known: bytes, tally: _Tally) -> list[float]:
-    """Return when each watch had what it missed."""
+    """Return when each watch had the missed change."""
     method = f"{_SERVICE}/WatchDiscovery"
-    wanted = Wanted("grpc", method, [known], _CONNECTIONS, _PER_CONNECTION, comes_again=True)
-    with holding(folder, served.grpc, wanted) as held:
-        held.want()
-        at = held.arrived()
+    wanted = StreamPlan("grpc", method, [known], _CONNECTIONS, _PER_CONNECTION, comes_again=True)
+    with open_streams(folder, served.grpc, wanted) as streams:
+        streams.want()
+        at = streams.arrived()
         told = {
-            discovery_pb2.WatchDiscoveryResponse.FromString(one).changes.etag for one in held.last
+            discovery_pb2.WatchDiscoveryResponse.FromString(one).changes.etag
+            for one in streams.last
         }
     if told != {tally.wanted["/apis"]}:
         raise Failed(f"watches were told {told}, not {tally.wanted['/apis']}")
-    for what, count in held.again.items():
+    for what, count in streams.again.items():
         tally.errors[f"{what} (watch)"] += count
     return at
 

@@ -30,22 +30,22 @@ _INITIAL_WINDOW_SIZE = 4
 _FRAME_MAX = 16_384
 _WINDOW, _WINDOW_AT_FIRST = 2**31 - 1, 65_535
 
-# When those who come again do so: as the server says to calls that it refuses (RetryInfo), and
-# after a connection as gRPC's clients do at first.
+# Delays before reopening: of refused calls as the server states (RetryInfo), of connections as gRPC
+# clients do at first.
 _REFUSED_S, _LOST_S = 5.0, 1.0
 
 _GIVE_UP_S = 60.0
 
-# So many connections are begun at once; a listener's queue is finite.
+# Connections that are opened concurrently; a listener's queue is finite.
 _CONNECTIONS_AT_ONCE = 50
 
 
 class StreamError(Exception):
-    """A server has ended a stream or a connection that should go on."""
+    """A server has ended a stream or a connection."""
 
 
 class Tally(Protocol):
-    """Where streams tell what has come, by their numbers."""
+    """Receives the events of streams, by their numbers."""
 
     def message(self, stream: int, at: float, message: bytes) -> None: ...
 
@@ -60,11 +60,11 @@ class GrpcStreams(asyncio.Protocol):
     """One connection with the same call on each of its streams.
 
     Args:
-        tally: Told of every message.
-        authority: What `:authority` says.
+        tally: Receives every message.
+        authority: The value of `:authority`.
         method: Path of the call.
-        requests: By number of the stream, one each; all fit into the window of the beginning.
-        comes_again: Whether what ends is begun again, as clients that watch do.
+        requests: One by number of the stream; all fit into the initial window.
+        comes_again: Whether ended calls are opened again, as by watching clients.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class GrpcStreams(asyncio.Protocol):
             self.connection_lost(None)
 
     def _later(self, delay_s: float, what: Callable[..., None], *args: object) -> None:
-        """Do something about then: not all at the same moment."""
+        """Schedule a call after about `delay_s`, with jitter."""
         spread = random.uniform(0.8, 1.2)  # noqa: S311 - no secret
         asyncio.get_running_loop().call_later(delay_s * spread, what, *args)
 
@@ -197,10 +197,10 @@ class LineStream(asyncio.Protocol):
     """One connection with a request whose answer is lines in chunks.
 
     Args:
-        tally: Told of every line.
-        number: Of the stream.
-        authority: What `Host` says.
-        target: What is asked for.
+        tally: Receives every line.
+        number: Number of the stream.
+        authority: The value of `Host`.
+        target: The request target.
     """
 
     def __init__(self, tally: Tally, number: int, authority: str, target: str) -> None:
@@ -237,7 +237,7 @@ class LineStream(asyncio.Protocol):
         return True
 
     def _chunk(self) -> bytes:
-        """Return the next chunk; nothing while it is not there."""
+        """Return the next chunk; empty when it is incomplete."""
         size, end, rest = self._unread.partition(b"\r\n")
         if not end or len(rest) < (length := int(size, 16)) + 2:
             return b""
@@ -254,7 +254,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _parts(message: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield pieces that are allowed as one frame, and where each ends."""
+    """Yield the pieces of a message that fit into a frame, and their ends."""
     for begin in range(0, len(message), _FRAME_MAX):
         end = begin + _FRAME_MAX
         yield message[begin:end], end
@@ -277,7 +277,7 @@ def _request_head(authority: str, method: str) -> bytes:
 
 
 class StreamTally:
-    """How much has come on each of many streams.
+    """Counts the messages of many streams.
 
     Args:
         count: Of the streams.

@@ -42,7 +42,7 @@ _ROUNDS_LIMIT_S = 60.0
 
 @dataclass(slots=True)
 class Counts:
-    """What was asked and answered; bytes with the heads of requests and answers."""
+    """Requests and responses; bytes include headers."""
 
     apis: int = 0
     indexes: int = 0
@@ -57,7 +57,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What is answered to a path: with another ETag, and with the same; an empty one is none."""
+    """The responses of a path: the whole one, and 304 for its ETag (empty for none)."""
 
     etag: bytes
     whole: bytes
@@ -109,7 +109,7 @@ def _list_page(one: Group) -> _Page:
 
 
 def _small_document(one: Group) -> bytes:
-    """Return a small document, for it is how often one is asked for that is looked at."""
+    """Return a small document, since only requests are counted."""
     schemas = {
         resource.resource: {"type": "object", "description": resource.singular_resource}
         for resource in one.versions[0].resources
@@ -299,7 +299,7 @@ def _rounds_row(title: str, served: Served, fake: subprocess.Popen[bytes]) -> Ro
 
 
 def _restart_row(title: str, served: Served) -> Row:
-    """Tell how long it takes until what was last known is served, from the store."""
+    """Return the time until the last known state is served from the store."""
     found = _groups(served)
     if found != UPSTREAMS * GROUPS:
         raise Failed(f"{found} groups after a restart, want {UPSTREAMS * GROUPS}")

@@ -73,7 +73,7 @@ _TLS_PROTOCOLS = {"HTTP/1.1": "HTTP/1.1", "h2c": "h2"}
 
 @dataclass(frozen=True, slots=True)
 class Nginx:
-    """nginx, running; its worker is what computes."""
+    """A running nginx; its worker does the work."""
 
     worker_pid: int
     http1: str
@@ -147,7 +147,7 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
 def read_cases(
     address: str, names: Collection[str] = (), tls: ssl.SSLContext | None = None
 ) -> list[Case]:
-    """Return the kinds of requests, all or those that are named, with what a server answers."""
+    """Return the kinds of requests, all or the named ones, with the server's responses."""
     usual = {"accept": V2_JSON, "accept-encoding": "gzip", "user-agent": _AGENT}
     etag = get(address, PATH, usual, tls).header("etag")
     wanted = {
@@ -171,7 +171,7 @@ def read_cases(
 def empty(
     folder: Path, case: Case, tls: tuple[Path, Path, ssl.SSLContext] | None = None
 ) -> Generator[Target]:
-    """Run a handler that only sends the answer of a case.
+    """Run a handler that only sends the response of a case.
 
     With a certificate, its key and a context that trusts it, over TLS.
     """
@@ -247,9 +247,9 @@ def ratio_row(
 ) -> Row:
     """Return the row that compares ours with the empty handler.
 
-    Where the rate misses the budget but the computing time for an answer keeps it, something else
-    took the processor: that is no result. With `by_cpu` the computing time alone is judged, where
-    callers are too slow to keep a server busy.
+    When the rate misses the budget but the CPU time for a response keeps it, something else used
+    the CPU, and the result is unclear. With `by_cpu` only the CPU time is judged, where callers are
+    too slow to keep a server busy.
     """
     ratio = compare(samples)
     judged = ratio.cpu if by_cpu else ratio.paired
@@ -308,7 +308,7 @@ class _TlsCell:
     clock: Clock
 
     def row(self, plain: str, rounds: int, seconds: int) -> Row:
-        """Load all targets; there is no budget, for how much TLS costs is not ours to say."""
+        """Load all targets; there is no budget, since the cost of TLS is not ours."""
         name = f"{self.case.name}, TLS {_TLS_PROTOCOLS[plain]}"
         tool, load = LOADS[plain]
         reason = missing(tool) or ("out of time" if self.clock.out() else None)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from garbage import set_aside
+from garbage import freeze_heap
 from hypothesis import settings
 from kinds import kinds_of
 from server import Serve, Server, serving
@@ -23,7 +23,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        set_aside()
+        freeze_heap()
         gc.enable()
 
 

@@ -1,4 +1,4 @@
-"""What the generated clients of Kubernetes do not say of its releases, written down by hand.
+"""Data about releases of Kubernetes that its generated clients lack, written by hand.
 
 Sources: the deprecated API migration guide and the changelogs of Kubernetes; kubernetes
 cmd/kube-apiserver/app/aggregator.go `apiVersionPriorities`; apiserver and kubernetes
@@ -27,7 +27,7 @@ GROUPS = {
     "rbac": "rbac.authorization.k8s.io",
 }
 
-# By group: since which release it has which priority, the greatest first in discovery.
+# By group: priorities and the first release of each; the highest priority is first in discovery.
 PRIORITIES: dict[str, list[tuple[int, int]]] = {
     "": [(OLDEST, 30000)],
     "apiregistration.k8s.io": [(OLDEST, 20000)],
@@ -57,10 +57,10 @@ PRIORITIES: dict[str, list[tuple[int, int]]] = {
     "storagemigration.k8s.io": [(OLDEST, 15800)],
 }
 
-# Only where it is not the order of version names (apimachinery pkg/version/helpers.go).
+# Only groups whose order differs from that of version names (apimachinery pkg/version/helpers.go).
 VERSION_ORDER = {"autoscaling": ("v2", "v1", "v2beta1", "v2beta2")}
 
-# First release without, for what k8s.io/api does not mark: alpha versions whose types stayed.
+# The first release without a kind that k8s.io/api does not mark: alpha versions whose types stayed.
 REMOVED = {
     **{
         ("rbac.authorization.k8s.io", "v1alpha1", kind): 23
@@ -71,14 +71,14 @@ REMOVED = {
     ("extensions", "v1beta1", "ThirdPartyResource"): OLDEST,
 }
 
-# Types that have a client but are no resources of a server.
+# Types with a client that are not resources of a server.
 NO_RESOURCES = {
     ("extensions", "scale"),
     ("policy", "evictions"),
     ("policy", "pods"),
 }
 
-# Where servers support other verbs than typed clients have methods for.
+# Resources whose verbs differ from the methods of their typed clients.
 OTHER_VERBS: dict[tuple[str, str], tuple[str, ...]] = {("", "componentstatuses"): ("get", "list")}
 DELETES_SERVICES_FROM = 23  # as a collection, which typed clients still cannot
 
@@ -109,7 +109,7 @@ _CLUSTER, _NAMESPACED = False, True
 
 EXTRAS = (
     Extra("", "v1", "bindings", "Binding", _NAMESPACED, ("create",), ALWAYS),
-    # It has a typed client since 1.15 only, which is the last release that serves it.
+    # Its typed client exists only since 1.15, the last release that serves it.
     Extra(
         "extensions",
         "v1beta1",
@@ -159,7 +159,7 @@ class Below(NamedTuple):
     """A subresource that typed clients do not show.
 
     Attributes:
-        kind: With group and version where these are not those of the resource.
+        kind: With group and version if they differ from those of the resource.
         releases: The first and the last that serve it.
     """
 
@@ -203,7 +203,7 @@ BELOW = (
         "token",
         "authentication.k8s.io/v1/TokenRequest",
         _CREATE,
-        (20, NEWEST),  # before only where a service account issuer is configured
+        (20, NEWEST),  # before, only with a configured service account issuer
     ),
     Below("", "v1", "services", "proxy", "ServiceProxyOptions", _PROXY_VERBS),
     *(

@@ -1,19 +1,19 @@
-"""Fail if the working tree's protos break whoever uses those of main (`buf breaking`, rules FILE).
+"""Fail if the protos break users of main's protos (`buf breaking`, rules FILE).
 
-What they are compared with, the first of these that applies:
+They are compared with the first of these that applies:
 
-1. where HEAD left main (origin/main, or without one the local main): a branch, commits not pushed;
-2. HEAD, which main contains, when the protos on disk are not those of HEAD: uncommitted changes;
-3. main before its last commit that touches protos: a clean checkout of main, as in CI. A break that
-   was merged on purpose fails there until protos/ changes again.
+1. the commit where HEAD left main (origin/main, else the local main): branches, unpushed commits;
+2. HEAD, when main contains it and the protos on disk differ: uncommitted changes;
+3. main before its last commit that touches protos: a clean checkout of main, as in CI. An intended
+   break fails there until protos/ changes again.
 
 `ACCEPTED` lists exceptions, each with its decision record: breaks from the protos named there are
-printed but do not fail. Protos are named by their git tree, so that an exception ends with the next
-change of protos/.
+printed but do not fail. Protos are named by their git tree, so that an exception ends with the
+next change of protos/.
 
-Without any main, as where CI checks out one commit by its id, HEAD stands for it. A comparison that
-git cannot make is a failure. Nothing to compare with is none, and said: protos that main does not
-have yet, a shallow clone whose history does not reach back to others, a source tree without git.
+Without main, as in a checkout of one commit, HEAD is used. An error of git is a failure. It is not
+a failure when there is nothing to compare with: main has no protos yet, a shallow clone has no
+earlier ones, or the source tree is no git checkout.
 
 Usage:  python tools/breaking.py
 """

@@ -1,9 +1,9 @@
-"""Build the sdist and the wheel, and try the wheel as a user has it.
+"""Build the sdist and the wheel, and test the wheel in fresh virtual environments.
 
-Four fresh virtual environments: one with the client alone, which must ask a server for JSON; one
-with the extra `grpc`, which must import all but what is of other extras; one with `betterproto`,
-which must import its stubs; and one with `server`, which must serve. What the wheel needs is taken
-from requirements.lock, so that the build says something about our code and not about today's index.
+The client alone must discover a server in JSON; with the extra `grpc` all modules must import,
+except those of other extras; with `betterproto` its stubs must import; with `server` the server
+must serve. Dependencies have the versions of requirements.lock, so that the result does not depend
+on the index.
 
 Usage:  python tools/build.py
 """
@@ -23,7 +23,7 @@ REPO = Path(__file__).resolve().parent.parent
 DIST = REPO / "dist"
 START_S = 30.0
 
-# Run by the environment that has only the wheel.
+# Runs in the environment with the wheel alone.
 CLIENT_CHECK = """
 import importlib.util, apidiscovery_client
 from apidiscovery_client.testing import FakeApiServer
@@ -39,12 +39,12 @@ else:
     raise AssertionError("grpcio is not missed")
 """
 
-# Run by the environment with the extra `grpc`.
+# Runs in the environment with the extra `grpc`.
 GRPC_CHECK = """
 import importlib, importlib.util, pathlib, pkgutil
 import apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig
 OURS = (apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig)
-# Modules about packages that their users have.
+# Adapters import packages that their users have installed.
 ADAPTED = ("kr8s", "kubernetes", "kubernetes_asyncio", "lightkube")
 FOR_OTHERS = {f"apidiscovery_client.adapters.{name}" for name in ADAPTED}
 FOR_OTHERS |= {"apidiscovery_client.testing.plugin"}  # pytest
@@ -89,7 +89,7 @@ def build() -> Path:
 
 
 def install(directory: Path, wheel: Path, *extras: str) -> Path:
-    """Make an environment with the wheel and what it needs at the locked versions."""
+    """Make an environment with the wheel, and its dependencies at the locked versions."""
     venv.create(directory, with_pip=False)
     uv = Path(sys.executable).with_name("uv")
     name = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
@@ -111,7 +111,7 @@ def try_server(bin_directory: Path, scratch: Path) -> None:
         deadline = time.monotonic() + START_S
         while not ready.exists():
             if server.poll() is not None or time.monotonic() > deadline:
-                sys.exit("the server of the wheel did not get ready")
+                sys.exit("the server of the wheel did not become ready")
             time.sleep(0.05)
         address = json.loads(ready.read_text())["http"]
         listed = run(bin_directory / "apidiscovery", "api-resources", f"--server=http://{address}")
@@ -135,7 +135,7 @@ def main() -> None:
         stubs = install(scratch / "betterproto", wheel, "betterproto")
         run(stubs / "python", "-c", BETTERPROTO_CHECK)
         try_server(install(scratch / "server", wheel, "server"), scratch)
-    print(f"built and tried: {', '.join(path.name for path in sorted(DIST.iterdir()))}")
+    print(f"built and tested: {', '.join(path.name for path in sorted(DIST.iterdir()))}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Regenerate generated/ from protos/, or with --check fail if it is stale.
 
-generated/ holds exactly what the tools write, plus an __init__.py in each package (protoc writes
-none) and a py.typed at each root. Never edited by hand. Of etcd's protos there are no stubs of
-betterproto: they are for the service alone.
+generated/ has the output of the generators, an __init__.py in each package (protoc writes none)
+and a py.typed at each root. Never edit it by hand. etcd's protos have no betterproto stubs, since
+only the service uses them.
 
 Usage:  python tools/generate.py [--check]
 """
@@ -28,10 +28,10 @@ def protoc(*args: str) -> None:
     """Run protoc with the plugins of this Python's environment, whatever PATH says."""
     plugins = [f"--plugin=protoc-gen-{name}={BIN / f'protoc-gen-{name}'}" for name in PLUGINS]
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTOS}", *plugins, *args]
-    # What a developer has set for his own Python or for a generator must not show in the output.
+    # A developer's own settings of Python or of a generator must not change the output.
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "BETTERPROTO"))}
     result = subprocess.run(command, check=False, env=env, capture_output=True, text=True)
-    if result.returncode:  # on success betterproto's chatter on stderr says nothing
+    if result.returncode:  # betterproto also writes to stderr on success
         sys.exit(f"protoc {' '.join(args)} failed:\n{result.stdout}{result.stderr}")
 
 
@@ -62,7 +62,7 @@ def tree(root: Path) -> set[str]:
 
 
 def stale(fresh: Path) -> list[str]:
-    """Return what is wrong with generated/, one line for each path, sorted by path."""
+    """Return a line for each stale path of generated/, sorted by path."""
     wanted, present = tree(fresh), tree(GENERATED)
     different = filecmp.cmpfiles(fresh, GENERATED, wanted & present, shallow=False)[1]
     kinds = (("missing", wanted - present), ("extra", present - wanted), ("different", different))

@@ -1,16 +1,16 @@
-"""Package what a kube-apiserver of one release serves, for `service/apidiscovery_service/releases`.
+"""Package the responses of a kube-apiserver, for `service/apidiscovery_service/releases`.
 
-The folder of recorded answers has, of a server with default settings and nothing else in it:
+The folder of recorded responses is that of an empty server with default settings:
 
 - `version.json`, `api.json`, `apis.json`: `/version`, `/api`, `/apis`;
-- `api.v2.json`, `apis.v2.json`: the latter two aggregated, where the release has that form;
+- `api.v2.json`, `apis.v2.json`: the latter two aggregated, if the release has that form;
 - `lists/api__v1.json`, `lists/apis__GROUP__VERSION.json`: the lists of resources;
 - `openapi.tar.xz` with `openapi/v3/index.json`, `openapi/v3/apis__GROUP__VERSION.json` for each
   path of the index with `__` for `/`, and `openapi/v2.json`; all JSON, as served.
 
-The folder of CustomResourceDefinitions has the documents `apis__GROUP__VERSION.json` that such a
-server publishes for some of them, of which one at least has the subresource `scale`. What all of
-them share becomes `crd.json`.
+The folder of CustomResourceDefinitions has documents `apis__GROUP__VERSION.json` that such a server
+publishes for some of them; at least one has the subresource `scale`. Their common parts become
+`crd.json`.
 
 The same input gives the same archive.
 
@@ -57,8 +57,8 @@ def files(recorded: Path, crds: Path) -> Iterator[tuple[str, bytes]]:
 def crd_parts(documents: Iterable[JSONObject]) -> JSONObject:
     """Return the schemas and parameters that the documents of definitions share.
 
-    Parameters are given by the action of their operation, without those that belong to the path:
-    these are under `namespace` and `pretty`.
+    Parameters are by the action of their operation; those of the path are under `namespace` and
+    `pretty`.
     """
     schemas: JSONObject = {}
     parameters: dict[str, list[JSONObject]] = {}

@@ -1,13 +1,13 @@
-"""Derives which APIs each release of Kubernetes serves, for `snapshots/releases.json`.
+"""Generate `snapshots/releases.json`: the APIs that each release of Kubernetes serves.
 
 - From client-go's generated clients at the tag of each release: group-versions, resources, kinds,
   scopes, verbs, and the subresource `status`.
-- From k8s.io/api: in which release a version of a kind is no longer served.
-- From the documents of discovery in tests/golden: short names and categories, those of 1.15 up to
-  that release, those of the newest after it.
-- By hand (`_release_tables.py`): resources without a typed client, other subresources, in which
-  order groups come.
-- Inferred: what is on by default. General availability is, alpha is not, and beta is when its
+- From k8s.io/api: the release that no longer serves a version of a kind.
+- From the discovery documents in tests/golden: short names and categories, those of 1.15 up to
+  that release, those of the newest release after it.
+- By hand (`_release_tables.py`): resources without a typed client, other subresources, and the
+  order of groups.
+- Inferred: what is on by default. General availability is, alpha is not, and beta is if its
   resource was in beta before 1.24 (KEP-3136).
 
 Usage:  python tools/release_facts.py CLIENT_GO_REPOSITORY API_REPOSITORY OUTPUT
@@ -66,7 +66,7 @@ _VERBS = {
     "Update": "update",
     "Watch": "watch",
 }
-_ONLY_CREATED = ("create",)  # whose `Create` was written by hand before 1.18
+_ONLY_CREATED = ("create",)  # resources whose `Create` was written by hand before 1.18
 
 
 class Place(NamedTuple):
@@ -78,7 +78,7 @@ class Place(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What else a resource is called, and the categories it is in."""
+    """Short names and categories of a resource."""
 
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ NAMELESS = Names()
 
 @dataclass(frozen=True)
 class Fact:
-    """What one release says of a resource; equal in all releases of a range.
+    """A resource as one release serves it; equal in all releases of a range.
 
     Attributes:
         below: Name, kind and verbs of each subresource.
@@ -107,7 +107,7 @@ Named = Mapping[tuple[str, str], Names]
 
 
 def main(client_go: Path, api: Path, output: Path) -> None:
-    """Write the facts to `output`, and tell how large they are."""
+    """Write the facts to `output`, and print their size."""
     ends = removals(api)
     named = [of_documents(old_cluster()), of_documents(newest())]
     facts: Facts = defaultdict(dict)
@@ -173,7 +173,7 @@ def group_of(folder: str) -> str:
 
 
 def removals(api: Path) -> dict[tuple[str, str, str], int]:
-    """Return the first release that does not serve a version of a kind, as last said."""
+    """Return the first release without a version of a kind, as the newest release states it."""
     found: dict[tuple[str, str, str], int] = {}
     for release in range(19, NEWEST + 1):
         for path, text in files(api, release, "*/*/zz_generated.prerelease-lifecycle.go"):
@@ -191,7 +191,7 @@ def without_client(release: int) -> Iterator[tuple[Place, Fact]]:
 
 
 def completed(place: Place, fact: Fact, release: int, known: Iterable[Named]) -> Fact:
-    """Return the fact with what is known by hand, and its names by what is known first."""
+    """Return the fact with the data written by hand, and with the names of the first match."""
     by_hand = (
         (one.name, one.kind, one.verbs)
         for one in BELOW
@@ -206,7 +206,7 @@ def completed(place: Place, fact: Fact, release: int, known: Iterable[Named]) ->
 
 
 # --------------------------------------------------------------------------------------------------
-# What else is known.
+# Short names and categories.
 
 
 def of_documents(told: Iterable[tuple[str, Mapping[str, object], str]]) -> Named:
@@ -237,7 +237,7 @@ def old_cluster() -> Iterator[tuple[str, Mapping[str, object], str]]:
 
 
 def names_of(place: Place, known: Iterable[Named]) -> Names:
-    """Return the names of a resource, of that in another group for want of better."""
+    """Return the names of a resource, else those of the resource of that name in another group."""
     for named in known:
         if found := named.get((place.group, place.name)):
             return found
@@ -250,7 +250,7 @@ def names_of(place: Place, known: Iterable[Named]) -> Names:
 
 
 def written(facts: Facts) -> str:
-    """Return the file: tables, and each resource with the releases that serve it so."""
+    """Return the file: tables, and each resource with its ranges of releases."""
     every = [fact for by in facts.values() for fact in by.values()]
     used = {fact.verbs for fact in every} | {below[2] for fact in every for below in fact.below}
     verbs = sorted(used)
@@ -279,7 +279,7 @@ def told(fact: Fact, verbs: list[tuple[str, ...]]) -> list[object]:
 
 
 def runs(facts: Facts, place: Place) -> Iterator[tuple[Fact, list[tuple[int, int]]]]:
-    """Yield each different fact with the ranges of releases that serve it so, both ends in it."""
+    """Yield each different fact with its ranges of releases, both ends included."""
     found: dict[Fact, list[tuple[int, int]]] = {}
     for release, fact in sorted(facts[place].items()):
         ranges = found.setdefault(fact, [])
@@ -302,7 +302,7 @@ def is_on(facts: Facts, place: Place) -> bool:
 
 
 def version_order(facts: Facts) -> dict[str, list[str]]:
-    """Return the versions of each group, the most preferred first."""
+    """Return the versions of each group in order of preference."""
     versions: dict[str, set[str]] = defaultdict(set)
     for place in facts:
         versions[place.group].add(place.version)

@@ -1,12 +1,12 @@
-"""Collections of garbage that take as long as there is of it, and not of what stays."""
+"""Skip objects that stay in garbage collections of tests."""
 
 import gc
 
 
-def set_aside() -> None:
-    """Collect all that is garbage now, and keep what is left out of collections from now on.
+def freeze_heap() -> None:
+    """Collect garbage, and exclude the remaining objects from later collections.
 
-    Called again, it looks through that, too: what was in use the last time may be garbage since.
+    A second call also collects objects that have become garbage since the first.
     """
     gc.unfreeze()
     gc.collect()

@@ -1,4 +1,4 @@
-"""Tells from the code of a test and of its fixtures what it takes its time for."""
+"""Derives the markers of a test from its code and that of its fixtures."""
 
 import inspect
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ _NAMES = {
 def kinds_of(item: pytest.Function) -> frozenset[str]:
     """Return the markers of a test.
 
-    `process`: it starts one. `waiting`: it sleeps, or its folder is of things that wait for
-    connections and deadlines. `property`: hypothesis looks for a counterexample. A test that
-    starts processes only by way of what it tests has its marker written before it.
+    `process`: it starts processes. `waiting`: it sleeps, or is in a folder of tests that wait for
+    connections and deadlines. `property`: it uses hypothesis. A test that starts processes only
+    through the tested code needs its marker by hand.
     """
     folders = item.path.relative_to(_TESTS).parts
     found = {_FOLDERS[folder] for folder in folders if folder in _FOLDERS}
@@ -43,7 +43,7 @@ def kinds_of(item: pytest.Function) -> frozenset[str]:
 
 
 def _functions(item: pytest.Function) -> Iterator[FunctionType]:
-    """Return the functions of a test, of its fixtures, and those that it is parametrized with."""
+    """Return the functions of a test, of its fixtures, and of its parameters."""
     test = item.function  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nothing else has them
     values: list[object] = [test]
@@ -55,7 +55,7 @@ def _functions(item: pytest.Function) -> Iterator[FunctionType]:
 
 @cache
 def _reached(start: FunctionType) -> frozenset[str]:
-    """Return the markers for what a function names, and for what those functions name."""
+    """Return the markers for the names in a function, and in the functions that it calls."""
     found, seen, left = set[str](), set[FunctionType](), [start]
     while left:
         function = left.pop()
@@ -76,7 +76,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _ours(value: object, names: frozenset[str] | set[str] = frozenset()) -> Iterator[FunctionType]:
-    """Return functions of the tests: one, or all of a class, or those of a module with a name."""
+    """Return functions of the tests: one, all of a class, or the named ones of a module."""
     value = inspect.unwrap(value) if callable(value) else value
     file = getattr(inspect.getmodule(value), "__file__", None) or ""
     if not file.startswith(str(_TESTS)):

@@ -1,4 +1,4 @@
-"""The programs that people run against a server, each as a process of its own."""
+"""Runs the programs that people use with a server, as processes."""
 
 import contextlib
 import os
@@ -28,12 +28,12 @@ def apidiscovery(
 
 
 def run_apidiscovery(folder: Path, *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives; it caches in a folder, as that is its home."""
+    """Return what `apidiscovery ARGS` gives, with a folder as its home."""
     return _run(folder, [str(COMMAND), *args])
 
 
 def kubectl(folder: Path, *args: str) -> Outcome:
-    """Return what `kubectl ARGS` gives; what it caches is in a folder."""
+    """Return what `kubectl ARGS` gives, with its cache in a folder."""
     return _run(folder, [find_tool("kubectl"), "--cache-dir", str(folder / "cache"), *args])
 
 
@@ -57,10 +57,10 @@ def _run(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = N
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now, another one with each call.
+    """Return a free port, a different one with each call.
 
-    It is none that Linux gives to connections (ip_local_port_range in ip(7), from 32768 on), so
-    that it is free as well when a server comes back to it.
+    It is outside of the range for connections (ip_local_port_range in ip(7), from 32768), so that
+    it is still free when a server is restarted.
     """
     while True:
         port = secrets.choice(range(20_000, 32_768))
@@ -95,7 +95,7 @@ def beginning(folder: Path, *flags: str) -> Generator[tuple["subprocess.Popen[by
 
 
 def unprivileged(folder: Path, *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives to somebody whom permissions of files hold for."""
+    """Return what `apidiscovery ARGS` gives to a user who is bound by file permissions."""
     is_root = os.geteuid() == 0
     before = [find_tool("setpriv"), "--bounding-set", "-all", "--"] if is_root else []
     return _run(folder, [*before, str(COMMAND), *args])

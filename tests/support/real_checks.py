@@ -1,7 +1,7 @@
-"""What we print, check and mirror of a real API server, whatever its release.
+"""Checks of the command line, conformance and mirrors with a real API server of any release.
 
-A file of tests has a fixture `release`, and a subclass of `ReleaseChecks`; so each server
-starts once, also where files are spread over processes.
+Each file of tests has a fixture `release` and a subclass of `ReleaseChecks`, so each server starts
+once, also when files run in different processes.
 """
 
 import json
@@ -22,7 +22,7 @@ TABLES = (
     "api-resources --verbs=list --sort-by=kind --no-headers",
     "api-versions",
 )
-# As kubectl 1.32 does and later; for older servers, some install an older one.
+# Equal to kubectl 1.32 and later; older servers may be tested with an older kubectl.
 EXPLAINED = (
     "explain pods.spec.containers",
     "explain deployments --recursive",
@@ -32,7 +32,7 @@ _HAS_ALL_WITHIN_S = 30
 
 
 class ReleaseChecks:
-    """Checks with a server of the release that the file names."""
+    """Checks with a server of the release of the file."""
 
     @pytest.mark.parametrize("command", [*TABLES, *EXPLAINED])
     def test_it_prints_what_kubectl_prints(self, cluster: RealCluster, command: str) -> None:

@@ -1,4 +1,4 @@
-"""Programs that some tests need beside what is installed with the project."""
+"""Programs that some tests need and the project does not install."""
 
 import os
 import shutil

@@ -22,7 +22,7 @@ from apidiscovery_service.sources.upstreams.failure import Reason
 from apidiscovery_service.sources.upstreams.spec import Kind, Limits, UpstreamSpec
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority, KeyPair
-from garbage import set_aside
+from garbage import freeze_heap
 from misbehaving_server import (
     AGG,
     DOWN,
@@ -170,7 +170,7 @@ async def test_duplicate_groups_are_noted_and_the_first_counts(ask: Ask) -> None
 def _garbage_of_these_tests() -> Iterator[None]:
     """Collect what became garbage after `loop_lag` had it kept out."""
     yield
-    set_aside()
+    freeze_heap()
 
 
 @asynccontextmanager

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from garbage import set_aside
+from garbage import freeze_heap
 from server import serving
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _what_other_tests_keep() -> None:
     """Spare the collections of these tests, of which `fetching` alone makes hundreds, all that."""
-    set_aside()
+    freeze_heap()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Processes that hold many streams open, told what to await."""
+"""Controls a process that holds many streams open."""
 
 import base64
 import contextlib
@@ -14,16 +14,16 @@ from processes import ask, child_command, read_line, running, tell
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked for on each of many streams.
+class StreamPlan:
+    """The request of each of many streams.
 
     Attributes:
         kind: `grpc` or `http`.
-        path: Of the call, or of what is asked for.
-        requests: Messages of the call, for one stream after the other and over again.
-        connections: How many there are.
+        path: Path of the call or resource.
+        requests: Messages of the call, assigned to the streams in turn.
+        connections: The number of connections.
         per_connection: Streams of each; 1 for HTTP.
-        comes_again: Whether calls and connections that end are begun again.
+        comes_again: Whether ended calls and connections are opened again.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Wanted:
     comes_again: bool = False
 
     def described(self) -> bytes:
-        """Return it as the file that a child reads."""
+        """Return the file for the child."""
         return json.dumps(
             {
                 "path": self.path,
@@ -46,12 +46,12 @@ class Wanted:
         ).encode()
 
 
-class Holding:
+class OpenStreams:
     """A process that holds streams.
 
     Attributes:
-        last: The last messages that it told of, each different one once.
-        again: How often something was begun again so far, by what had ended it.
+        last: The distinct last messages.
+        again: The number of reopened calls and connections, by reason.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -60,16 +60,16 @@ class Holding:
         self.again: dict[str, int] = {}
 
     def want(self, messages: int = 1) -> None:
-        """Await so many messages more on each stream."""
+        """Expect more messages on each stream."""
         ask(self._process, messages)
 
     def arrived(self) -> list[float]:
-        """Return when the last message that was wanted came on each, as `time.perf_counter`."""
+        """Return when the last expected message came on each stream (`time.perf_counter`)."""
         told = self._told()
         return cast("list[float]", told["at"])
 
     def ended(self) -> int:
-        """Wait until all have ended, and return how many messages came on them."""
+        """Wait until all streams have ended; return the number of their messages."""
         tell(self._process, "ended")
         return int(str(self._told()["messages"]))
 
@@ -81,11 +81,11 @@ class Holding:
 
 
 @contextlib.contextmanager
-def holding(folder: Path, address: str, wanted: Wanted) -> Generator[Holding]:
+def open_streams(folder: Path, address: str, wanted: StreamPlan) -> Generator[OpenStreams]:
     """Hold streams to HOST:PORT until the block ends."""
     file = folder / f"streams-{time.monotonic_ns()}.json"
     file.write_bytes(wanted.described())
     command = child_command("streams", wanted.kind, address, file)
     with running(command, piped=True) as process:
         read_line(process)
-        yield Holding(process)
+        yield OpenStreams(process)
