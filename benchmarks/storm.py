@@ -82,9 +82,9 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
     watches = _CONNECTIONS * _PER_CONNECTION
     yield _row(f"{watches:,} watches know what they missed", [at - began for at in reconnected])
     errors = ", ".join(f"{count} {what}" for what, count in sorted(tally.errors.items())) or "none"
-    yield Row(_SECTION, "attempts while nobody listened", "", f"{tally.refused:,}")
-    yield Row(_SECTION, "other errors, each tried again", "", errors)
-    yield Row(_SECTION, "computing time of the server", "", f"{computed:.1f} s")
+    yield Row(_SECTION, "refused connection attempts", "", f"{tally.refused:,}")
+    yield Row(_SECTION, "other errors, each retried", "", errors)
+    yield Row(_SECTION, "CPU time of the server", "", f"{computed:.1f} s")
     yield Row(_SECTION, "peak memory of the server", "", f"{peak:.0f} MB", numbers={"mb": peak})
 
 

@@ -1,6 +1,7 @@
 """The tools that make and check generated code, and the way to the .proto files."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from apidiscovery_client import protos
 from apidiscovery_client.protos import protos_path
 
 REPO = Path(__file__).resolve().parent.parent
+PROTO = Path("protos/apidiscovery/runtime/v1/runtime.proto")
 
 
 def run(tool: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -27,9 +29,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("generate.py", "breaking.py"):
         shutil.copy(REPO / "tools" / name, folder / "tools" / name)
     shutil.copy(REPO / "buf.yaml", folder / "buf.yaml")
-    source = Path("protos/apidiscovery/runtime/v1/runtime.proto")
-    (folder / source).parent.mkdir(parents=True)
-    shutil.copy(REPO / source, folder / source)
+    (folder / PROTO).parent.mkdir(parents=True)
+    shutil.copy(REPO / PROTO, folder / PROTO)
     result = run(folder / "tools/generate.py")
     assert result.returncode == 0, result.stderr
     return folder
@@ -87,13 +88,6 @@ def git(directory: Path, *args: str) -> str:
     return result.stdout.rstrip("\n")
 
 
-def edit(project: Path, old: str, new: str) -> None:
-    path = project / "protos/apidiscovery/runtime/v1/runtime.proto"
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-
 @pytest.fixture
 def repository(small: Path) -> Path:
     """Return the small project as a git repository, its state committed to main."""
@@ -103,27 +97,43 @@ def repository(small: Path) -> Path:
     return small
 
 
+def breaking(project: Path) -> subprocess.CompletedProcess[str]:
+    return run(project / "tools/breaking.py")
+
+
+def renumber(project: Path, number: int = 3, *, commit: bool = True) -> None:
+    """Give a field another number, which breaks users of main's protos."""
+    path = project / PROTO
+    text = path.read_text()
+    path.write_text(re.sub(r"string kind = \d;", f"string kind = {number};", text))
+    assert path.read_text() != text
+    if commit:
+        git(project, "commit", "--quiet", "--all", "--message=break")
+
+
 def test_first_protos_break_nobody(repository: Path) -> None:
-    result = run(repository / "tools/breaking.py")
+    result = breaking(repository)
     assert result.returncode == 0, result.stderr
     assert "nothing to compare with" in result.stdout
 
 
 def test_a_new_field_breaks_nobody(repository: Path) -> None:
-    edit(repository, "string kind = 2;", "string kind = 2;\n  optional string more = 3;")
-    result = run(repository / "tools/breaking.py")
+    path = repository / PROTO
+    kind = "string kind = 2;"
+    path.write_text(path.read_text().replace(kind, f"{kind}\n  optional string more = 3;"))
+    result = breaking(repository)
     assert (result.returncode, result.stderr) == (0, "")
     assert "uncommitted changes" in result.stdout
 
 
-@pytest.mark.parametrize("committed", ["no", "main", "branch"])
-def test_a_renumbered_field_is_found(repository: Path, committed: str) -> None:
-    if committed == "branch":
+@pytest.mark.parametrize("place", ["uncommitted", "on main", "on a branch", "without main"])
+def test_a_renumbered_field_is_found(repository: Path, place: str) -> None:
+    if place == "on a branch":
         git(repository, "checkout", "--quiet", "-b", "feature")
-    edit(repository, "string kind = 2;", "string kind = 3;")
-    if committed != "no":
-        git(repository, "commit", "--quiet", "--all", "--message=break")
-    result = run(repository / "tools/breaking.py")
+    renumber(repository, commit=place != "uncommitted")
+    if place == "without main":
+        git(repository, "branch", "--move", "feature")
+    result = breaking(repository)
     assert result.returncode != 0
     assert 'field "2" with name "kind"' in result.stdout
 
@@ -132,39 +142,29 @@ def test_a_break_from_accepted_protos_is_reported_and_passes(repository: Path) -
     tree = git(repository, "rev-parse", "HEAD:protos")
     tool = repository / "tools/breaking.py"
     tool.write_text(tool.read_text().replace("ACCEPTED = {", f'ACCEPTED = {{"{tree}": "a record",'))
-    edit(repository, "string kind = 2;", "string kind = 3;")
-    result = run(tool)
+    renumber(repository, commit=False)
+    result = breaking(repository)
     assert result.returncode == 0, result.stderr
     assert 'field "2" with name "kind"' in result.stdout
     assert result.stdout.endswith("breaking: accepted by a record\n")
 
     git(repository, "commit", "--quiet", "--all", "--message=break")
-    assert run(tool).returncode == 0
-    edit(repository, "string kind = 3;", "string kind = 4;")
-    assert run(tool).returncode != 0
-
-
-def test_without_main_the_history_of_head_is_looked_at(repository: Path) -> None:
-    edit(repository, "string kind = 2;", "string kind = 3;")
-    git(repository, "commit", "--quiet", "--all", "--message=break")
-    git(repository, "branch", "--move", "feature")
-    result = run(repository / "tools/breaking.py")
-    assert result.returncode != 0
-    assert 'field "2" with name "kind"' in result.stdout
+    assert breaking(repository).returncode == 0
+    renumber(repository, 4, commit=False)
+    assert breaking(repository).returncode != 0
 
 
 def test_a_shallow_clone_without_earlier_protos_is_said_to_be_one(repository: Path) -> None:
-    edit(repository, "string kind = 2;", "string kind = 3;")
-    git(repository, "commit", "--quiet", "--all", "--message=break")
+    renumber(repository)
     clone = repository.parent / "clone"
     git(repository, "clone", "--quiet", "--depth=1", f"file://{repository}", str(clone))
-    result = run(clone / "tools/breaking.py")
+    result = breaking(clone)
     assert result.returncode == 0, result.stderr
     assert "the clone is shallow" in result.stdout
 
 
 def test_a_source_tree_that_is_no_checkout_is_skipped(small: Path) -> None:
-    result = run(small / "tools/breaking.py")
+    result = breaking(small)
     assert (result.returncode, result.stdout) == (0, "breaking: skipped, this is no git checkout\n")
 
 
