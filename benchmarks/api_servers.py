@@ -2,16 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import grpc
-from apidiscovery.service.v1 import storage_version_pb2
+from apidiscovery.service.v1 import storage_version_pb2, storage_version_pb2_grpc
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from children import UNLIMITED
-from google.protobuf.message import Message
 
 SERVICE = "/apidiscovery.service.v1.StorageVersionService"
 COUNT, RESOURCES = 5, 500
@@ -20,7 +18,6 @@ _PER_GROUP = 5
 _TIMEOUT_S = 120.0
 
 Outcomes = Mapping[str, int]
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +72,17 @@ class ApiServers:
     """
 
     def __init__(self, channels: Sequence[grpc.Channel]) -> None:
-        self._channels = channels
+        self._stubs = [storage_version_pb2_grpc.StorageVersionServiceStub(c) for c in channels]
         self.ids: list[str] = []
         self.beat()
 
     def beat(self) -> None:
         """Renew the lease of each."""
-        requests = (
-            storage_version_pb2.HeartbeatRequest(hostname=f"node-{number}", instance="bench")
-            for number in range(len(self._channels))
-        )
-        answered = [
-            _ask(channel, "Heartbeat", request, storage_version_pb2.HeartbeatResponse.FromString)
-            for channel, request in zip(self._channels, requests, strict=True)
-        ]
-        self.ids = [each.api_server_id for each in answered]
+        self.ids.clear()
+        for number, stub in enumerate(self._stubs):
+            hostname = f"node-{number}"
+            request = storage_version_pb2.HeartbeatRequest(hostname=hostname, instance="bench")
+            self.ids.append(stub.Heartbeat(request, timeout=_TIMEOUT_S).api_server_id)
 
     def report(
         self, server: int, version: str, numbers: Iterable[int] = range(RESOURCES)
@@ -103,12 +96,15 @@ class ApiServers:
         """Report the versions of several servers concurrently."""
         numbers = list(numbers)
         requests = [
-            (self._channels[server], self._request(server, version, numbers))
+            (self._stubs[server], self._request(server, version, numbers))
             for server, version in versions.items()
         ]
         with ThreadPoolExecutor(len(requests)) as callers:
             began = time.perf_counter()
-            waiting = [callers.submit(_report, *each) for each in requests]
+            waiting = [
+                callers.submit(stub.Report, request, timeout=_TIMEOUT_S)
+                for stub, request in requests
+            ]
             answers = [each.result() for each in waiting]
             ended = time.perf_counter()
         return Reported(began, ended, _outcomes(answers))
@@ -121,12 +117,8 @@ class ApiServers:
         return self._list().list.items
 
     def _list(self) -> storage_version_pb2.ListStorageVersionsResponse:
-        return _ask(
-            self._channels[0],
-            "ListStorageVersions",
-            storage_version_pb2.ListStorageVersionsRequest(),
-            storage_version_pb2.ListStorageVersionsResponse.FromString,
-        )
+        request = storage_version_pb2.ListStorageVersionsRequest()
+        return self._stubs[0].ListStorageVersions(request, timeout=_TIMEOUT_S)
 
     def _request(
         self, server: int, version: str, numbers: Iterable[int]
@@ -150,12 +142,6 @@ def api_servers(address: str, count: int = COUNT) -> Generator[ApiServers]:
         yield ApiServers(channels)
 
 
-def _report(
-    channel: grpc.Channel, request: storage_version_pb2.ReportRequest
-) -> storage_version_pb2.ReportResponse:
-    return _ask(channel, "Report", request, storage_version_pb2.ReportResponse.FromString)
-
-
 def _outcomes(answers: Iterable[storage_version_pb2.ReportResponse]) -> Outcomes:
     names = {
         storage_version_pb2.ReportedStorageVersion.OUTCOME_CREATED: "created",
@@ -167,10 +153,3 @@ def _outcomes(answers: Iterable[storage_version_pb2.ReportResponse]) -> Outcomes
         for one in answer.reported:
             counted[names[one.outcome]] += 1
     return counted
-
-
-def _ask(
-    channel: grpc.Channel, method: str, request: Message, read: Callable[[bytes], Answer]
-) -> Answer:
-    call = channel.unary_unary(f"{SERVICE}/{method}", type(request).SerializeToString, read)
-    return call(request, timeout=_TIMEOUT_S)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
-from apidiscovery.service.v1 import discovery_pb2
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from children import UNLIMITED
 from crds import Document, applying, change, crd, fill, marker
 from plain_http import V2_JSON, Connection
@@ -29,7 +29,6 @@ from startup import memory_row, read_each_representation
 GROUPS = 3000
 BUDGET_MS = 5.0
 
-_WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _GIVE_UP_S = 10.0
 
 # Times by name, such as `head` and `body`.
@@ -134,13 +133,9 @@ class _Watching:
     """A client of WatchDiscovery."""
 
     def __init__(self, channel: grpc.Channel) -> None:
-        call = channel.unary_stream(
-            _WATCH,
-            discovery_pb2.WatchDiscoveryRequest.SerializeToString,
-            discovery_pb2.WatchDiscoveryResponse.FromString,
-        )
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
         request = discovery_pb2.WatchDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
-        self._messages = call(request)
+        self._messages = stub.WatchDiscovery(request)
         next(self._messages)
 
     def until_changed(self) -> tuple[str, Seen]:

@@ -27,7 +27,6 @@ import grpc.aio
 import uvloop
 
 METHOD = "/apidiscovery.service.v1.DiscoveryService/GetDiscovery"
-APPLY = "/apidiscovery.service.v1.RegistryService/Apply"
 _SETTLE_S = 0.02
 _POLL_S = 0.002
 UNLIMITED = (
@@ -159,16 +158,10 @@ async def changes(count: int, resources: int) -> None:
 
 async def apply(address: str) -> None:
     """Apply one manifest for each line, and say when the call began and when it was answered."""
-    from apidiscovery.service.v1 import registry_pb2  # noqa: PLC0415
+    from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc  # noqa: PLC0415
 
     async with grpc.aio.insecure_channel(address, options=UNLIMITED) as channel:
-        call: grpc.aio.UnaryUnaryMultiCallable[
-            registry_pb2.ApplyRequest, registry_pb2.ApplyResponse
-        ] = channel.unary_unary(
-            APPLY,
-            registry_pb2.ApplyRequest.SerializeToString,
-            registry_pb2.ApplyResponse.FromString,
-        )
+        registry = registry_pb2_grpc.RegistryServiceStub(channel)
         await channel.channel_ready()
         say(ready=True)
         told, number = await lines(), 0
@@ -179,7 +172,7 @@ async def apply(address: str) -> None:
             )
             await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
             before = time.perf_counter()
-            await call(request, timeout=30.0)
+            await registry.Apply(request, timeout=30.0)
             say(before=before, after=time.perf_counter())
 
 

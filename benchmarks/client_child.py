@@ -20,11 +20,13 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 Found = tuple[str, str, str, bool]  # group, version, plural, whether it is namespaced
 
-# The module and the class that drives a client; None for no client, but a bare interpreter.
+# The module and the class that drives a client; None for a bare interpreter. A driver is made with
+# TARGET and FOLDER. `find(kind, group, version)` returns the client's `Found` for a kind, or raises
+# its error; some have `check()`, which verifies the cache, and `watch(kind, group, told)`, which
+# calls `told` when the watch is established and returns a kind of a group that comes later.
 DRIVERS: Mapping[str, tuple[str, str] | None] = {
     "nothing": None,
     "ours, asyncio": ("client_ours", "OverAsyncio"),
@@ -38,33 +40,6 @@ DRIVERS: Mapping[str, tuple[str, str] | None] = {
     "kr8s": ("client_drivers", "Kr8s"),
     "lightkube": ("client_drivers", "Lightkube"),
 }
-
-
-class Driver(Protocol):
-    """Runs the measured steps with one client."""
-
-    def find(self, kind: str, group: str, version: str) -> Found:
-        """Return the client's answer for a kind, or raise its error.
-
-        Group and version are for clients that need them.
-        """
-        ...
-
-
-class Checking(Protocol):
-    """A driver of a client that can verify its cache."""
-
-    def check(self) -> None:
-        """Ask the server, conditionally."""
-        ...
-
-
-class Watching(Protocol):
-    """A driver of a client that can watch a server."""
-
-    def watch(self, kind: str, group: str, told: Callable[[], None]) -> Found:
-        """Call `told` when the server is followed; return a kind of a group that comes later."""
-        ...
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from apidiscovery_client.model import (
     Version,
 )
 
-GROUPS, VERSIONS, RESOURCES = 63, 123, 4
+GROUPS = 63
 
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _STATUS_VERBS = ("get", "patch", "update")

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Protocol, Self, cast
 
 import client_groups
-import grpc
-from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_client._writing import write_aggregated
-from apidiscovery_client.model import Group, Resource
-from children import APPLY
+from apidiscovery_client.model import Group
 from client_child import Found
 from client_groups import Wanted
+from crds import fill
 from plain_http import get
 from processes import HERE, Served, ask, read_line, running, serving, tell
 
@@ -120,19 +118,8 @@ class GrpcSide:
         return []
 
     def add_gadget(self) -> None:
-        definition = client_groups.definition(_gadget())
-        manifest = registry_pb2.ApplyRequest.Manifest(content=json.dumps(definition).encode())
-        with grpc.insecure_channel(self._served.grpc) as channel:
-            call = channel.unary_unary(
-                APPLY,
-                registry_pb2.ApplyRequest.SerializeToString,
-                registry_pb2.ApplyResponse.FromString,
-            )
-            call(registry_pb2.ApplyRequest(manifests=[manifest]), timeout=_SESSION_S)
-
-
-def _gadget() -> Resource:
-    return client_groups.with_gadget()[-1].versions[0].resources[0]
+        gadget = client_groups.with_gadget()[-1].versions[0].resources[0]
+        fill(self._served.grpc, [client_groups.definition(gadget)])
 
 
 @contextlib.contextmanager

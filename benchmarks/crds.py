@@ -10,8 +10,8 @@ from typing import TypeAlias
 import grpc
 import orjson
 import yaml
-from apidiscovery.service.v1 import registry_pb2
-from children import APPLY, UNLIMITED
+from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
+from children import UNLIMITED
 from processes import child_command, read_line, running
 
 Document: TypeAlias = dict[str, object]
@@ -149,12 +149,8 @@ def fill(address: str, documents: Iterable[Document]) -> None:
         grpc.insecure_channel(address, options=UNLIMITED) as channel,
         ThreadPoolExecutor(AT_ONCE) as callers,
     ):
-        call = channel.unary_unary(
-            APPLY,
-            registry_pb2.ApplyRequest.SerializeToString,
-            registry_pb2.ApplyResponse.FromString,
-        )
-        for waiting in [callers.submit(call, request, timeout=60.0) for request in requests]:
+        apply = registry_pb2_grpc.RegistryServiceStub(channel).Apply
+        for waiting in [callers.submit(apply, request, timeout=60.0) for request in requests]:
             waiting.result()
 
 

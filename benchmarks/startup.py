@@ -13,9 +13,9 @@ from pathlib import Path
 import grpc
 import orjson
 import yaml
-from apidiscovery.service.v1 import discovery_pb2
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from apidiscovery_client.testing import FakeApiServer
-from children import METHOD, UNLIMITED
+from children import UNLIMITED
 from documents import groups, manifest
 from plain_http import V2_JSON, Connection
 from processes import Failed, Served, memory_mb, serving
@@ -101,12 +101,8 @@ def read_each_representation(served: Served) -> None:
         connection.get("/apis?pretty=1", {"accept": V2_JSON, "accept-encoding": coding})
     connection.close()
     with grpc.insecure_channel(served.grpc, options=UNLIMITED) as channel:
-        call = channel.unary_unary(
-            METHOD,
-            discovery_pb2.GetDiscoveryRequest.SerializeToString,
-            discovery_pb2.GetDiscoveryResponse.FromString,
-        )
-        call(discovery_pb2.GetDiscoveryRequest())
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest())
 
 
 def _read_as_a_legacy_client(served: Served) -> None:

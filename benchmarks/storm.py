@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import orjson
-from apidiscovery.service.v1 import discovery_pb2
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from children import UNLIMITED
 from crds import change, crd, fill
 from plain_http import V2_JSON, get
@@ -21,7 +21,7 @@ from report import Clock, Row
 from stream_client import StreamPlan, open_streams
 
 _SECTION = "storm"
-_SERVICE = "/apidiscovery.service.v1.DiscoveryService"
+_WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _CRDS = 200
 _COLD = 1000
 # Each request has the known groups, and all must fit into the initial window of a connection.
@@ -99,12 +99,9 @@ def _row(name: str, seconds: list[float]) -> Row:
 def _known(address: str) -> bytes:
     """Return the request of a watch with all current groups."""
     with grpc.insecure_channel(address, options=UNLIMITED) as channel:
-        call = channel.unary_unary(
-            f"{_SERVICE}/GetDiscovery",
-            discovery_pb2.GetDiscoveryRequest.SerializeToString,
-            discovery_pb2.GetDiscoveryResponse.FromString,
-        )
-        answer = call(discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS))
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+        request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
+        answer = stub.GetDiscovery(request)
     hashes = {each.name: each.hash for each in answer.group_hashes}
     return discovery_pb2.WatchDiscoveryRequest(
         scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS,
@@ -170,8 +167,7 @@ async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> flo
 
 def _reconnect(folder: Path, served: Served, known: bytes, tally: _Tally) -> list[float]:
     """Return when each watch had the missed change."""
-    method = f"{_SERVICE}/WatchDiscovery"
-    wanted = StreamPlan("grpc", method, [known], _CONNECTIONS, _PER_CONNECTION, comes_again=True)
+    wanted = StreamPlan("grpc", _WATCH, [known], _CONNECTIONS, _PER_CONNECTION, comes_again=True)
     with open_streams(folder, served.grpc, wanted) as streams:
         streams.want()
         at = streams.arrived()
