@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import openapi_lag
 import orjson
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
-from apidiscovery_service.openapi.protobuf.v3 import encode_v3
+from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from apidiscovery_service.sources.manifests.file import read_documents
 from crds import crd, group_name
 from load import Sample, Target, interleaved, missing

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from apidiscovery_service.openapi.crd import limits, schema_fields, structural
+from apidiscovery_service.openapi.crd import problems, schema_fields, structural
 from apidiscovery_service.openapi.crd.document import crd_document
-from apidiscovery_service.openapi.crd.limits import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
+from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from crd_goldens import definition
 from crd_manifests import simple
@@ -86,7 +86,7 @@ class TestDepth:
 
 class TestNumberOfValues:
     def test_too_many_are_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(limits, "MAX_VALUES", 100)
+        monkeypatch.setattr(problems, "MAX_VALUES", 100)
         schema = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(100)}}
         with pytest.raises(InvalidOpenAPI, match="more than 100 values") as caught:
             made(schema)

@@ -12,12 +12,11 @@ import zstandard
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import bodies
-from apidiscovery_service.openapi.body import Body, Form
-from apidiscovery_service.openapi.body_cache import BodyCache
+from apidiscovery_service.openapi.bodies import BodyCache
+from apidiscovery_service.openapi.body import Body, Form, make_index
 from apidiscovery_service.openapi.documents import Documents, Limits
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from openapi_recipes import CountingEncoders, FakeRecipes, LoopLag, documents_of, recipes_of, sha512
 

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from apidiscovery_service import releases
 from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.v2.merged import Merged, merged
 from downgraded import downgrade
 from hypothesis import given, settings

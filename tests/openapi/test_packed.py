@@ -2,7 +2,7 @@
 
 import pickle
 
-from apidiscovery_service.openapi.packed import pack
+from apidiscovery_service.openapi.body import pack
 
 TEXT = bytes(range(256)) * 8
 

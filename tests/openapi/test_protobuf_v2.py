@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from apidiscovery.openapi.v2 import openapi_pb2
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.protobuf.v2 import encode_v2
+from apidiscovery_service.openapi.protobuf.documents import encode_v2
 from openapi_messages import JSON, Filled, json_of, reachable, used
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "openapi-v2-protobuf"

@@ -10,7 +10,7 @@ import yaml
 from apidiscovery.openapi.v3 import openapi_pb2
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.protobuf.v3 import encode_v3
+from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
 from hypothesis import strategies as st

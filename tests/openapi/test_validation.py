@@ -12,7 +12,7 @@ from apidiscovery_formats.openapi.places import json_path
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
-from apidiscovery_service.openapi.validation.documents import (
+from apidiscovery_service.openapi.validation import (
     DEFAULT_LIMITS,
     InvalidDocuments,
     Limits,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import any_yaml_reader
 from apidiscovery.openapi.v3 import openapi_pb2
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.protobuf.messages import type_of
+from apidiscovery_service.openapi.protobuf.encoder import type_of
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 # By the field's name, in the order of arrival: the integer of a varint, else the bytes.

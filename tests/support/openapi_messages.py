@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import yaml
-from apidiscovery_service.openapi.protobuf.messages import type_of
+from apidiscovery_service.openapi.protobuf.encoder import type_of
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 

@@ -11,9 +11,9 @@ from typing import Self
 
 import zstandard
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.documents import Documents, Encode, Encoders, Limits
 from apidiscovery_service.openapi.entries import group_of
-from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 

@@ -16,9 +16,9 @@ from apidiscovery_formats.negotiation import JSON, YAML, Representation
 from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version
 from apidiscovery_service.core.snapshot import Document
-from apidiscovery_service.encoding import deflate
-from apidiscovery_service.encoding.meta import list_meta, object_meta
+from apidiscovery_service.encoding.compression import block, gzip_member, last_block
 from apidiscovery_service.kube import go_json, wire
+from apidiscovery_service.kube.wire import list_meta, object_meta
 
 _ITEMS_FIELD = 2
 
@@ -44,10 +44,10 @@ def encode_gzip(document: Document, representation: Representation) -> bytes:
     whole.
     """
     head, *middle, tail = json_parts(document, representation)
-    blocks = [deflate.block(head)]
+    blocks = [block(head)]
     blocks += [_chunk_block(chunk, comma) for chunk, comma in _with_commas(document)]
-    blocks.append(deflate.last_block(tail))
-    return deflate.gzip_member(blocks, (head, *middle, tail))
+    blocks.append(last_block(tail))
+    return gzip_member(blocks, (head, *middle, tail))
 
 
 def chunks_to_compress(document: Document) -> int:
@@ -68,10 +68,10 @@ def _with_commas(document: Document) -> Iterator[tuple[Chunk, bytes]]:
 
 def _chunk_block(chunk: Chunk, comma: bytes) -> bytes:
     name = _BLOCK_AFTER[comma]
-    block = chunk.fragments.get(name)
-    if block is None:
-        block = chunk.fragments[name] = deflate.block(comma + chunk.json)
-    return block
+    compressed = chunk.fragments.get(name)
+    if compressed is None:
+        compressed = chunk.fragments[name] = block(comma + chunk.json)
+    return compressed
 
 
 def json_parts(document: Document, representation: Representation) -> tuple[bytes, ...]:

@@ -23,9 +23,9 @@ from apidiscovery_service.core.model import (
     Version,
 )
 from apidiscovery_service.core.snapshot import Document
-from apidiscovery_service.encoding.meta import list_meta
 from apidiscovery_service.kube import go_json, wire
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.wire import list_meta
 
 # Groups whose resource lists are sent without apiVersion, for clients older than it.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go, keepUnversioned.

@@ -3,6 +3,7 @@
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the envelope.
 """
 
+from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 
 _MAGIC = b"k8s\x00"
@@ -47,3 +48,25 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
         content_type="",
     )
     return _MAGIC + unknown.SerializeToString()
+
+
+def list_meta() -> meta_pb2.ListMeta:
+    """Return the metadata of a list."""
+    metadata = meta_pb2.ListMeta(self_link="", resource_version="")
+    # The field is called `continue`, which Python cannot write as an attribute.
+    setattr(metadata, "continue", "")
+    return metadata
+
+
+def object_meta(name: str) -> meta_pb2.ObjectMeta:
+    """Return the metadata of an object that has nothing but a name."""
+    return meta_pb2.ObjectMeta(
+        name=name,
+        generate_name="",
+        namespace="",
+        self_link="",
+        uid="",
+        resource_version="",
+        generation=0,
+        creation_timestamp=meta_pb2.Time(),
+    )

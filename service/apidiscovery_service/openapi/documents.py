@@ -14,17 +14,14 @@ from typing import Literal, TypeAlias
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi import server_paths
+from apidiscovery_service.openapi import meta_components
 from apidiscovery_service.openapi.bodies import Bodies
-from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
+from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody, make_index
 from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.index import make_index
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
 from apidiscovery_service.openapi.merging import Merging
-from apidiscovery_service.openapi.once import Once
-from apidiscovery_service.openapi.protobuf import v2 as protobuf_v2
-from apidiscovery_service.openapi.protobuf import v3 as protobuf_v3
+from apidiscovery_service.openapi.protobuf.documents import encode_v2, encode_v3
 from apidiscovery_service.openapi.recipe import Recipes
 from apidiscovery_service.openapi.v2 import merged
 from apidiscovery_service.openapi.v2.merged import Merged
@@ -43,11 +40,11 @@ _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
 
 async def _encode_v3(text: bytes) -> bytes:
-    return await _encoded(protobuf_v3.encode_v3, text)
+    return await _encoded(encode_v3, text)
 
 
 async def _encode_v2(text: bytes) -> bytes:
-    return await _encoded(protobuf_v2.encode_v2, text)
+    return await _encoded(encode_v2, text)
 
 
 async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
@@ -104,7 +101,7 @@ class Documents:
         recipes: Recipes,
         observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - names tell what it gets
         *,
-        info: Mapping[str, JSONValue] = server_paths.INFO,
+        info: Mapping[str, JSONValue] = meta_components.INFO,
         encoders: Encoders | None = None,
         limits: Limits | None = None,
     ) -> None:

@@ -9,10 +9,8 @@ from typing import Final, Literal, TypeAlias
 from apidiscovery_service import releases
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
-from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer
-from apidiscovery_service.openapi.once import Once
-from apidiscovery_service.openapi.packed import WHOLE_BYTES, Packed
+from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 from apidiscovery_service.workers import WorkerFailed
 

@@ -21,8 +21,7 @@ from apidiscovery_service.kube.objects.kinds import (
     Kind,
     Object,
 )
-from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
-from apidiscovery_service.kube.objects.partial_metadata import partial
+from apidiscovery_service.kube.objects.metadata import metadata_of, partial, with_metadata
 from apidiscovery_service.kube.objects.tables import IncludeObject, table
 from apidiscovery_service.kube.objects.watch_events import EventType, bookmark, frame
 

@@ -21,8 +21,7 @@ from apidiscovery_service.kube.objects import (
     typed_values,
     yaml_text,
 )
-from apidiscovery_service.kube.objects.fields import Field, Struct
-from apidiscovery_service.kube.objects.go_form import in_go_form
+from apidiscovery_service.kube.objects.fields import Field, Struct, in_go_form
 from apidiscovery_service.kube.objects.json_text import NotJSON, Tree
 from apidiscovery_service.kube.objects.kinds import Kind, Object
 from apidiscovery_service.kube.objects.limits import Budget

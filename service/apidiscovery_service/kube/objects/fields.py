@@ -6,7 +6,7 @@ k8s.io/apimachinery pkg/apis/meta/v1/types.go; k8s.io/api apiserverinternal/v1al
 coordination/v1, types.go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
@@ -229,3 +229,48 @@ def _type(one: FieldDescriptor) -> FieldType:
         return _SCALARS[one.type]
     scalar = _SCALAR_MESSAGES.get(_go_type(one.message_type))
     return struct_of(one.message_type) if scalar is None else scalar
+
+
+def in_go_form(struct: Struct, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+    """Return fields in the order of the Go source, only those that Go would write.
+
+    Args:
+        struct: What they are fields of.
+        fields: In any order; what is missing is zero.
+    """
+    form: dict[str, JSONValue] = {}
+    for one in struct.fields:
+        if one.shape is Shape.VALUE:
+            value = _value(one, fields.get(one.name))
+            if value or one.kept:
+                form[one.name] = value
+        elif one.name in fields:
+            value = _held(one, fields[one.name])
+            if value or one.shape is Shape.POINTER:
+                form[one.name] = value
+    return form
+
+
+def _value(one: Field, value: JSONValue) -> JSONValue:
+    if isinstance(one.type, Struct):
+        return in_go_form(one.type, as_mapping(value))
+    return ZEROS.get(one.type) if value is None else value
+
+
+def _held(one: Field, value: JSONValue) -> JSONValue:
+    """Return what a pointer, list or map holds."""
+    if one.shape is Shape.LIST:
+        return [_value(one, item) for item in as_list(value)]
+    if one.shape is Shape.STRING_MAP:
+        return dict(sorted(as_mapping(value).items()))
+    return _value(one, value) if isinstance(one.type, Struct) else value
+
+
+def as_list(value: JSONValue) -> Sequence[JSONValue]:
+    """Return a JSON list, empty if the value is none."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def as_mapping(value: JSONValue) -> Mapping[str, JSONValue]:
+    """Return a JSON object, empty if the value is none."""
+    return value if isinstance(value, Mapping) else {}

@@ -21,9 +21,10 @@ from apidiscovery_service.kube.objects.fields import (
     Scalar,
     Shape,
     Struct,
+    as_list,
+    as_mapping,
     struct_of,
 )
-from apidiscovery_service.kube.objects.go_form import as_list, as_mapping
 from apidiscovery_service.kube.objects.limits import Budget
 from apidiscovery_service.kube.objects.typed_values import Mistyped, plain
 

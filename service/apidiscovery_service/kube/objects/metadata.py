@@ -6,7 +6,7 @@ from apidiscovery.meta.v1 import meta_pb2
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.fields import struct_of
-from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.kinds import PARTIAL_OBJECT_METADATA, Kind, Object
 
 _OBJECT_META = struct_of(meta_pb2.ObjectMeta.DESCRIPTOR)
 _ORDER = {field.name: place for place, field in enumerate(_OBJECT_META.fields)}
@@ -31,3 +31,13 @@ def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:
         **item,
         "metadata": {name: merged[name] for name in sorted(kept, key=_ORDER.__getitem__)},
     }
+
+
+def partial(item: Object, kind: Kind = PARTIAL_OBJECT_METADATA) -> Object:
+    """Return the metadata of an object as an object.
+
+    Args:
+        item: The object.
+        kind: `PARTIAL_OBJECT_METADATA` or `PARTIAL_OBJECT_METADATA_V1BETA1`.
+    """
+    return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": item["metadata"]}

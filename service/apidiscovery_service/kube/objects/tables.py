@@ -3,20 +3,20 @@
 A Table has no protobuf: kube-apiserver takes an Accept clause that asks for one as not acceptable
 (k8s.io/apiserver pkg/endpoints/handlers/rest.go, AllowsMediaTypeTransform). Sources:
 k8s.io/kubernetes pkg/printers/internalversion/printers.go and pkg/printers/tablegenerator.go;
-k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable). The descriptions of columns are not
+k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable); k8s.io/apimachinery
+pkg/util/duration/duration.go (HumanDuration) for ages. The descriptions of columns are not
 Kubernetes'.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time
-from apidiscovery_service.kube.objects.ages import human_duration
 from apidiscovery_service.kube.objects.encoding import ListMeta
-from apidiscovery_service.kube.objects.go_form import as_list, as_mapping
+from apidiscovery_service.kube.objects.fields import as_list, as_mapping
 from apidiscovery_service.kube.objects.kinds import (
     LEASE,
     PARTIAL_OBJECT_METADATA,
@@ -25,8 +25,7 @@ from apidiscovery_service.kube.objects.kinds import (
     Kind,
     Object,
 )
-from apidiscovery_service.kube.objects.metadata import metadata_of
-from apidiscovery_service.kube.objects.partial_metadata import partial
+from apidiscovery_service.kube.objects.metadata import metadata_of, partial
 from apidiscovery_service.kube.objects.watch_events import INITIAL_EVENTS_END
 
 GROUP = "meta.k8s.io"
@@ -172,3 +171,36 @@ def _age(item: Object, now: datetime) -> str:
     if not isinstance(created, str):
         return "<unknown>"
     return human_duration(now - go_time.moment(created))
+
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_YEAR = 365 * _DAY
+
+# Below so many seconds: the unit, and the smaller unit that is written if it is not 0.
+_STEPS = (
+    (2 * _MINUTE, (1, "s"), None),
+    (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
+    (3 * _HOUR, (_MINUTE, "m"), None),
+    (8 * _HOUR, (_HOUR, "h"), (_MINUTE, "m")),
+    (48 * _HOUR, (_HOUR, "h"), None),
+    (8 * _DAY, (_DAY, "d"), (_HOUR, "h")),
+    (2 * _YEAR, (_DAY, "d"), None),
+    (8 * _YEAR, (_YEAR, "y"), (_DAY, "d")),
+)
+
+
+def human_duration(age: timedelta) -> str:
+    """Return an age in two figures at most: `5s`, `4m10s`, `3h`, `5d2h`, `2y40d`.
+
+    A second or less into the future is `0s`, for clocks differ; more is `<invalid>`.
+    """
+    seconds = int(age.total_seconds())
+    if seconds < 0:
+        return "0s" if seconds == -1 else "<invalid>"
+    for limit, (unit, name), smaller in _STEPS:
+        if seconds < limit:
+            rest = seconds % unit // smaller[0] if smaller else 0
+            return f"{seconds // unit}{name}" + (f"{rest}{smaller[1]}" if smaller and rest else "")
+    return f"{seconds // _YEAR}y"

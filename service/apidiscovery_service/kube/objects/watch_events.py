@@ -11,7 +11,7 @@ from struct import Struct
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Serializer
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects.go_form import in_go_form
+from apidiscovery_service.kube.objects.fields import in_go_form
 from apidiscovery_service.kube.objects.kinds import Kind, Object
 from apidiscovery_service.kube.wire import delimited
 

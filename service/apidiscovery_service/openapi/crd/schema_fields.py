@@ -14,8 +14,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from apidiscovery_service.openapi import json_text
-from apidiscovery_service.openapi.crd.errors import Problem, forbidden, invalid, unsupported
-from apidiscovery_service.openapi.crd.limits import MAX_PROBLEMS, check_limits
+from apidiscovery_service.openapi.crd.problems import (
+    MAX_PROBLEMS,
+    Problem,
+    check_limits,
+    forbidden,
+    invalid,
+    unsupported,
+)
 from apidiscovery_service.openapi.errors import Path
 
 Schema: TypeAlias = dict[str, Any]

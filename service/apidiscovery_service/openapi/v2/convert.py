@@ -12,17 +12,17 @@ from typing import Final
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
-from apidiscovery_service.openapi.v2.convert_schema import Schemas, simple_schema, style
-from apidiscovery_service.openapi.v2.operation_words import described
-from apidiscovery_service.openapi.v2.places import (
+from apidiscovery_service.openapi.v2.fields import (
     Object,
     Place,
+    SizeLimit,
     as_flag,
     as_list,
     as_object,
     as_text,
     as_texts,
     check_depth,
+    described,
     extensions,
     invalid,
     paths_of,
@@ -35,7 +35,7 @@ from apidiscovery_service.openapi.v2.references import (
     pointed,
     resolves,
 )
-from apidiscovery_service.openapi.v2.size_limit import SizeLimit
+from apidiscovery_service.openapi.v2.schemas import SchemasToV3, simple_schema, style
 
 _FORM_TYPES: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -88,7 +88,7 @@ class _Conversion:
         self._size_limit = SizeLimit()
         # By identity of the parameter, which any number of operations may refer to.
         self._body_schemas: dict[int, Object] = {}
-        self._schemas = Schemas(self._section("definitions"))
+        self._schemas = SchemasToV3(self._section("definitions"))
         self._parameters = self._section("parameters")
         self._responses = self._section("responses")
         self._parameter_names = ComponentNames(self._parameters.keys())

@@ -11,23 +11,23 @@ from typing import Final, TypeAlias
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
-from apidiscovery_service.openapi.v2.downgrade_schema import Schemas
-from apidiscovery_service.openapi.v2.operation_words import described
-from apidiscovery_service.openapi.v2.places import (
+from apidiscovery_service.openapi.v2.fields import (
     Object,
     Place,
+    SizeLimit,
     as_flag,
     as_list,
     as_object,
     as_text,
     as_texts,
     check_depth,
+    described,
     extensions,
     invalid,
     paths_of,
 )
 from apidiscovery_service.openapi.v2.references import MAX_HOPS, UNRESOLVED, escaped, pointed
-from apidiscovery_service.openapi.v2.size_limit import SizeLimit
+from apidiscovery_service.openapi.v2.schemas import SchemasToV2
 
 # A section of a v2 document and a name in it.
 Entry: TypeAlias = tuple[str, str]
@@ -76,7 +76,7 @@ class Downgrade:
             for section in (*SECTIONS, "headers")
         }
         self.names = self._all_names(renamed or {})
-        self.schemas = Schemas(self.names["schemas"])
+        self.schemas = SchemasToV2(self.names["schemas"])
         self._referred: set[Entry] = set()
         self._security = source.get("security")
         schemes = self._sections["securitySchemes"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.v2.places import Object
+from apidiscovery_service.openapi.v2.fields import Object
 
 
 class KeyOrder(dict[str, str]):

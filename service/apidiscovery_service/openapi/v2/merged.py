@@ -24,12 +24,11 @@ import zstandard
 from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.body import Packed, pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.packed import Packed, pack
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Component, Downgrade, Entry
-from apidiscovery_service.openapi.v2.downgrade_schema import KINDS
-from apidiscovery_service.openapi.v2.places import (
+from apidiscovery_service.openapi.v2.fields import (
     Object,
     Place,
     as_list,
@@ -43,6 +42,7 @@ from apidiscovery_service.openapi.v2.references import (
     reached,
     references_in,
 )
+from apidiscovery_service.openapi.v2.schemas import KINDS
 
 _MAX_NOTES: Final = 100
 # Of the result. That of 5000 CustomResourceDefinitions of usual size has as much, and making it

@@ -6,9 +6,8 @@ from typing import Final, TypeAlias
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2.convert import convert
-from apidiscovery_service.openapi.v2.places import Object, as_object
+from apidiscovery_service.openapi.v2.fields import Object, as_object, json_text
 from apidiscovery_service.openapi.v2.references import pointed, reached, references_in
-from apidiscovery_service.openapi.v2.size_limit import json_text
 
 # Kubernetes' own 4 MiB become 13 MiB.
 MAX_SPLIT_BYTES: Final = 256 * 1024 * 1024
