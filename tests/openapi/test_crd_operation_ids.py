@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from apidiscovery_service.openapi.operation_ids import (
+from apidiscovery_service.openapi.operations import (
     article,
     camel,
     description,

@@ -6,68 +6,33 @@ parameters as k8s.io/apiserver pkg/endpoints/installer.go does it. Watch paths a
 are deprecated, and documents of CustomResourceDefinitions have none either.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 import orjson
 
 from apidiscovery_service.core.model import CORE_GROUP, GroupVersionKind, Resource, Scope, Version
-from apidiscovery_service.openapi import json_text, meta_components
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi import meta_components, operations
 from apidiscovery_service.openapi.json_text import Fragment
-from apidiscovery_service.openapi.operation_ids import camel, description, operation_id, tag
+from apidiscovery_service.openapi.meta_components import kinds_extension
+from apidiscovery_service.openapi.operations import Route, Subject, camel, operation_id, tag
+from apidiscovery_service.openapi.references import UniqueNames
 
 MARK: Final = "x-apidiscovery-generated"
 
-_BODIES: Final = ("application/json", "application/yaml")
-# Not the strategic merge patch: it needs the fields.
-_PATCHES: Final = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
+# In the order of methods in a path item.
+_SUBRESOURCE: Final = (
+    operations.READ,
+    operations.REPLACE,
+    operations.CREATE,
+    operations.DELETE,
+    operations.PATCH,
 )
 # What cannot stand in a path template.
 _RESERVED: Final = frozenset("/{}?#%")
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a verb of discovery does over HTTP.
-
-    Attributes:
-        action: As `x-kubernetes-action` has it.
-        stem: What the operation's name begins with.
-        codes: Of the answers that have content.
-    """
-
-    method: str
-    action: str
-    stem: str
-    codes: tuple[str, ...]
-
-
-_LIST: Final = {"list": _Kind("get", "list", "list", ("200",))}
-# In the order of methods in a path item.
-_OF_MANY: Final = {
-    **_LIST,
-    "create": _Kind("post", "post", "create", ("200", "201", "202")),
-    "deletecollection": _Kind("delete", "deletecollection", "deletecollection", ("200",)),
-}
-_OF_ONE: Final = {
-    "get": _Kind("get", "get", "read", ("200",)),
-    "update": _Kind("put", "put", "replace", ("200", "201")),
-    "delete": _Kind("delete", "delete", "delete", ("200", "202")),
-    "patch": _Kind("patch", "patch", "patch", ("200",)),
-}
-_BELOW_ONE: Final = {
-    "get": _OF_ONE["get"],
-    "update": _OF_ONE["update"],
-    "create": _OF_MANY["create"],
-    "delete": _OF_ONE["delete"],
-    "patch": _OF_ONE["patch"],
-}
-_CODES: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 
 # What holds nothing back: discovery does not tell the fields.
@@ -92,25 +57,6 @@ class Given:
     schema: bytes | None = None
 
 
-class UniqueNames:
-    """Gives out names, each once; it takes as long as there are names, however many are alike."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._numbers: dict[str, int] = {}
-
-    def free(self, name: str) -> str:
-        """Return the name if nobody has it, else with the first number behind it that is free."""
-        number = self._numbers.get(name, 1)
-        free = name if number == 1 else f"{name}_{number}"
-        while free in self._taken:
-            number += 1
-            free = f"{name}_{number}"
-        self._numbers[name] = number
-        self._taken.add(free)
-        return free
-
-
 class Schemas:
     """The schemas of one document, each under a name that no other one has.
 
@@ -121,7 +67,7 @@ class Schemas:
     def __init__(self, given: Mapping[GroupVersionKind, Given]) -> None:
         self._given = given
         self._meta = _meta()
-        self._unique = UniqueNames(self._meta)
+        self._unique = UniqueNames(self._meta, "_")
         self._made: dict[str, object] = {}
         self._names: dict[GroupVersionKind, str] = {_SCALE: meta_components.SCALE}
 
@@ -147,7 +93,8 @@ class Schemas:
         if of_list not in self._names:
             item = self._named(kind)
             name = self._names[of_list] = self._unique.free(_name(of_list))
-            self._made[name] = _list(of_list, kind, plural, item)
+            schema = meta_components.list_schema(list_kind, kind.kind, plural, item)
+            self._made[name] = schema | kinds_extension(of_list)
         return meta_components.reference(self._names[of_list])
 
     def all(self, more: Mapping[str, Fragment]) -> dict[str, object]:
@@ -161,7 +108,7 @@ def _meta() -> Mapping[str, Fragment]:
     """Return the schemas of Kubernetes' own types that operations and objects refer to."""
     found = meta_components.components(scale=True)
     return {
-        name: Fragment(json_text.dumps(meta_components.without_empty_defaults(orjson.loads(text))))
+        name: Fragment(go_json.dumps(meta_components.without_empty_defaults(orjson.loads(text))))
         for name, text in found.items()
     }
 
@@ -175,41 +122,13 @@ def _name(kind: GroupVersionKind) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else "_" for c in text)
 
 
-def gvk(kind: GroupVersionKind) -> dict[str, str]:
-    """Return a kind as operations state it, in the order of the Go struct."""
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
-
-
-def _gvks(kind: GroupVersionKind) -> list[dict[str, str]]:
-    """Return a kind as schemas state it, which is a map, and so sorted."""
-    return [{"group": kind.group, "kind": kind.kind, "version": kind.version}]
-
-
 def _object(kind: GroupVersionKind) -> dict[str, object]:
     type_meta = meta_components.type_meta()
     return {
         "type": "object",
         "properties": {**type_meta, "metadata": meta_components.object_meta()},
-        "x-kubernetes-group-version-kind": _gvks(kind),
+        **kinds_extension(kind),
         "x-kubernetes-preserve-unknown-fields": True,
-    }
-
-
-def _list(
-    kind: GroupVersionKind, of: GroupVersionKind, plural: str, model: str
-) -> dict[str, object]:
-    type_meta = meta_components.type_meta()
-    return {
-        "description": f"{kind.kind} is a list of {of.kind}",
-        "type": "object",
-        "required": ["items"],
-        "properties": {
-            "apiVersion": type_meta["apiVersion"],
-            "items": meta_components.items(plural, model),
-            "kind": type_meta["kind"],
-            "metadata": meta_components.list_meta(),
-        },
-        "x-kubernetes-group-version-kind": _gvks(kind),
     }
 
 
@@ -237,29 +156,6 @@ def generated_document(
     return made.text(why)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Paths of one resource: what operations there have in common.
-
-    Attributes:
-        label: What the names of operations call it, such as `CronTab`.
-        kind: None when discovery does not tell.
-        namespaced: `Namespaced` where the path has a namespace, else empty.
-    """
-
-    resource: Resource
-    label: str
-    kind: GroupVersionKind | None
-    namespaced: str
-    subresource: str = ""
-    suffix: str = ""
-
-    def stem(self, operation: _Kind) -> str:
-        """Return the operation without its group, such as `replaceNamespacedCronTabStatus`."""
-        below = camel(self.subresource, capital=True)
-        return f"{operation.stem}{self.namespaced}{self.label}{below}{self.suffix}"
-
-
 class _Document:
     """A document in the making."""
 
@@ -271,7 +167,7 @@ class _Document:
         own = f"/apis/{group}/{version}" if group != CORE_GROUP else f"/api/{version}"
         list_id = operation_id("getAPIResources", self._called, version)
         # Resources may share a kind, and then operations are called the same.
-        self._operation_ids = UniqueNames({list_id})
+        self._operation_ids = UniqueNames({list_id}, "_")
         self._root = own
         self._paths = {f"{own}/": meta_components.resource_list(self._tag, list_id)}
 
@@ -281,7 +177,7 @@ class _Document:
 
     def text(self, why: str) -> bytes:
         """Return the document."""
-        return json_text.dumps(
+        return go_json.dumps(
             {
                 "openapi": "3.0.0",
                 "info": meta_components.INFO,
@@ -301,20 +197,21 @@ class _Document:
         label = kind.kind if kind else camel(resource.singular_resource or plural, capital=True)
         if kind:
             self._schemas.reference(kind)
-        many, namespaced = f"{self._root}/{plural}", ""
+        many = f"{self._root}/{plural}"
+        subject = Subject(self._called, self._version, label, kind)
         if resource.scope == Scope.NAMESPACED:
-            everywhere = _Place(resource, label, kind, "", suffix="ForAllNamespaces")
-            self._add_path(many, everywhere, _LIST, verbs)
-            many, namespaced = f"{self._root}/namespaces/{{namespace}}/{plural}", "Namespaced"
-        place = _Place(resource, label, kind, namespaced)
-        self._add_path(many, place, _OF_MANY, verbs)
-        self._add_path(f"{many}/{{name}}", place, _OF_ONE, verbs)
+            everywhere = replace(subject, suffix="ForAllNamespaces")
+            self._add_path(many, everywhere, plural, (operations.LIST,), verbs)
+            many = f"{self._root}/namespaces/{{namespace}}/{plural}"
+            subject = replace(subject, scope="Namespaced")
+        self._add_path(many, subject, plural, operations.COLLECTION, verbs)
+        self._add_path(f"{many}/{{name}}", subject, plural, operations.ITEM, verbs)
         for below in resource.subresources:
             if below.subresource and _RESERVED.isdisjoint(below.subresource):
                 its_kind = self._full(below.response_kind)
-                there = _Place(resource, label, its_kind, namespaced, below.subresource)
+                there = replace(subject, kind=its_kind, subresource=below.subresource)
                 path = f"{many}/{{name}}/{below.subresource}"
-                self._add_path(path, there, _BELOW_ONE, below.verbs or ())
+                self._add_path(path, there, plural, _SUBRESOURCE, below.verbs or ())
 
     def _full(self, kind: GroupVersionKind | None) -> GroupVersionKind | None:
         """Return a kind with its group and version; None when it has no name."""
@@ -325,66 +222,36 @@ class _Document:
         return GroupVersionKind(kind.group or self._group, self._version, kind.kind)
 
     def _add_path(
-        self, path: str, place: _Place, operations: Mapping[str, _Kind], verbs: tuple[str, ...]
+        self,
+        path: str,
+        subject: Subject,
+        plural: str,
+        routes: tuple[Route, ...],
+        verbs: tuple[str, ...],
     ) -> None:
         """Add a path with the operations that verbs stand for, if there are any."""
-        present = [operation for verb, operation in operations.items() if verb in verbs]
+        present = [route for route in routes if route.discovery_verb in verbs]
         if not present or path in self._paths:
             return
         item: dict[str, object] = {
-            operation.method: self._operation(place, operation) for operation in present
+            route.method: operations.operation(
+                route,
+                subject,
+                self._operation_ids.free(subject.operation_id(route)),
+                meta_components.parameters()[route.action],
+                self._model(route, subject, plural),
+            )
+            for route in present
         }
-        self._paths[path] = {**item, "parameters": list(_path_parameters(path, place.label))}
+        self._paths[path] = {**item, "parameters": list(_path_parameters(path, subject.label))}
 
-    def _operation(self, place: _Place, operation: _Kind) -> dict[str, object]:
-        parameters = meta_components.parameters()[operation.action]
-        verb = operation.stem
-        made: dict[str, object] = {
-            "tags": [self._tag],
-            "description": description(verb, place.label, place.subresource),
-            "operationId": self._operation_ids.free(
-                operation_id(place.stem(operation), self._called, self._version)
-            ),
-            "parameters": parameters,
-            **self._body(place, operation),
-            "responses": self._responses(place, operation),
-            "x-kubernetes-action": operation.action,
-        }
-        if place.kind:
-            made["x-kubernetes-group-version-kind"] = gvk(place.kind)
-        return made
-
-    def _body(self, place: _Place, operation: _Kind) -> dict[str, object]:
-        match operation.action:
-            case "post" | "put":
-                content = _content(self._schemas.reference(place.kind), _BODIES)
-            case "patch":
-                patch = meta_components.reference(meta_components.PATCH)
-                content = _content(patch, _PATCHES)
-            case "delete":
-                options = meta_components.reference(meta_components.DELETE_OPTIONS)
-                return {"requestBody": {"content": _content(options, _BODIES)}}
-            case _:
-                return {}
-        return {"requestBody": {"content": content, "required": True}}
-
-    def _responses(self, place: _Place, operation: _Kind) -> dict[str, object]:
-        match operation.action:
-            case "list":
-                schema = self._schemas.list_reference(place.kind, place.resource.resource)
-            case "delete" | "deletecollection":
-                schema = meta_components.reference(meta_components.STATUS)
-            case _:
-                schema = self._schemas.reference(place.kind)
-        content = _content(schema, _BODIES)
-        answers = {
-            code: {"description": _CODES[code], "content": content} for code in operation.codes
-        }
-        return {**answers, "401": {"description": "Unauthorized"}}
-
-
-def _content(schema: Mapping[str, object], types: tuple[str, ...]) -> dict[str, object]:
-    return {media_type: {"schema": schema} for media_type in types}
+    def _model(self, route: Route, subject: Subject, plural: str) -> Mapping[str, object]:
+        """Return the schema of what an operation reads or writes, which is in the document then."""
+        if route.method == "delete":
+            return OPEN
+        if route is operations.LIST:
+            return self._schemas.list_reference(subject.kind, plural)
+        return self._schemas.reference(subject.kind)
 
 
 def _path_parameters(path: str, label: str) -> Iterator[Mapping[str, object]]:
@@ -395,13 +262,7 @@ def _path_parameters(path: str, label: str) -> Iterator[Mapping[str, object]]:
     """
     shared = meta_components.parameters()
     if "{name}" in path:
-        yield {
-            "name": "name",
-            "in": "path",
-            "description": f"name of the {label}",
-            "required": True,
-            "schema": {"type": "string", "uniqueItems": True},
-        }
+        yield operations.name_parameter(label)
     if "{namespace}" in path:
         yield from shared["namespace"]
     yield from shared["pretty"]

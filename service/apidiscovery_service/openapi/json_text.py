@@ -1,16 +1,15 @@
-"""JSON text put together from values and from parts that are text already."""
+"""JSON values of a stranger: what they are, how deep, and how Kubernetes writes them back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, TypeAlias, TypeGuard, cast
+from typing import Any, TypeAlias, TypeGuard
 
 import orjson
 
-from apidiscovery_service.kube import go_json
-from apidiscovery_service.kube.go_json import JSONValue
-
-# JSON text that stands for itself wherever `dumps` meets it.
+# JSON text that stands for itself wherever `go_json.dumps` meets it.
 Fragment: TypeAlias = orjson.Fragment
+
+_CONTAINERS = (dict, list)
 
 # From here on whole numbers are not exact as float64, which Go reads some fields as.
 _EXACT = 2**53
@@ -18,27 +17,6 @@ _EXACT = 2**53
 _SMALL, _LARGE = 1e-6, 1e21
 # Above it Kubernetes reads a number as float64: sigs.k8s.io/json, `preserveInts`.
 _INT64 = 2**63
-
-
-def dumps(value: object) -> bytes:
-    """Return compact JSON as Go writes it of a value that may hold fragments.
-
-    Raises:
-        TypeError: A string holds a lone surrogate.
-    """
-    return go_json.dumps(cast("JSONValue", value))
-
-
-def joined(members: Mapping[str, object]) -> bytes:
-    """Return the JSON of an object; members that are bytes are JSON text already.
-
-    Unlike fragments within `dumps`, these are copied without a look at them.
-    """
-    parts = (
-        dumps(name) + b":" + (value if isinstance(value, bytes) else dumps(value))
-        for name, value in members.items()
-    )
-    return b"{" + b",".join(parts) + b"}"
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -49,6 +27,20 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a JSON value is an array."""
     return isinstance(value, list)
+
+
+def levels(value: object) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield the objects and arrays of each level and all that stands directly in them.
+
+    The first level is the value itself. Nothing here recurses, so it tells whether others may.
+    """
+    level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
+    while level:
+        members: list[Any] = []
+        for one in level:
+            members += one.values() if isinstance(one, dict) else one
+        yield level, members
+        level = [one for one in members if isinstance(one, _CONTAINERS)]
 
 
 def number(value: float) -> int | float | Fragment:

@@ -3,7 +3,7 @@
 They are those that an apiextensions server of the packaged release publishes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -11,8 +11,11 @@ from typing import Any, Final, cast
 import orjson
 
 from apidiscovery_service import releases
+from apidiscovery_service.core.model import GroupVersionKind
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.json_text import Fragment
+from apidiscovery_service.openapi.references import reached, references_in
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 AUTOSCALING = "io.k8s.api.autoscaling.v1."
@@ -39,8 +42,12 @@ def components(*, scale: bool) -> Mapping[str, bytes]:
     """
     schemas = _schemas()
     roots = (*_ROOTS, SCALE) if scale else _ROOTS
-    names = sorted(_reached(schemas, roots))
-    return MappingProxyType({name: json_text.dumps(schemas[name]) for name in names})
+    edges = {
+        name: {reference.removeprefix(_REFERENCE) for reference in references_in(schema)}
+        for name, schema in schemas.items()
+    }
+    names = sorted(reached(roots, edges))
+    return MappingProxyType({name: go_json.dumps(schemas[name]) for name in names})
 
 
 @cache
@@ -58,8 +65,14 @@ def type_meta() -> Mapping[str, Fragment]:
     """Return the schemas of the fields `apiVersion` and `kind` of an object."""
     fields = _schemas()[STATUS]["properties"]
     return MappingProxyType(
-        {name: Fragment(json_text.dumps(fields[name])) for name in ("apiVersion", "kind")}
+        {name: Fragment(go_json.dumps(fields[name])) for name in ("apiVersion", "kind")}
     )
+
+
+def kinds_extension(kind: GroupVersionKind) -> dict[str, object]:
+    """Return the extension by which a schema states its kind: a map in Go, and so sorted."""
+    named = {"group": kind.group, "kind": kind.kind, "version": kind.version}
+    return {"x-kubernetes-group-version-kind": [named]}
 
 
 @cache
@@ -89,18 +102,32 @@ def object_meta() -> Fragment:
     return _described(f"Standard object's metadata. {_CONVENTIONS}#metadata", OBJECT_META)
 
 
-@cache
-def list_meta() -> Fragment:
-    """Return the schema of the field `metadata` of a list."""
-    return _described(f"Standard list metadata. {_CONVENTIONS}#types-kinds", LIST_META)
+def list_schema(list_kind: str, kind: str, plural: str, model: str) -> dict[str, object]:
+    """Return the schema of a list, but for its extensions.
 
-
-def items(plural: str, model: str) -> dict[str, object]:
-    """Return the schema of the field `items` of a list."""
+    Args:
+        list_kind: Such as `CronTabList`.
+        kind: Such as `CronTab`.
+        plural: Such as `crontabs`.
+        model: The name of the schema of an item.
+    """
+    meta = type_meta()
     return {
-        "description": f"List of {plural}. {_CONVENTIONS}",
-        "type": "array",
-        "items": reference(model),
+        "description": f"{list_kind} is a list of {kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": meta["apiVersion"],
+            "items": {
+                "description": f"List of {plural}. {_CONVENTIONS}",
+                "type": "array",
+                "items": reference(model),
+            },
+            "kind": meta["kind"],
+            "metadata": _described(
+                f"Standard list metadata. {_CONVENTIONS}#types-kinds", LIST_META
+            ),
+        },
     }
 
 
@@ -132,11 +159,11 @@ def _described(description: str, model: str) -> Fragment:
 
     Source: kube-openapi pkg/builder3/util/util.go:WrapRefs.
     """
-    return Fragment(json_text.dumps({"description": description, "allOf": [reference(model)]}))
+    return Fragment(go_json.dumps({"description": description, "allOf": [reference(model)]}))
 
 
 def _text(description: str) -> Fragment:
-    return Fragment(json_text.dumps({"description": description, "type": "string"}))
+    return Fragment(go_json.dumps({"description": description, "type": "string"}))
 
 
 @cache
@@ -146,30 +173,6 @@ def _data() -> dict[str, Any]:
 
 def _schemas() -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", _data()["schemas"])
-
-
-def _reached(schemas: Mapping[str, object], roots: tuple[str, ...]) -> set[str]:
-    """Return the names of schemas that references lead to, with those that one begins at."""
-    found: set[str] = set()
-    todo = list(roots)
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += _references(schemas[name])
-    return found
-
-
-def _references(value: object) -> Iterator[str]:
-    """Yield the names that references in a value lead to."""
-    if json_text.is_object(value):
-        if isinstance(target := value.get("$ref"), str):
-            yield target.removeprefix(_REFERENCE)
-        for member in value.values():
-            yield from _references(member)
-    elif json_text.is_array(value):
-        for item in value:
-            yield from _references(item)
 
 
 INFO: Final[Mapping[str, str]] = {"title": "Kubernetes", "version": releases.RELEASE}
@@ -211,6 +214,6 @@ def list_schemas() -> Mapping[str, json_text.Fragment]:
     document: Any = orjson.loads(releases.openapi_document("apis/apps/v1"))
     found = document["components"]["schemas"]
     return {
-        name: json_text.Fragment(json_text.dumps(without_empty_defaults(found[name])))
+        name: json_text.Fragment(go_json.dumps(without_empty_defaults(found[name])))
         for name in (_RESOURCE_LIST, f"{META}APIResource")
     }

@@ -9,18 +9,18 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import cast
 
 import orjson
 from apidiscovery_formats.openapi.places import Place, path_of
 from apidiscovery_formats.openapi.shapes import as_object
 from apidiscovery_formats.openapi.validation import problems
-from apidiscovery_formats.strict_json import Marks, Object, walk
+from apidiscovery_formats.strict_json import Marks, walk
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.json_text import levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,8 @@ def read(document: bytes, limits: Limits) -> JSONValue:
 
 
 def _parsed(document: bytes, marks: Marks, limits: Limits) -> JSONValue:
-    decoder = json.JSONDecoder(
-        object_pairs_hook=marks.members,
-        parse_constant=marks.constant,
-        parse_int=marks.integer,
-        parse_float=marks.fraction,
-    )
     try:
-        return cast("JSONValue", decoder.decode(document.decode()))
+        return marks.loads(document.decode())
     except UnicodeDecodeError as error:
         seen = f"byte {document[error.start]:#04x}"
         raise _wrong(f"{_position(document, error.start)}: want UTF-8, got {seen}") from None
@@ -105,29 +99,17 @@ def _wrong(message: str, place: Place = None) -> InvalidDocuments:
 
 
 def _check_bounds(value: JSONValue, limits: Limits) -> None:
-    """Count values level by level."""
-    level = [value]
     nodes = 1
-    for _ in range(limits.depth):
-        inner = [child for node in level for child in _children(node)]
-        nodes += len(inner)
+    for depth, (level, members) in enumerate(levels(value)):
+        if depth >= limits.depth:
+            raise _wrong(f"want at most {limits.depth} nested values", _place_of(level[0], value))
+        nodes += len(members)
         if nodes > limits.nodes:
             raise _wrong(f"want at most {limits.nodes} values")
-        level = [child for child in inner if isinstance(child, dict | list)]
-        if not level:
-            return
-    raise _wrong(f"want at most {limits.depth} nested values", _place_of(level[0], value))
 
 
 def _place_of(node: JSONValue, value: JSONValue) -> Place:
     return next(place for one, place in walk(value) if one is node)
-
-
-def _children(node: object) -> Iterable[JSONValue]:
-    """Return what an object or a list consists of; nothing of anything else."""
-    if isinstance(node, dict):
-        return cast("Object", node).values()
-    return cast("list[JSONValue]", node) if isinstance(node, list) else ()
 
 
 __all__ = ["DEFAULT_LIMITS", "InvalidDocuments", "Limits", "concerning", "validate"]

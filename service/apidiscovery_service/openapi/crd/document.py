@@ -5,21 +5,33 @@ pkg/controller/openapi/builder of apiextensions-apiserver.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
-from apidiscovery_service.openapi import json_text, meta_components
-from apidiscovery_service.openapi.crd import resource_paths, schema_fields, structural
-from apidiscovery_service.openapi.crd.resource_paths import Resource
+from apidiscovery_service.core.model import GroupVersionKind
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi import json_text, meta_components, operations
+from apidiscovery_service.openapi.crd import schema_fields, structural
 from apidiscovery_service.openapi.crd.schema_fields import Reading, Schema, ordered
 from apidiscovery_service.openapi.crd.structural import INT_OR_STRING, is_int_or_string
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
+from apidiscovery_service.openapi.meta_components import (
+    SCALE,
+    kinds_extension,
+    list_schema,
+    reference,
+)
+from apidiscovery_service.openapi.operations import Route, Subject
 
 # Of what comes out. The largest real one has 2 MB; escapes and embedded objects can make it ten
 # times what went in.
 MAX_DOCUMENT_BYTES = 32 * 2**20
+
+_SUBRESOURCE = (operations.READ, operations.REPLACE, operations.PATCH)
 
 _HEAD = b'{"openapi":"3.0.0","info":{"title":"Kubernetes CRD Swagger","version":"v0.1.0"},"paths":{'
 
@@ -51,16 +63,22 @@ class _Served:
 
     Attributes:
         name: Of the definition, for messages.
-        resource: What its paths depend on.
-        list_kind: Kind of its lists.
+        kind: Of its objects.
+        list_kind: Of its lists.
+        plural: Such as `crontabs`.
+        namespaced: Whether its objects are in namespaces.
+        subresources: `status`, `scale`, both or none.
         schema: What it has as schema, None when it has none.
         path: Where the schema is.
         selectable: `x-kubernetes-selectable-fields`, or nothing.
     """
 
     name: str
-    resource: Resource
-    list_kind: str
+    kind: GroupVersionKind
+    list_kind: GroupVersionKind
+    plural: str
+    namespaced: bool
+    subresources: tuple[str, ...]
     schema: object
     path: Path
     selectable: Mapping[str, Any]
@@ -81,11 +99,11 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
             large; one is no JSON.
     """
     served = [_served(group, version, definition) for definition in definitions]
-    served.sort(key=lambda one: (one.name, one.resource.plural))
+    served.sort(key=lambda one: (one.name, one.plural))
     limit = _Limit()
-    paths = _merged(served, "paths", lambda one: resource_paths.paths(one.resource), limit)
+    paths = _merged(served, "paths", _paths, limit)
     schemas = _merged(served, "schemas", _schemas, limit)
-    scale = any("scale" in one.resource.subresources for one in served)
+    scale = any("scale" in one.subresources for one in served)
     schemas.update(meta_components.components(scale=scale))
     return b"".join(
         (_HEAD, _members(paths), b'},"components":{"schemas":{', _members(schemas), b"}}}")
@@ -95,23 +113,15 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
 def _served(group: str, version: str, definition: Definition) -> _Served:
     fields = _fields(definition)
     subresources = _object(fields.get("subresources"))
-    model = _model_name(group, version, definition.kind)
-    resource = Resource(
-        group=group,
-        version=version,
+    return _Served(
+        name=f"{definition.plural}.{group}",
+        kind=GroupVersionKind(group, version, definition.kind),
+        list_kind=GroupVersionKind(group, version, definition.list_kind),
         plural=definition.plural,
-        kind=definition.kind,
-        model=model,
-        list_model=_model_name(group, version, definition.list_kind),
         namespaced=definition.scope == "Namespaced",
         subresources=tuple(
             name for name in ("status", "scale") if subresources.get(name) is not None
         ),
-    )
-    return _Served(
-        name=f"{definition.plural}.{group}",
-        resource=resource,
-        list_kind=definition.list_kind,
         schema=_object(fields.get("schema")).get("openAPIV3Schema"),
         path=("spec", "versions", definition.index, "schema", "openAPIV3Schema"),
         selectable=_selectable(fields),
@@ -143,32 +153,96 @@ def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"x-kubernetes-selectable-fields": named} if named else {}
 
 
-def _model_name(group: str, version: str, kind: str) -> str:
+def _model_name(kind: GroupVersionKind) -> str:
     """Return the name of a kind's schema: `com.example.stable.v1.CronTab`."""
-    return ".".join((*reversed(group.split(".")), version, kind))
+    return ".".join((*reversed(kind.group.split(".")), kind.version, kind.kind))
+
+
+def _paths(one: _Served) -> Iterator[tuple[str, bytes]]:
+    """Yield each path with the JSON of its path item, in no particular order.
+
+    Source: pkg/controller/openapi/builder/builder.go:generateBuilder and buildRoute.
+    """
+    kind = one.kind
+    base = f"/apis/{kind.group}/{kind.version}"
+    root = f"{base}/{one.plural}"
+    subject = Subject(kind.group, kind.version, kind.kind, kind)
+    if one.namespaced:
+        everywhere = replace(subject, suffix="ForAllNamespaces")
+        yield root, _path_item(one, everywhere, (operations.LIST,))
+        root = f"{base}/namespaces/{{namespace}}/{one.plural}"
+        subject = replace(subject, scope="Namespaced")
+    in_path = meta_components.parameters()["namespace"] if one.namespaced else ()
+    yield root, _path_item(one, subject, operations.COLLECTION, in_path)
+    in_path = (operations.name_parameter(kind.kind), *in_path)
+    yield f"{root}/{{name}}", _path_item(one, subject, operations.ITEM, in_path)
+    for name in one.subresources:
+        below = replace(subject, subresource=name)
+        yield f"{root}/{{name}}/{name}", _path_item(one, below, _SUBRESOURCE, in_path)
+
+
+def _path_item(
+    one: _Served,
+    subject: Subject,
+    routes: tuple[Route, ...],
+    in_path: Iterable[Mapping[str, Any]] = (),
+) -> bytes:
+    """Return the JSON of a path item.
+
+    Args:
+        one: What the path belongs to.
+        subject: What the operations are about.
+        routes: The operations, in the order of the path item's fields.
+        in_path: The parameters in the path.
+    """
+    shared, own = _parameters(routes)
+    model = SCALE if subject.subresource == "scale" else _model_name(one.kind)
+    item: dict[str, object] = {
+        route.method: operations.operation(
+            route,
+            subject,
+            subject.operation_id(route),
+            own[route],
+            reference(_model_name(one.list_kind) if route is operations.LIST else model),
+        )
+        for route in routes
+    }
+    item["parameters"] = sorted((*in_path, *shared), key=itemgetter("name"))
+    return go_json.dumps(item)
+
+
+@cache
+def _parameters(
+    routes: tuple[Route, ...],
+) -> tuple[Sequence[Mapping[str, Any]], Mapping[Route, Sequence[Mapping[str, Any]] | None]]:
+    """Return the parameters that all operations of a path have, which stand at the path.
+
+    The second value has the others of each operation, sorted by name; None for none. No two of
+    Kubernetes' parameters have the same name.
+    """
+    known = meta_components.parameters()
+    every = {
+        route: {one["name"]: one for one in (*known[route.action], *known["pretty"])}
+        for route in routes
+    }
+    shared = set.intersection(*map(set, every.values()))
+    own = {
+        route: [several[name] for name in sorted(several.keys() - shared)] or None
+        for route, several in every.items()
+    }
+    return [every[routes[0]][name] for name in shared], own
 
 
 def _schemas(one: _Served) -> Iterator[tuple[str, bytes]]:
-    resource, selectable = one.resource, one.selectable
-    gvk = "x-kubernetes-group-version-kind"
-    extensions = {gvk: [_gvk(resource, resource.kind)], **selectable}
-    yield resource.model, _kind_schema(one, extensions)
-    extensions = {gvk: [_gvk(resource, one.list_kind)], **selectable}
-    yield (
-        resource.list_model,
-        list_schema(resource.model, resource.kind, one.list_kind, resource.plural, extensions),
-    )
-
-
-def _kind_schema(one: _Served, extensions: Mapping[str, Any]) -> bytes:
+    extensions = kinds_extension(one.kind) | one.selectable
+    model = _model_name(one.kind)
     try:
-        return kind_schema(one.schema, extensions, one.path)
+        yield model, kind_schema(one.schema, extensions, one.path)
     except InvalidOpenAPI as error:
         raise InvalidOpenAPI(error.path, f"{one.name}: {error.message}") from error
-
-
-def _gvk(resource: Resource, kind: str) -> dict[str, str]:
-    return {"group": resource.group, "kind": kind, "version": resource.version}
+    schema = list_schema(one.list_kind.kind, one.kind.kind, one.plural, model)
+    extensions = kinds_extension(one.list_kind) | one.selectable
+    yield _model_name(one.list_kind), go_json.dumps(schema | extensions)
 
 
 class _Limit:
@@ -213,7 +287,7 @@ def _merged(
 
 def _members(several: Mapping[str, bytes]) -> bytes:
     """Return the members of a JSON object, sorted, without its braces."""
-    return b",".join(json_text.dumps(name) + b":" + several[name] for name in sorted(several))
+    return b",".join(go_json.dumps(name) + b":" + several[name] for name in sorted(several))
 
 
 def kind_schema(raw: object, extensions: Mapping[str, Any], path: Path) -> bytes:
@@ -234,35 +308,7 @@ def kind_schema(raw: object, extensions: Mapping[str, Any], path: Path) -> bytes
         reading = schema_fields.read(raw, path)
         if structural.is_structural(reading):
             schema = _published(reading)
-    return json_text.dumps(ordered({**schema, **extensions}))
-
-
-def list_schema(
-    model: str, kind: str, list_kind: str, plural: str, extensions: Mapping[str, Any]
-) -> bytes:
-    """Return the JSON of the schema of a kind's list.
-
-    Args:
-        model: Name of the kind's schema.
-        kind: Such as `CronTab`.
-        list_kind: Such as `CronTabList`.
-        plural: Such as `crontabs`.
-        extensions: What the published schema says of the list beside its fields.
-    """
-    type_meta = meta_components.type_meta()
-    properties = {
-        "apiVersion": type_meta["apiVersion"],
-        "items": meta_components.items(plural, model),
-        "kind": type_meta["kind"],
-        "metadata": meta_components.list_meta(),
-    }
-    schema = {
-        "description": f"{list_kind} is a list of {kind}",
-        "type": "object",
-        "required": ["items"],
-        "properties": properties,
-    }
-    return json_text.dumps({**schema, **extensions})
+    return go_json.dumps(ordered({**schema, **extensions}))
 
 
 def _published(reading: Reading) -> Schema:

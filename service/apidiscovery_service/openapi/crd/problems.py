@@ -5,8 +5,9 @@ Source: k8s.io/apimachinery pkg/util/validation/field/errors.go.
 
 import json
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 
@@ -20,8 +21,6 @@ MAX_VALUES = 200_000
 # What is noted of one kind; each has a path, and a million long paths are a gigabyte.
 MAX_PROBLEMS = 1000
 
-_CONTAINERS = frozenset({dict, list})
-
 
 def check_limits(value: object, path: Path) -> None:
     """See that a value of a stranger's is neither too deep nor too large to be walked through.
@@ -29,19 +28,13 @@ def check_limits(value: object, path: Path) -> None:
     Raises:
         InvalidOpenAPI: It is; the path is that of the whole value.
     """
-    level: list[Any] = [value]
     count = 1
-    for _ in range(MAX_DEPTH + 1):
-        members: list[Any] = []
-        for one in level:
-            members += one.values() if type(one) is dict else one if type(one) is list else ()
+    for depth, (_, members) in enumerate(json_text.levels(value)):
+        if depth > MAX_DEPTH:
+            raise InvalidOpenAPI(path, f"is nested more than {MAX_DEPTH} levels deep")
         count += len(members)
         if count > MAX_VALUES:
             raise InvalidOpenAPI(path, f"has more than {MAX_VALUES} values")
-        level = [one for one in members if type(one) in _CONTAINERS]
-        if not level:
-            return
-    raise InvalidOpenAPI(path, f"is nested more than {MAX_DEPTH} levels deep")
 
 
 # Where in the document, and what is wrong there.
@@ -81,7 +74,7 @@ def shown(value: object) -> str:
     shown nevertheless: that may be what is wrong.
     """
     try:
-        text = json_text.dumps(value)
+        text = go_json.dumps(value)
     except TypeError:
         text = json.dumps(value, separators=(",", ":")).encode()
     if len(text) <= _SHOWN_BYTES:

@@ -11,6 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.references import (
+    MAX_HOPS,
+    UNRESOLVED,
+    ComponentNames,
+    escaped,
+    pointed,
+    resolves,
+)
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.fields import (
     Object,
@@ -26,14 +34,6 @@ from apidiscovery_service.openapi.v2.fields import (
     extensions,
     invalid,
     paths_of,
-)
-from apidiscovery_service.openapi.v2.references import (
-    MAX_HOPS,
-    UNRESOLVED,
-    ComponentNames,
-    escaped,
-    pointed,
-    resolves,
 )
 from apidiscovery_service.openapi.v2.schemas import SchemasToV3, simple_schema, style
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.references import MAX_HOPS, UNRESOLVED, escaped, pointed
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.fields import (
     Object,
@@ -26,7 +27,6 @@ from apidiscovery_service.openapi.v2.fields import (
     invalid,
     paths_of,
 )
-from apidiscovery_service.openapi.v2.references import MAX_HOPS, UNRESOLVED, escaped, pointed
 from apidiscovery_service.openapi.v2.schemas import SchemasToV2
 
 # A section of a v2 document and a name in it.

@@ -1,17 +1,16 @@
 """Where a value stands in a document that is read, and what it must be there."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from apidiscovery_formats.openapi.places import Place, path_of
 
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
+from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.json_text import levels
 
 Object: TypeAlias = dict[str, JSONValue]
-
-# The place of the value around it, and the step from there; None is the document. Going one step
-# in costs one pair, and only who reports an error makes a path of them.
-Place: TypeAlias = tuple["Place", str | int] | None
 
 # Schemas of 95 levels; the deepest of Kubernetes have 15. What is converted is at most six levels
 # deeper, and no JSON text of more than 254 levels can be written.
@@ -26,15 +25,6 @@ _KINDS: Final[dict[type, str]] = {
     float: "a number",
     type(None): "null",
 }
-
-
-def path_to(at: Place) -> Path:
-    """Return the steps from the document to a place."""
-    steps: list[str | int] = []
-    while at is not None:
-        at, step = at
-        steps.append(step)
-    return tuple(reversed(steps))
 
 
 def paths_of(source: Object, at: Place, convert: Callable[[JSONValue, Place], JSONValue]) -> Object:
@@ -56,7 +46,7 @@ def paths_of(source: Object, at: Place, convert: Callable[[JSONValue, Place], JS
 
 def invalid(at: Place, message: str) -> InvalidOpenAPI:
     """Return the error that says what is wrong at a place."""
-    return InvalidOpenAPI(path_to(at), message)
+    return InvalidOpenAPI(path_of(at), message)
 
 
 def _expected(wanted: str, value: JSONValue, at: Place) -> InvalidOpenAPI:
@@ -129,24 +119,9 @@ def check_depth(document: JSONValue) -> None:
     Raises:
         InvalidOpenAPI: It nests deeper than `MAX_DEPTH` levels.
     """
-    level: list[object] = [document]
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            inner for outer in level for inner in _within(outer) if isinstance(inner, _NESTING)
-        ]
-        if not level:
-            return
-    raise InvalidOpenAPI((), f"nests deeper than {MAX_DEPTH} levels")
-
-
-_NESTING: Final = (dict, list)
-
-
-def _within(value: object) -> Iterable[object]:
-    """Return what stands directly in an object or a list."""
-    if isinstance(value, dict):
-        return cast("dict[str, object]", value).values()
-    return cast("list[object]", value) if isinstance(value, list) else ()
+    for depth, _ in enumerate(levels(document)):
+        if depth > MAX_DEPTH:
+            raise InvalidOpenAPI((), f"nests deeper than {MAX_DEPTH} levels")
 
 
 def described(source: Object, at: Place) -> Object:

@@ -26,6 +26,14 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import Packed, pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.references import (
+    UNRESOLVED,
+    UniqueNames,
+    components,
+    pointed,
+    reached,
+    references_in,
+)
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Component, Downgrade, Entry
 from apidiscovery_service.openapi.v2.fields import (
@@ -34,13 +42,6 @@ from apidiscovery_service.openapi.v2.fields import (
     as_list,
     as_object,
     as_text,
-)
-from apidiscovery_service.openapi.v2.references import (
-    UNRESOLVED,
-    components,
-    pointed,
-    reached,
-    references_in,
 )
 from apidiscovery_service.openapi.v2.schemas import KINDS
 
@@ -166,23 +167,14 @@ class _Names:
 
     def __init__(self) -> None:
         self._finals: dict[tuple[str, bytes], str] = {}
-        self._taken: set[str] = set()
-        # The number to go on from: every document may have something else under one name.
-        self._numbers: dict[str, int] = {}
+        self._unique = UniqueNames()
 
-    def final(self, name: str, digest: bytes, avoid: Iterable[str]) -> str:
+    def final(self, name: str, digest: bytes, avoid: Collection[str]) -> str:
         """Return the name of something; no new one is among those to avoid."""
         known = self._finals.get((name, digest))
-        if known is not None:
-            return known
-        number, free = self._numbers.get(name, 1), name
-        while free in self._taken or (free != name and free in avoid):
-            number += 1
-            free = f"{name}_v{number}"
-        self._numbers[name] = number
-        self._taken.add(free)
-        self._finals[name, digest] = free
-        return free
+        if known is None:
+            known = self._finals[name, digest] = self._unique.free(name, avoid)
+        return known
 
 
 class _Merge:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.references import UNRESOLVED, ComponentNames, escaped, pointed
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.fields import (
     Object,
@@ -20,7 +21,6 @@ from apidiscovery_service.openapi.v2.fields import (
     extensions,
     invalid,
 )
-from apidiscovery_service.openapi.v2.references import UNRESOLVED, ComponentNames, escaped, pointed
 
 KINDS: Final = "x-kubernetes-group-version-kind"
 

@@ -59,6 +59,31 @@ def _is_index(token: str, length: int) -> bool:
     return token.isdecimal() and len(token) < len("1000000000") and int(token) < length
 
 
+class UniqueNames:
+    """Gives out names, each once; it takes as long as there are names, however many are alike."""
+
+    def __init__(self, taken: Iterable[str] = (), separator: str = "_v") -> None:
+        """Take names that nobody may get, and what stands before the number of a name."""
+        self._taken = set(taken)
+        self._separator = separator
+        # The number to go on from, by name.
+        self._numbers: dict[str, int] = {}
+
+    def free(self, name: str, avoid: Collection[str] = ()) -> str:
+        """Return the name if nobody has it, else with the first number behind it that is free.
+
+        A name with a number is none of those to avoid.
+        """
+        number = self._numbers.get(name, 1)
+        free = name if number == 1 else f"{name}{self._separator}{number}"
+        while free in self._taken or (free != name and free in avoid):
+            number += 1
+            free = f"{name}{self._separator}{number}"
+        self._numbers[name] = number
+        self._taken.add(free)
+        return free
+
+
 class ComponentNames:
     """Names that OpenAPI 3.0 allows for components, by names of any characters.
 
@@ -68,9 +93,7 @@ class ComponentNames:
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name: name for name in names if name and not _NOT_IN_NAMES.search(name)}
-        self._taken = set(self._names)
-        # The number to go on from: thousands of names may become the same one.
-        self._numbers: dict[str, int] = {}
+        self._unique = UniqueNames(self._names)
         for name in sorted(names):
             self.add(name)
 
@@ -83,18 +106,8 @@ class ComponentNames:
     def add(self, name: str) -> str:
         """Return the component's name of a name, which is made if need be."""
         if name not in self._names:
-            self._names[name] = self._free(_NOT_IN_NAMES.sub("_", name) or "_")
+            self._names[name] = self._unique.free(_NOT_IN_NAMES.sub("_", name) or "_")
         return self._names[name]
-
-    def _free(self, plain: str) -> str:
-        number = self._numbers.get(plain, 1)
-        free = plain if number == 1 else f"{plain}_v{number}"
-        while free in self._taken:
-            number += 1
-            free = f"{plain}_v{number}"
-        self._numbers[plain] = number
-        self._taken.add(free)
-        return free
 
 
 def references_in(value: JSONValue) -> Iterator[str]:
