@@ -252,7 +252,7 @@ async def test_small_bodies_are_not_compressed() -> None:
 async def test_bodies_that_found_no_room_are_made_again() -> None:
     texts = {f"apis/a.example/v{number}": LARGE + b" " * number for number in range(1, 5)}
     recipes = FakeRecipes({"a.example": texts})
-    documents = documents_of(recipes, kept_bytes=2 * 6000)
+    documents = documents_of(recipes, cache_bytes=2 * 6000)
     for _ in range(2):
         for key, text in texts.items():
             body = await documents.body(key)
@@ -266,7 +266,7 @@ async def test_bodies_that_found_no_room_are_made_again() -> None:
 def test_the_cache_never_holds_more_than_it_may() -> None:
     cache = BodyCache(10_000)
     for number in range(100):
-        cache.put(number, bytes(1000), first_to_go=number % 3 == 0)
+        cache.put(number, bytes(1000), evict_first=number % 3 == 0)
         assert cache.size <= 10_000
     cache.put("too large", bytes(10_000))
     assert cache.get("too large") is None
@@ -340,7 +340,7 @@ async def test_the_merged_document_is_kept_though_there_is_no_room(
         recipes,
         encoders=counting.encoders(),
         info={"title": "T"},
-        limits=Limits(kept_bytes=0),
+        limits=Limits(cache_bytes=0),
     )
     text = b"T|api/v1=" + LARGE
     for _ in range(3):
@@ -414,7 +414,7 @@ async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     counting = CountingEncoders()
     counting.go_on.clear()
-    documents = Documents(recipes, encoders=counting.encoders(), limits=Limits(kept_bytes=0))
+    documents = Documents(recipes, encoders=counting.encoders(), limits=Limits(cache_bytes=0))
     early = asyncio.create_task(documents.merged_v2())
     await counting.merging.wait()
     same = asyncio.create_task(documents.merged_v2(Form.PROTOBUF))

@@ -197,7 +197,7 @@ def recipes_of(*keys: str) -> FakeRecipes:
     return recipes
 
 
-def documents_of(recipes: FakeRecipes, kept_bytes: int | None = None) -> Documents:
+def documents_of(recipes: FakeRecipes, cache_bytes: int | None = None) -> Documents:
     """Return the documents of recipes, with encoders that need no real ones."""
-    limits = Limits() if kept_bytes is None else Limits(kept_bytes=kept_bytes)
+    limits = Limits() if cache_bytes is None else Limits(cache_bytes=cache_bytes)
     return Documents(recipes, encoders=CountingEncoders().encoders(), limits=limits)

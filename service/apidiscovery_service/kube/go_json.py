@@ -1,7 +1,7 @@
-"""JSON text exactly as Go's encoding/json writes it, by orjson: for documents that are large.
+"""JSON text exactly as Go's encoding/json writes it, by orjson.
 
-Every ETag is a hash of this text, so a byte that differs is an ETag that differs. orjson writes
-the same text as Go but for the characters that Go escapes for the sake of HTML and JavaScript.
+Every ETag is a hash of this text. orjson writes the same text as Go but for the characters that Go
+escapes for HTML and JavaScript.
 """
 
 import orjson
@@ -13,7 +13,7 @@ _ESCAPES = tuple((character.encode(), escape.encode()) for character, escape in 
 
 
 def _escape(text: bytes) -> bytes:
-    """Escape what Go escapes; in JSON text those characters stand in strings only."""
+    """Escape as Go does; in JSON text those characters are in strings only."""
     for character, escape in _ESCAPES:
         text = text.replace(character, escape)
     return text

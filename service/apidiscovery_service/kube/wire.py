@@ -1,4 +1,4 @@
-"""What stands around encoded protobuf: fields put together by hand, and Kubernetes' envelope.
+"""Protobuf around and in documents: single fields, empty metadata, Kubernetes' envelope.
 
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the envelope.
 """
@@ -26,7 +26,7 @@ def delimited(number: int, payload: bytes) -> bytes:
 
 
 def payload_of(field: bytes) -> bytes:
-    """Return what `delimited` was given, for a field number below 16."""
+    """Return the payload of a field that `delimited` made, with a number below 16."""
     start = 1
     while field[start] & 0x80:
         start += 1
@@ -51,7 +51,7 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
 
 
 def list_meta() -> meta_pb2.ListMeta:
-    """Return the metadata of a list."""
+    """Return the empty metadata of a list; every scalar is set, as Kubernetes writes them all."""
     metadata = meta_pb2.ListMeta(self_link="", resource_version="")
     # The field is called `continue`, which Python cannot write as an attribute.
     setattr(metadata, "continue", "")
@@ -59,7 +59,7 @@ def list_meta() -> meta_pb2.ListMeta:
 
 
 def object_meta(name: str) -> meta_pb2.ObjectMeta:
-    """Return the metadata of an object that has nothing but a name."""
+    """Return the metadata of an object with nothing but a name; every scalar is set."""
     return meta_pb2.ObjectMeta(
         name=name,
         generate_name="",

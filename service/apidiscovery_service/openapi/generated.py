@@ -1,9 +1,8 @@
-"""Documents made from discovery alone, for group-versions whose source publishes none.
+"""Documents generated from discovery, for group-versions whose source publishes none.
 
-Paths, operations and kinds are as discovery tells them, fields are not known: whatever reads such
-a document finds each resource, and may send any field. Operations are named, described and given
-parameters as k8s.io/apiserver pkg/endpoints/installer.go does it. Watch paths are left out: they
-are deprecated, and documents of CustomResourceDefinitions have none either.
+Discovery tells paths, operations and kinds, but no fields: clients find each resource, and may send
+any field. Watch paths are left out: they are deprecated, and documents of CustomResourceDefinitions
+have none either.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,11 +30,11 @@ _SUBRESOURCE: Final = (
     operations.DELETE,
     operations.PATCH,
 )
-# What cannot stand in a path template.
+# Characters that cannot be in a path template.
 _RESERVED: Final = frozenset("/{}?#%")
 
 
-# What holds nothing back: discovery does not tell the fields.
+# Allows any field: discovery does not tell them.
 OPEN: Final[Mapping[str, object]] = {
     "type": "object",
     "x-kubernetes-preserve-unknown-fields": True,
@@ -46,11 +45,11 @@ _SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of a kind beside its name.
+    """A kind that is declared with more than its name.
 
     Attributes:
         list_kind: Kind of its lists.
-        schema: JSON of its schema, with what it is; None leaves it open.
+        schema: JSON of its schema with its extensions; None for an open one.
     """
 
     list_kind: str
@@ -60,8 +59,8 @@ class Given:
 class Schemas:
     """The schemas of one document, each under a name that no other one has.
 
-    Names are made of the labels of groups in reverse order, as those of CustomResourceDefinitions
-    are. A group without a domain is one of Kubernetes' own, which are in `io.k8s.api`.
+    Names have the labels of the group in reverse order, as those of CustomResourceDefinitions. A
+    group without a domain is one of Kubernetes' own, whose names begin with `io.k8s.api`.
     """
 
     def __init__(self, given: Mapping[GroupVersionKind, Given]) -> None:
@@ -72,11 +71,11 @@ class Schemas:
         self._names: dict[GroupVersionKind, str] = {_SCALE: meta_components.SCALE}
 
     def reference(self, kind: GroupVersionKind | None) -> Mapping[str, object]:
-        """Return the schema of what has a kind; an open one for None."""
+        """Return a reference to the schema of a kind; an open schema for None."""
         return OPEN if kind is None else meta_components.reference(self._named(kind))
 
     def _named(self, kind: GroupVersionKind) -> str:
-        """Return the name of the schema of a kind, which is there then."""
+        """Return the name of the schema of a kind, and make the schema if need be."""
         if kind not in self._names:
             name = self._names[kind] = self._unique.free(_name(kind))
             given = self._given.get(kind)
@@ -84,7 +83,7 @@ class Schemas:
         return self._names[kind]
 
     def list_reference(self, kind: GroupVersionKind | None, plural: str) -> Mapping[str, object]:
-        """Return the schema of a list of what has a kind; an open one for None."""
+        """Return a reference to the schema of a kind's list; an open schema for None."""
         if kind is None:
             return OPEN
         given = self._given.get(kind)
@@ -98,14 +97,14 @@ class Schemas:
         return meta_components.reference(self._names[of_list])
 
     def all(self, more: Mapping[str, Fragment]) -> dict[str, object]:
-        """Return every schema of the document by name, sorted, with some more."""
+        """Return every schema of the document by name, sorted, with more schemas."""
         found: dict[str, object] = {**self._meta, **more, **self._made}
         return {name: found[name] for name in sorted(found)}
 
 
 @cache
 def _meta() -> Mapping[str, Fragment]:
-    """Return the schemas of Kubernetes' own types that operations and objects refer to."""
+    """Return the schemas of meta types that operations and objects refer to."""
     found = meta_components.components(scale=True)
     return {
         name: Fragment(go_json.dumps(meta_components.without_empty_defaults(orjson.loads(text))))
@@ -145,9 +144,9 @@ def generated_document(
 
     Args:
         group: Empty for the core group.
-        version: What it serves; resources whose name cannot stand in a path are left out.
-        why: Why it is made from discovery, which its mark says; empty for no mark.
-        kinds: What is known of kinds, with their group and version; others are open.
+        version: What it serves; resources whose name cannot be in a path are left out.
+        why: Why it is generated, which its mark says; empty for no mark.
+        kinds: Declared kinds, with their group and version; others are open.
     """
     made = _Document(group, version.version, kinds)
     for resource in version.resources:
@@ -157,16 +156,16 @@ def generated_document(
 
 
 class _Document:
-    """A document in the making."""
+    """A document that is being made."""
 
     def __init__(self, group: str, version: str, kinds: Mapping[GroupVersionKind, Given]) -> None:
         self._group, self._version = group, version
-        # Names of operations and tags call the core group so.
+        # The name of the core group in operationIds and tags.
         self._called = group or "core"
         self._schemas = Schemas(kinds)
         own = f"/apis/{group}/{version}" if group != CORE_GROUP else f"/api/{version}"
         list_id = operation_id("getAPIResources", self._called, version)
-        # Resources may share a kind, and then operations are called the same.
+        # Resources that share a kind would have the same operationIds.
         self._operation_ids = UniqueNames({list_id}, "_")
         self._root = own
         self._paths = {f"{own}/": meta_components.resource_list(self._tag, list_id)}
@@ -229,7 +228,7 @@ class _Document:
         routes: tuple[Route, ...],
         verbs: tuple[str, ...],
     ) -> None:
-        """Add a path with the operations that verbs stand for, if there are any."""
+        """Add a path with the operations of some verbs, if there are any."""
         present = [route for route in routes if route.discovery_verb in verbs]
         if not present or path in self._paths:
             return
@@ -246,7 +245,7 @@ class _Document:
         self._paths[path] = {**item, "parameters": list(_path_parameters(path, subject.label))}
 
     def _model(self, route: Route, subject: Subject, plural: str) -> Mapping[str, object]:
-        """Return the schema of what an operation reads or writes, which is in the document then."""
+        """Return the schema of what an operation reads or writes, and add it to the document."""
         if route.method == "delete":
             return OPEN
         if route is operations.LIST:

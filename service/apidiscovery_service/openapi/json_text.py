@@ -1,4 +1,4 @@
-"""JSON values of a stranger: what they are, how deep, and how Kubernetes writes them back."""
+"""JSON values from outside: their types, their depth, and how Kubernetes writes them."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,9 +11,9 @@ Fragment: TypeAlias = orjson.Fragment
 
 _CONTAINERS = (dict, list)
 
-# From here on whole numbers are not exact as float64, which Go reads some fields as.
+# From here on not every whole number is exact as float64.
 _EXACT = 2**53
-# What Go writes with an exponent: encoding/json `floatEncoder`.
+# Outside of them Go writes an exponent: encoding/json `floatEncoder`.
 _SMALL, _LARGE = 1e-6, 1e21
 # Above it Kubernetes reads a number as float64: sigs.k8s.io/json, `preserveInts`.
 _INT64 = 2**63
@@ -30,9 +30,10 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def levels(value: object) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield the objects and arrays of each level and all that stands directly in them.
+    """Yield the objects and arrays of each level, and the values directly in them.
 
-    The first level is the value itself. Nothing here recurses, so it tells whether others may.
+    The first level is the value itself. This does not recurse, so it can bound the depth of values
+    for functions that do.
     """
     level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
     while level:
@@ -44,7 +45,7 @@ def levels(value: object) -> Iterator[tuple[list[Any], list[Any]]]:
 
 
 def number(value: float) -> int | float | Fragment:
-    """Return what is written for a number that Go holds as float64: `1` for 1.0, `1e+21`.
+    """Return a number as Go writes a float64: `1` for 1.0, `1e+21`.
 
     Source: encoding/json `floatEncoder`, and `AppendFloat` of go-json-experiment, which agree.
     """
@@ -62,10 +63,10 @@ def number(value: float) -> int | float | Fragment:
 
 
 def arbitrary(value: object) -> object:
-    """Return a value of a stranger's to be written as Kubernetes writes it back.
+    """Return a value of any type in the form in which Kubernetes writes it.
 
-    Keys are sorted, whole numbers stay exact up to 64 bits, others are float64. The value must not
-    be nested deeply: this recurses.
+    Keys are sorted, whole numbers are exact up to 64 bits, others are float64. This recurses: check
+    the depth of the value first.
     """
     if is_object(value):
         return {key: arbitrary(value[key]) for key in sorted(value)}

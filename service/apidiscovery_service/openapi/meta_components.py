@@ -1,6 +1,7 @@
-"""What every document of CustomResourceDefinitions shares: schemas of meta types, parameters.
+"""Parts that documents share: schemas of meta types, parameters, the server itself.
 
-They are those that an apiextensions server of the packaged release publishes.
+Schemas and parameters are those that an apiextensions server of the packaged release publishes.
+What documents say of the server: k8s.io/apiserver pkg/endpoints/discovery/legacy.go.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ _CONVENTIONS = (
 
 @cache
 def components(*, scale: bool) -> Mapping[str, bytes]:
-    """Return the JSON of each schema that the operations of a CustomResourceDefinition need.
+    """Return the JSON of the schemas that the operations of a CustomResourceDefinition use.
 
     Args:
         scale: Whether there are operations on scale.
@@ -137,10 +138,10 @@ def reference(model: str) -> dict[str, object]:
 
 
 def without_empty_defaults(schema: object) -> object:
-    """Return a schema without the defaults `{}` that are not valid by the schema beside them.
+    """Return a schema without the defaults `{}` that are invalid by their own schema.
 
-    Kubernetes publishes them wherever a struct is no pointer, required fields or not; clients that
-    check documents refuse them.
+    Kubernetes publishes them for every struct that is no pointer, even with required fields;
+    clients that validate documents refuse them.
     """
     if isinstance(schema, dict):
         members = cast("dict[str, object]", schema)
@@ -155,7 +156,7 @@ def without_empty_defaults(schema: object) -> object:
 
 
 def _described(description: str, model: str) -> Fragment:
-    """Return a reference with a description, which may not stand beside a `$ref`.
+    """Return a reference with a description, which a `$ref` may not have beside it.
 
     Source: kube-openapi pkg/builder3/util/util.go:WrapRefs.
     """

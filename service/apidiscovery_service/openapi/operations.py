@@ -175,13 +175,11 @@ _VOWELS = frozenset("aeiou")
 
 @lru_cache(maxsize=1024)
 def camel(text: str, *, capital: bool) -> str:
-    """Return text without what is no letter, digit or underscore; the next letter is made large.
-
-    A digit at the very beginning is left out.
+    """Return text in camel case: letters, digits and underscores, without a digit at the start.
 
     Args:
         text: Such as `stable.example.com`.
-        capital: Whether the first letter is made large as well.
+        capital: Whether the first letter is in upper case.
 
     Source: k8s.io/apiserver pkg/endpoints/openapi/openapi.go:ToValidOperationID.
     """
@@ -196,7 +194,7 @@ def camel(text: str, *, capital: bool) -> str:
 
 
 def _upper(letter: str) -> str:
-    """Return a letter in upper case; one that has no such single letter stays."""
+    """Return a letter in upper case, or as it is when that is more than one letter."""
     large = letter.upper()
     return large if len(large) == 1 else letter
 
@@ -204,12 +202,12 @@ def _upper(letter: str) -> str:
 def operation_id(stem: str, group: str, version: str) -> str:
     """Return the operationId.
 
-    The shortest verb that the stem begins with goes in front of group and version, so
+    The shortest verb that the stem begins with precedes group and version, so
     `deletecollectionNamespacedCronTab` becomes `delete...CollectionNamespacedCronTab`.
 
     Args:
         stem: The operation without its group, such as `listNamespacedCronTab`.
-        group: Such as `stable.example.com`; a trailing `.k8s.io` does not count.
+        group: Such as `stable.example.com`; a trailing `.k8s.io` is dropped.
         version: Such as `v1`.
 
     Raises:
@@ -233,7 +231,7 @@ def tag(group: str, version: str) -> str:
 
 
 def article(noun: str) -> str:
-    """Return what stands between a verb and a noun: ` a `, ` an `, or a space before a plural.
+    """Return the text between a verb and a noun: ` a `, ` an `, or a space before a plural.
 
     Source: k8s.io/apiserver pkg/endpoints/installer.go:GetArticleForNoun.
     """
@@ -243,7 +241,7 @@ def article(noun: str) -> str:
 
 
 def description(verb: str, kind: str, subresource: str = "") -> str:
-    """Return what an operation does, in words.
+    """Return the description of an operation.
 
     Args:
         verb: `list`, `create`, `deletecollection`, `read`, `replace`, `delete` or `patch`.

@@ -1,8 +1,7 @@
-"""Whether a document from a stranger is a sound OpenAPI 3.0 document.
+"""Validation of OpenAPI 3.0 documents from outside.
 
-What passes has no surprises for whoever reads it next: it is of a bounded size and depth, every
-field is of its type, every reference leads to a component of the same document. Regular
-expressions in it are not tried. It takes about 0.1 s for each MB.
+A valid document has a bounded size and depth, every field has its type, and every reference leads
+to a component of the same document. Regular expressions are not compiled. A MB takes about 0.1 s.
 """
 
 import json
@@ -25,13 +24,13 @@ from apidiscovery_service.openapi.json_text import levels
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a document may have.
+    """Bounds of a document.
 
     Attributes:
-        bytes: Of the document. That of prometheus-operator's CRDs has 1.7 MB, the core group's 1.2.
-        depth: Objects and lists in each other: Kubernetes' own documents have 9, cert-manager's 36.
-        nodes: Values in it. Argo's document, which has the most for its size, has 47 for each KiB.
-        errors: Enough to mend a document by; more would only be read by a machine.
+        bytes: Its size. That of prometheus-operator's CRDs has 1.7 MB, the core group's 1.2.
+        depth: Nested objects and lists. Kubernetes' own documents have 9, cert-manager's 36.
+        nodes: Values in it. Argo's document, which has the most for its size, has 47 a KiB.
+        errors: Errors that are reported.
     """
 
     bytes: int = 10 * 1024 * 1024
@@ -41,11 +40,10 @@ class Limits:
 
 
 class InvalidDocuments(DiscoveryError):
-    """A document is no sound OpenAPI document.
+    """A document is not valid.
 
     Attributes:
-        errors: What is wrong, in the order of the document; at least one, and no more than the
-            limits say.
+        errors: At least one, in the order of the document; at most as many as the limits say.
     """
 
     def __init__(self, errors: Iterable[InvalidOpenAPI]) -> None:
@@ -53,7 +51,7 @@ class InvalidDocuments(DiscoveryError):
         super().__init__("; ".join(map(str, self.errors)))
 
 
-def read(document: bytes, limits: Limits) -> JSONValue:
+def _read(document: bytes, limits: Limits) -> JSONValue:
     """Return the value of JSON text, which can be written again.
 
     Raises:
@@ -61,8 +59,8 @@ def read(document: bytes, limits: Limits) -> JSONValue:
     """
     if len(document) > limits.bytes:
         raise _wrong(f"want at most {limits.bytes} bytes, got {len(document)}")
-    # Of values each but the outermost stands after a comma or a bracket; these stand in text as
-    # well, but real documents have far less of them.
+    # Each value but the outermost follows a comma or a bracket. Texts have them too, but in real
+    # documents far fewer.
     if sum(map(document.count, (b",", b"[", b"{"))) > 2 * limits.nodes:
         raise _wrong(f"want at most {limits.nodes} values")
     marks = Marks()
@@ -121,25 +119,22 @@ def validate(document: bytes, *, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """Return a document as compact JSON as Go writes it, its keys in the order as given.
 
     Raises:
-        InvalidDocuments: It is no sound document.
+        InvalidDocuments: It is not valid.
     """
-    value = read(document, limits)
+    value = _read(document, limits)
     found = problems(value, most=limits.errors, published=True)
     if found:
         raise InvalidDocuments(InvalidOpenAPI(*problem) for problem in found)
     return go_json.dumps(value)
 
 
-def concerning(
-    document: bytes, group: str, version: str, *, limits: Limits = DEFAULT_LIMITS
-) -> None:
-    """See that a sound document describes paths of one group-version alone.
+def concerning(document: bytes, group: str, version: str) -> None:
+    """Check that a valid document describes paths of one group-version alone.
 
     Args:
         document: As `validate` returned it.
         group: Empty for the core group.
         version: The version.
-        limits: How many errors are told.
 
     Raises:
         InvalidDocuments: It describes others.
@@ -152,4 +147,4 @@ def concerning(
         if not path.startswith((f"{root}/", "x-")) and path != root
     ]
     if errors:
-        raise InvalidDocuments(errors[: limits.errors])
+        raise InvalidDocuments(errors[: DEFAULT_LIMITS.errors])

@@ -1,4 +1,4 @@
-"""The metadata of objects: what is read of it, and an object with some of it changed."""
+"""Reading and changing the metadata of objects, and PartialObjectMetadata."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _ORDER = {field.name: place for place, field in enumerate(_OBJECT_META.fields)}
 
 
 def metadata_of(item: Mapping[str, JSONValue]) -> Object:
-    """Return the metadata of an object, empty if it has none; not to be changed in place."""
+    """Return the metadata of an object, empty if it has none; do not change it in place."""
     metadata = item.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
@@ -22,19 +22,21 @@ def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:
     """Return a copy of an object with some of its metadata changed, keys in Go's order.
 
     Args:
-        item: The object, which is left as it is.
-        changes: Fields of ObjectMeta and their new values; null takes a field away.
+        item: The object, which is not changed.
+        changes: Fields of ObjectMeta and their new values; null removes a field.
     """
     merged = {**metadata_of(item), **changes}
-    kept = [name for name, value in merged.items() if value is not None]
+    present = [name for name, value in merged.items() if value is not None]
     return {
         **item,
-        "metadata": {name: merged[name] for name in sorted(kept, key=_ORDER.__getitem__)},
+        "metadata": {name: merged[name] for name in sorted(present, key=_ORDER.__getitem__)},
     }
 
 
 def partial(item: Object, kind: Kind = PARTIAL_OBJECT_METADATA) -> Object:
-    """Return the metadata of an object as an object.
+    """Return the metadata of an object as PartialObjectMetadata.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/response.go (asPartialObjectMetadata).
 
     Args:
         item: The object.

@@ -1,6 +1,7 @@
-"""Fields of a decoded object with their types.
+"""Typed access to the fields of a decoded object.
 
-Decoding has made sure of the types; a field that is left out reads as Go's zero value.
+Decoding has checked the types; a missing field reads as Go's zero value. Each function raises
+TypeError for an object that was not decoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ def _wrong(fields: Fields, name: str, wanted: str) -> TypeError:
 
 
 def text(fields: Fields, name: str) -> str:
-    """Return a string; empty when it is left out."""
+    """Return a string; empty when it is missing."""
     value = fields.get(name)
     if value is None:
         return ""
@@ -27,7 +28,7 @@ def text(fields: Fields, name: str) -> str:
 
 
 def integer(fields: Fields, name: str) -> int:
-    """Return an integer; 0 when it is left out."""
+    """Return an integer; 0 when it is missing."""
     value = fields.get(name)
     if value is None:
         return 0
@@ -37,7 +38,7 @@ def integer(fields: Fields, name: str) -> int:
 
 
 def mapping(fields: Fields, name: str) -> Fields:
-    """Return an object within the object; empty when it is left out."""
+    """Return an object within the object; empty when it is missing."""
     value = fields.get(name)
     if value is None:
         return {}
@@ -47,7 +48,7 @@ def mapping(fields: Fields, name: str) -> Fields:
 
 
 def strings(fields: Fields, name: str) -> Sequence[str]:
-    """Return a list of strings; empty when it is left out."""
+    """Return a list of strings; empty when it is missing."""
     values = _sequence(fields, name)
     if not all(isinstance(value, str) for value in values):
         raise _wrong(fields, name, "a list of strings")
@@ -55,7 +56,7 @@ def strings(fields: Fields, name: str) -> Sequence[str]:
 
 
 def mappings(fields: Fields, name: str) -> Sequence[Fields]:
-    """Return a list of objects; empty when it is left out."""
+    """Return a list of objects; empty when it is missing."""
     values = _sequence(fields, name)
     if not all(isinstance(value, Mapping) for value in values):
         raise _wrong(fields, name, "a list of objects")
@@ -63,7 +64,7 @@ def mappings(fields: Fields, name: str) -> Sequence[Fields]:
 
 
 def string_map(fields: Fields, name: str) -> Mapping[str, str]:
-    """Return a map from strings to strings; empty when it is left out."""
+    """Return a map from strings to strings; empty when it is missing."""
     found = mapping(fields, name)
     if not all(isinstance(value, str) for value in found.values()):
         raise _wrong(fields, name, "a map of strings")

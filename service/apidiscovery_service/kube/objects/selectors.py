@@ -26,8 +26,10 @@ from apidiscovery_service.kube.objects import (
 from apidiscovery_service.kube.objects.errors import Cause
 from apidiscovery_service.kube.objects.kinds import Object
 
-_SPECIAL = "=!(),><"
-_TOKEN = re.compile(rf"[ \t\r\n]*(?:(==|!=|[{_SPECIAL}])|([^{_SPECIAL} \t\r\n\0]+))")
+_SYMBOL_CHARACTERS = "=!(),><"
+_TOKEN = re.compile(
+    rf"[ \t\r\n]*(?:(==|!=|[{_SYMBOL_CHARACTERS}])|([^{_SYMBOL_CHARACTERS} \t\r\n\0]+))"
+)
 _INT64 = re.compile(r"[+-]?[0-9]+")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -72,7 +74,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels are as required."""
+        """Tell whether labels match."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.EXISTS:
@@ -106,12 +108,12 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Requirements that must all be met, in the order of their keys; none of them means all."""
+    """Requirements that must all be met, sorted by key; without any, all objects match."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels are as required."""
+        """Tell whether labels match."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:
@@ -119,10 +121,10 @@ class LabelSelector:
 
 
 def parse_labels(selector: str) -> LabelSelector:
-    """Return the selector that a query's `labelSelector` is.
+    """Parse the query parameter `labelSelector`.
 
     Raises:
-        ObjectError: It is none; 400, with what was found and what was expected.
+        ObjectError: It is malformed; 400, with what was found and what was expected.
     """
     try:
         requirements = _Parser(selector).requirements()
@@ -132,7 +134,7 @@ def parse_labels(selector: str) -> LabelSelector:
 
 
 class _Malformed(Exception):
-    """A selector cannot be read."""
+    """A selector is malformed."""
 
 
 def _int64(text: str) -> int | None:
@@ -184,7 +186,7 @@ def _scan(selector: str) -> list[_Item]:
 
 
 class _Parser:
-    """Reads one selector from left to right; each method leaves off after what it has read."""
+    """Parses one selector from left to right; each method consumes what it returns."""
 
     def __init__(self, selector: str) -> None:
         self._items = _scan(selector)
@@ -322,38 +324,38 @@ NAMESPACE = "metadata.namespace"
 
 _TERM = re.compile(r"((?:[^\\,]|\\.)*\\?)(?:,|\Z)", re.DOTALL)
 _OPERATOR = re.compile("!=|==|=")
-_SPECIAL = re.compile(r"[\\,=]")
+_ESCAPED = re.compile(r"[\\,=]")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """One condition: the field has, or has not, the value."""
+    """One condition: the field equals the value, or does not."""
 
     field: str
     value: str
     equal: bool = True
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields are as required; one that is not there reads as empty."""
+        """Tell whether fields meet the requirement; a missing field is empty."""
         return (fields.get(self.field, "") == self.value) is self.equal
 
     def __str__(self) -> str:
-        escaped = _SPECIAL.sub(r"\\\g<0>", self.value)
+        escaped = _ESCAPED.sub(r"\\\g<0>", self.value)
         return f"{self.field}{'=' if self.equal else '!='}{escaped}"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Requirements that must all be met; none of them means all objects."""
+    """Requirements that must all be met; without any, all objects match."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields, named as in selectors, are as required."""
+        """Tell whether fields, named as in selectors, meet all requirements."""
         return all(requirement.matches(fields) for requirement in self.requirements)
 
     def exact(self, field: str) -> str | None:
-        """Return the one value that a field must have, if one is required."""
+        """Return the value that a field must have; None when any other is possible."""
         for requirement in self.requirements:
             if requirement.field == field and requirement.equal:
                 return requirement.value
@@ -364,10 +366,10 @@ class FieldSelector:
 
 
 def parse_fields(selector: str) -> FieldSelector:
-    """Return the selector that a query's `fieldSelector` is.
+    """Parse the query parameter `fieldSelector`.
 
     Raises:
-        ObjectError: It is none, or names a field that cannot be selected by; 400.
+        ObjectError: It is malformed, or names a field that is not supported; 400.
     """
     # Upstream sorts the terms before it reads them, which decides what error comes first.
     read = [_field_requirement(selector, term) for term in sorted(_terms(selector)) if term]
@@ -420,23 +422,23 @@ _ALL_FIELDS = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects are meant: those whose labels and fields are as required."""
+    """Selects objects by labels and fields."""
 
     labels: LabelSelector = _ALL_LABELS
     fields: FieldSelector = _ALL_FIELDS
 
     @property
     def is_everything(self) -> bool:
-        """Whether no object is left out."""
+        """Whether all objects match."""
         return not self.labels.requirements and not self.fields.requirements
 
     @property
     def name(self) -> str | None:
-        """The only name that an object can have, if the fields require one."""
+        """The name that an object must have; None when the fields require none."""
         return self.fields.exact(NAME)
 
     def matches(self, candidate: Object) -> bool:
-        """Tell whether an object is meant."""
+        """Tell whether an object matches."""
         metadata = reading.mapping(candidate, "metadata")
         names = {
             NAME: reading.text(metadata, "name"),
@@ -448,9 +450,9 @@ class Selection:
 
 
 def parse(label_selector: str = "", field_selector: str = "") -> Selection:
-    """Return the selection that the parameters `labelSelector` and `fieldSelector` make.
+    """Return the selection of the query parameters `labelSelector` and `fieldSelector`.
 
     Raises:
-        ObjectError: One of them is malformed, or names a field that cannot be selected by; 400.
+        ObjectError: One of them is malformed, or names a field that is not supported; 400.
     """
     return Selection(parse_labels(label_selector), parse_fields(field_selector))

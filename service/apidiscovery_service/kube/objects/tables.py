@@ -38,14 +38,14 @@ _MOST_SERVERS = 3  # printers.go, formatStorageVersions
 
 
 class IncludeObject(StrEnum):
-    """How much of its object a row has; when it is not said, the metadata."""
+    """How much of its object a row has; the metadata by default."""
 
     NONE = "None"
     METADATA = "Metadata"
     OBJECT = "Object"
 
 
-def table(  # noqa: PLR0913 - each is one thing that a request can ask for
+def table(  # noqa: PLR0913 - each is an option of the request
     kind: Kind,
     items: Sequence[Object],
     metadata: ListMeta,
@@ -60,11 +60,11 @@ def table(  # noqa: PLR0913 - each is one thing that a request can ask for
     Args:
         kind: `STORAGE_VERSION` or `LEASE`.
         items: The objects, in the order of the rows.
-        metadata: That of the list; of a single object, its resourceVersion alone.
+        metadata: That of the list; for a single object, its resourceVersion alone.
         now: The time, for ages; with a time zone.
         include: How much of its object each row has.
         version: Of meta.k8s.io: `v1` or `v1beta1`.
-        headers: Whether to say what the columns are; a watch does in its first event alone.
+        headers: Whether to define the columns; a watch does so in its first event alone.
     """
     printer = _PRINTERS[kind.kind]
     columns: JSONValue = [column.fields() for column in printer.columns] if headers else None
@@ -89,7 +89,7 @@ def _included(item: Object, include: IncludeObject, version: str) -> JSONValue:
 
 
 def _ends_initial_events(item: Object) -> bool:
-    """Tell whether it is the bookmark that a client must recognise, whatever it left out."""
+    """Tell whether it is the bookmark that clients must recognise, which needs its metadata."""
     annotations = as_mapping(metadata_of(item).get("annotations"))
     return annotations.get(INITIAL_EVENTS_END) == "true"
 
@@ -112,7 +112,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """How objects of a kind become rows."""
+    """The columns and cells of a kind."""
 
     columns: tuple[_Column, ...]
     cells: Callable[[Object, datetime], list[JSONValue]]
@@ -178,7 +178,7 @@ _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _YEAR = 365 * _DAY
 
-# Below so many seconds: the unit, and the smaller unit that is written if it is not 0.
+# For ages below so many seconds: the unit, and a smaller unit that is written unless it is 0.
 _STEPS = (
     (2 * _MINUTE, (1, "s"), None),
     (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
@@ -192,9 +192,9 @@ _STEPS = (
 
 
 def human_duration(age: timedelta) -> str:
-    """Return an age in two figures at most: `5s`, `4m10s`, `3h`, `5d2h`, `2y40d`.
+    """Return an age in at most two units: `5s`, `4m10s`, `3h`, `5d2h`, `2y40d`.
 
-    A second or less into the future is `0s`, for clocks differ; more is `<invalid>`.
+    Up to a second in the future is `0s`, for clocks differ; more is `<invalid>`.
     """
     seconds = int(age.total_seconds())
     if seconds < 0:

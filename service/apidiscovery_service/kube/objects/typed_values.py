@@ -1,6 +1,6 @@
-"""A value that was read, into the fields of a Go struct, as sigs.k8s.io/json does it.
+"""Reads parsed values into the fields of Go structs, as sigs.k8s.io/json does.
 
-Names are case-sensitive. What has the wrong type is an error; unknown and duplicate fields are
+Names are case-sensitive. A value of the wrong type is an error; unknown and duplicate fields are
 problems, which strict decoding refuses. Source: sigs.k8s.io/json
 internal/golang/encoding/json/decode.go and kubernetes_patch.go.
 """
@@ -26,14 +26,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Mistyped(ValueError):
-    """A value is not of its field's type; the error's text is Go's."""
+    """A value is not of its field's type; the message is Go's."""
 
 
 def read(struct: Struct, value: Tree) -> tuple[dict[str, JSONValue], tuple[str, ...]]:
-    """Return the fields that a value sets, in no certain order, and the problems it has.
+    """Return the fields that a value sets, in no particular order, and its problems.
 
     Raises:
-        Mistyped: Something in it is not of its field's type.
+        Mistyped: A value in it is not of its field's type.
     """
     reader = _Reader()
     fields: dict[str, JSONValue] = {}
@@ -45,11 +45,11 @@ def read(struct: Struct, value: Tree) -> tuple[dict[str, JSONValue], tuple[str, 
 
 
 class _Reader:
-    """What was found while a value was read.
+    """Reads one value.
 
     Attributes:
         problems: Unknown and duplicate fields, in order, each once.
-        mistyped: What the first value of a wrong type is; None if there is none.
+        mistyped: The error of the first value of a wrong type; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Reader:
         self._struct = ""
 
     def struct(self, struct: Struct, value: Tree, into: dict[str, JSONValue]) -> None:
-        """Read a struct; `into` has what an earlier value of the same field set."""
+        """Read a struct; `into` has the fields of an earlier value of a repeated field."""
         pairs = _pairs(value)
         if pairs is None:
             self._mismatch(value, struct.go_type)
@@ -117,7 +117,7 @@ class _Reader:
         into[field.name] = strings
 
     def _element(self, field: Field, value: Tree, before: JSONValue) -> JSONValue:
-        """Read one value; where it is of a wrong type, anything will do."""
+        """Read one value; the result of a value of the wrong type does not matter."""
         if isinstance(field.type, Struct):
             fields = dict(as_mapping(before))
             if value is not None:
@@ -147,7 +147,7 @@ class _Reader:
         return None
 
     def _time(self, scalar: Scalar, value: Tree) -> str | None:
-        """Read a time. An error of `UnmarshalJSON` ends the reading where it is."""
+        """Read a time; as an error of `UnmarshalJSON`, a failure ends reading at once."""
         if not isinstance(value, str) or isinstance(value, Number):
             self.mistyped = None
             self._mismatch(value, "string")
@@ -187,7 +187,7 @@ _TIMES: dict[Scalar, tuple[str, Callable[[int], str | None]]] = {
 
 
 def _pairs(value: Tree) -> Iterable[tuple[str, Tree]] | None:
-    """Return the keys and values of an object, None of anything else."""
+    """Return the keys and values of an object; None for other values."""
     if isinstance(value, Pairs):
         return value
     return value.items() if isinstance(value, Mapping) else None
@@ -198,7 +198,7 @@ def _is_list(value: Tree) -> TypeGuard[Sequence[Tree]]:
 
 
 def _number(value: Tree) -> str | None:
-    """Return a number as it is written in JSON, None of anything else."""
+    """Return a number as it is written in JSON; None for other values."""
     if isinstance(value, Number):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -217,12 +217,12 @@ def _what(value: Tree) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return text without lone surrogates, for which Go reads U+FFFD."""
+    """Return text with U+FFFD for lone surrogates, as Go reads it."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def plain(value: Tree, depth: int = 0) -> JSONValue:
-    """Return a value as plain JSON; of keys that are there twice the last one counts.
+    """Return a value as plain JSON; the last of repeated keys counts.
 
     Raises:
         Mistyped: It has a number beyond 64-bit floats, or more levels than `MAX_DEPTH`.

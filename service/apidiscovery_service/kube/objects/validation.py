@@ -1,7 +1,11 @@
-"""The rules that an object must keep before it is stored, with what is said when it does not.
+"""Validates objects before they are stored.
 
-Each function returns causes in Kubernetes' words and order, none for an object that keeps the
-rules; `errors.invalid` makes the answer of them. Sources: kubernetes/kubernetes
+Each function returns causes in Kubernetes' words and order, none for a valid object;
+`errors.invalid` makes the answer of them. Where upstream iterates over a map in any order, this
+module does so in the order of the keys.
+
+Sources: k8s.io/apimachinery pkg/api/validation/objectmeta.go and
+pkg/apis/meta/v1/validation/validation.go; kubernetes/kubernetes
 pkg/apis/apiserverinternal/validation/validation.go; k8s.io/apiserver pkg/registry/rest/create.go
 and update.go.
 """
@@ -17,7 +21,7 @@ from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Kind
 from apidiscovery_service.kube.objects.reading import Fields
 
 NameRule: TypeAlias = Callable[[str, bool], list[str]]
-"""Tells what is wrong with a name or, if the flag is set, with the beginning of one."""
+"""Validates a name or, if the flag is set, the beginning of one."""
 
 ANNOTATIONS_MAX = 256 * 1024
 
@@ -29,7 +33,7 @@ _SUBRESOURCE_MAX = 256
 def _metadata_created(
     metadata: Fields, *, namespaced: bool, name_rule: NameRule
 ) -> Iterator[Cause]:
-    """Yield what is wrong with the metadata of an object; its name has been generated."""
+    """Validate the metadata of a new object; its name has been generated."""
     generate_name = reading.text(metadata, "generateName")
     if generate_name:
         for error in name_rule(generate_name, True):  # noqa: FBT003 - Kubernetes' signature
@@ -49,7 +53,7 @@ def _metadata_created(
 
 
 def _metadata_updated(metadata: Fields, old: Fields) -> Iterator[Cause]:
-    """Yield what may not be so when an object with the metadata `old` is replaced."""
+    """Validate the metadata of an object that replaces one with the metadata `old`."""
     if old.get("deletionTimestamp") is not None:
         yield from _no_new_finalizers(metadata, old)
     if not reading.text(metadata, "resourceVersion"):
@@ -183,7 +187,7 @@ def _managers(entries: Sequence[Fields]) -> Iterator[Cause]:
 
 
 def manager(name: str, field: str) -> Iterator[Cause]:
-    """Yield what is wrong with the name of a field manager, also as the query gives it."""
+    """Validate the name of a field manager."""
     if len(name.encode()) > _MANAGER_MAX:
         yield field_errors.too_long(field, _MANAGER_MAX)
     position = 0
@@ -214,10 +218,7 @@ _NAME_RULES: dict[str, NameRule] = {
 
 
 def created(new: Object, kind: Kind) -> list[Cause]:
-    """Return what is wrong with an object that is to be created.
-
-    Its system fields (uid, creationTimestamp) and a generated name are filled in.
-    """
+    """Validate a new object; its system fields and a generated name are filled in."""
     metadata = reading.mapping(new, "metadata")
     rule = _NAME_RULES[kind.kind]
     causes = [*_metadata_created(metadata, namespaced=kind.namespaced, name_rule=rule)]
@@ -227,10 +228,10 @@ def created(new: Object, kind: Kind) -> list[Cause]:
 
 
 def updated(new: Object, old: Object, kind: Kind) -> list[Cause]:
-    """Return what keeps an object from taking the place of an old one, its status apart.
+    """Validate an object that replaces an old one, without its status.
 
-    What is wrong with labels, annotations, owners and managers is reported twice, as upstream
-    does; the message has it once.
+    Errors of labels, annotations, owners and managers are reported twice, as upstream does; the
+    message has them once.
     """
     metadata = reading.mapping(new, "metadata")
     return [
@@ -240,12 +241,12 @@ def updated(new: Object, old: Object, kind: Kind) -> list[Cause]:
 
 
 def status_updated(new: Object, old: Object) -> list[Cause]:
-    """Return what keeps a StorageVersion from taking the place of an old one, with its status."""
+    """Validate a StorageVersion with its status that replaces an old one."""
     return updated(new, old, STORAGE_VERSION) + status(reading.mapping(new, "status"))
 
 
 def status(fields: Fields) -> list[Cause]:
-    """Return what is wrong with the status of a StorageVersion."""
+    """Validate the status of a StorageVersion."""
     servers = reading.mappings(fields, "storageVersions")
     return [
         *(

@@ -1,7 +1,7 @@
-"""The OpenAPI v3 document of a group-version that CustomResourceDefinitions make up.
+"""The OpenAPI v3 document of a group-version of CustomResourceDefinitions.
 
-It is Kubernetes' own, byte for byte: pkg/controller/openapiv3/controller.go and
-pkg/controller/openapi/builder of apiextensions-apiserver.
+It equals Kubernetes' own, byte for byte: pkg/controller/openapiv3/controller.go,
+pkg/controller/openapi/builder and pkg/apiserver/schema/unfold.go of apiextensions-apiserver.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,8 +27,8 @@ from apidiscovery_service.openapi.meta_components import (
 )
 from apidiscovery_service.openapi.operations import Route, Subject
 
-# Of what comes out. The largest real one has 2 MB; escapes and embedded objects can make it ten
-# times what went in.
+# The largest real document has 2 MB; with escapes and embedded objects one can be ten times as
+# large as its definitions.
 MAX_DOCUMENT_BYTES = 32 * 2**20
 
 _SUBRESOURCE = (operations.READ, operations.REPLACE, operations.PATCH)
@@ -59,16 +59,16 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """A definition in the version in question.
+    """A definition in one version.
 
     Attributes:
         name: Of the definition, for messages.
-        kind: Of its objects.
-        list_kind: Of its lists.
+        kind: The kind of its objects.
+        list_kind: The kind of its lists.
         plural: Such as `crontabs`.
         namespaced: Whether its objects are in namespaces.
         subresources: `status`, `scale`, both or none.
-        schema: What it has as schema, None when it has none.
+        schema: Its schema as JSON values, None when it has none.
         path: Where the schema is.
         selectable: `x-kubernetes-selectable-fields`, or nothing.
     """
@@ -95,7 +95,7 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
         definitions: All of the group that are established and serve the version, at least one.
 
     Raises:
-        InvalidOpenAPI: Two want the same schema name or path; one is nested too deeply or too
+        InvalidOpenAPI: Two have the same schema name or path; one is nested too deeply or too
             large; one is no JSON.
     """
     served = [_served(group, version, definition) for definition in definitions]
@@ -144,7 +144,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the extension that names the fields one may select by.
+    """Return the extension that names the selectable fields.
 
     Source: pkg/controller/openapi/builder/builder.go:buildSelectableFields.
     """
@@ -234,28 +234,28 @@ def _parameters(
 
 
 def _schemas(one: _Served) -> Iterator[tuple[str, bytes]]:
-    extensions = kinds_extension(one.kind) | one.selectable
+    extensions = {**kinds_extension(one.kind), **one.selectable}
     model = _model_name(one.kind)
     try:
         yield model, kind_schema(one.schema, extensions, one.path)
     except InvalidOpenAPI as error:
         raise InvalidOpenAPI(error.path, f"{one.name}: {error.message}") from error
     schema = list_schema(one.list_kind.kind, one.kind.kind, one.plural, model)
-    extensions = kinds_extension(one.list_kind) | one.selectable
-    yield _model_name(one.list_kind), go_json.dumps(schema | extensions)
+    schema |= {**kinds_extension(one.list_kind), **one.selectable}
+    yield _model_name(one.list_kind), go_json.dumps(schema)
 
 
 class _Limit:
-    """How many bytes a document may still get."""
+    """Counts the bytes of a document."""
 
     def __init__(self) -> None:
         self._left = MAX_DOCUMENT_BYTES
 
     def count(self, data: bytes, name: str) -> None:
-        """Count what goes into the document.
+        """Count a part of the document.
 
         Raises:
-            InvalidOpenAPI: It is too large with that.
+            InvalidOpenAPI: The document is too large.
         """
         self._left -= len(data)
         if self._left < 0:
@@ -268,10 +268,10 @@ def _merged(
     make: Callable[[_Served], Iterable[tuple[str, bytes]]],
     limit: _Limit,
 ) -> dict[str, bytes]:
-    """Return what all definitions bring to a part of the document.
+    """Return the members of a part of the document, from all definitions.
 
     Raises:
-        InvalidOpenAPI: Two bring something of the same name, or it is too large.
+        InvalidOpenAPI: Two definitions have the same member, or the document is too large.
     """
     merged: dict[str, bytes] = {}
     owners = dict.fromkeys(meta_components.components(scale=True), "Kubernetes")
@@ -293,11 +293,11 @@ def _members(several: Mapping[str, bytes]) -> bytes:
 def kind_schema(raw: object, extensions: Mapping[str, Any], path: Path) -> bytes:
     """Return the JSON of a kind's schema.
 
-    One that is absent or not structural is published as an object of which nothing is known.
+    A schema that is absent or not structural is published as an object without fields.
 
     Args:
-        raw: What the definition has as schema; None when it has none.
-        extensions: What the published schema says of the kind beside its fields.
+        raw: The schema as JSON values; None for none.
+        extensions: Extensions of the published schema.
         path: Where the schema is in its definition.
 
     Raises:
@@ -312,7 +312,7 @@ def kind_schema(raw: object, extensions: Mapping[str, Any], path: Path) -> bytes
 
 
 def _published(reading: Reading) -> Schema:
-    """Return a structural schema as it is published; the reading is used up."""
+    """Return a structural schema as it is published; this changes the reading."""
     for schema in reading.int_or_string:
         _unfold(schema)
     root = reading.schema
@@ -323,7 +323,7 @@ def _published(reading: Reading) -> Schema:
         _add_properties(schema, dict(meta_components.embedded_meta()))
         required: list[str] = schema.setdefault("required", [])
         required += [name for name in ("kind", "apiVersion") if name not in required]
-        _put_in_order(schema)
+        _sort_fields(schema)
     return root
 
 
@@ -333,7 +333,7 @@ def _add_properties(schema: Schema, added: Schema) -> None:
 
 
 def _unfold(schema: Schema) -> None:
-    """Say what `x-kubernetes-int-or-string` stands for in words that every reader knows."""
+    """Add the alternatives that `x-kubernetes-int-or-string` stands for."""
     all_of = schema.get("allOf", [])
     if is_int_or_string(schema.get("anyOf")) or (
         all_of and is_int_or_string(all_of[0].get("anyOf"))
@@ -343,10 +343,10 @@ def _unfold(schema: Schema) -> None:
         schema["anyOf"] = INT_OR_STRING
     else:
         schema["allOf"] = [{"anyOf": INT_OR_STRING}, *all_of]
-    _put_in_order(schema)
+    _sort_fields(schema)
 
 
-def _put_in_order(schema: Schema) -> None:
+def _sort_fields(schema: Schema) -> None:
     fields = ordered(schema)
     schema.clear()
     schema.update(fields)

@@ -1,4 +1,4 @@
-"""What is wrong with a schema, in the words of Kubernetes' API validation.
+"""Problems of a schema in the words of Kubernetes' API validation, and bounds of a schema.
 
 Source: k8s.io/apimachinery pkg/util/validation/field/errors.go.
 """
@@ -11,22 +11,21 @@ from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 
-# Containers within containers in a schema. Each level of a schema takes two or three, and the
-# deepest of real definitions has 34. It keeps recursion, here and in whoever reads the document,
-# far from its end.
+# Nested objects and arrays. Each level of a schema takes two or three, and the deepest of real
+# definitions has 34. It bounds recursion, here and in clients that read the document.
 MAX_DEPTH = 150
-# Values in a schema, counting those in defaults and enumerations. Kubernetes accepts objects of
-# 1.5 MiB (etcd), which hold 150,000; the largest real schema has 24,000.
+# Values in a schema with its defaults and enumerations. Kubernetes accepts objects of 1.5 MiB
+# (etcd), which hold 150,000; the largest real schema has 24,000.
 MAX_VALUES = 200_000
-# What is noted of one kind; each has a path, and a million long paths are a gigabyte.
+# Problems of one kind; each has a path, and a million long paths are a gigabyte.
 MAX_PROBLEMS = 1000
 
 
 def check_limits(value: object, path: Path) -> None:
-    """See that a value of a stranger's is neither too deep nor too large to be walked through.
+    """Check the depth and the number of values, before anything recurses into a value.
 
     Raises:
-        InvalidOpenAPI: It is; the path is that of the whole value.
+        InvalidOpenAPI: It is too deep or too large; the path is that of the whole value.
     """
     count = 1
     for depth, (_, members) in enumerate(json_text.levels(value)):
@@ -37,41 +36,40 @@ def check_limits(value: object, path: Path) -> None:
             raise InvalidOpenAPI(path, f"has more than {MAX_VALUES} values")
 
 
-# Where in the document, and what is wrong there.
+# The place in the document, and what is wrong there.
 Problem: TypeAlias = tuple[Path, str]
 
-# How much of a value is repeated in a message.
+# Bytes of a value that a message repeats.
 _SHOWN_BYTES = 200
 # Fields whose members are named by the author; Kubernetes writes these names in brackets.
 _KEYED = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
 
 
 def required(detail: str) -> str:
-    """Return the message that something is missing."""
+    """Return the message for a missing value."""
     return f"Required value: {detail}"
 
 
 def forbidden(detail: str) -> str:
-    """Return the message that something may not be there."""
+    """Return the message for a field that must not be set."""
     return f"Forbidden: {detail}"
 
 
 def invalid(value: object, detail: str) -> str:
-    """Return the message that a value is not as it must be."""
+    """Return the message for an invalid value."""
     return f"Invalid value: {shown(value)}: {detail}"
 
 
 def unsupported(value: object, supported: Iterable[str]) -> str:
-    """Return the message that a value is none of those there are."""
+    """Return the message for a value that is none of the supported ones."""
     values = ", ".join(f'"{one}"' for one in supported)
     return f"Unsupported value: {shown(value)}: supported values: {values}"
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, cut off where it is long.
+    """Return a value as JSON, cut off when it is long.
 
-    What JSON text cannot hold, half of a surrogate pair or an integer of more than 64 bits, is
-    shown nevertheless: that may be what is wrong.
+    Lone surrogates and integers of more than 64 bits are shown too: they may be the problem.
     """
     try:
         text = go_json.dumps(value)
@@ -83,7 +81,7 @@ def shown(value: object) -> str:
 
 
 def field_path(path: Path) -> str:
-    """Return a path as Kubernetes' error messages write it; half of a surrogate pair is escaped.
+    """Return a path as in Kubernetes' error messages; lone surrogates are escaped.
 
     >>> field_path(("openAPIV3Schema", "properties", "spec", "anyOf", 0, "type"))
     'openAPIV3Schema.properties[spec].anyOf[0].type'

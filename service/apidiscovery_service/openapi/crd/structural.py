@@ -1,4 +1,11 @@
-"""What Kubernetes asks of the schemas of CustomResourceDefinitions (apiextensions.k8s.io/v1)."""
+"""Validation of the schemas of CustomResourceDefinitions (apiextensions.k8s.io/v1).
+
+In a structural schema every value is described outside of logical conditions too. Schemas are as
+`schema_fields.read` returns them. Patterns are not compiled: Go's RE2 and Python's `re` differ.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/validation.go:ValidateStructural and
+complete.go.
+"""
 
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -22,7 +29,7 @@ INT_OR_STRING: list[dict[str, Any]] = [{"type": "integer"}, {"type": "string"}]
 _CONDITIONS = frozenset({"allOf", "anyOf", "oneOf", "not"})
 _RARE = frozenset({"x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"})
 _MEMBERS = frozenset({"items", "properties", "additionalProperties"})
-# What logical conditions must not have, and what it must be instead.
+# Fields that logical conditions must not have, and what they must be instead.
 _OUTSIDE_ONLY = (
     ("type", "empty"),
     ("additionalProperties", "undefined"),
@@ -55,9 +62,9 @@ _MISSING_TYPE = {
 
 
 def _invariant_problems(schema: Schema, path: Path = ()) -> list[Problem]:
-    """Return what keeps a schema from being structural, in no particular order.
+    """Return why a schema is not structural, in no particular order.
 
-    A little more than `MAX_PROBLEMS` at most.
+    There are a little more than `MAX_PROBLEMS` at most.
     """
     found: list[Problem] = []
     _check(schema, _Level.ROOT, path, found)
@@ -66,7 +73,7 @@ def _invariant_problems(schema: Schema, path: Path = ()) -> list[Problem]:
 
 
 def is_int_or_string(several: list[Schema] | None) -> bool:
-    """Tell whether alternatives are those that `x-kubernetes-int-or-string` stands for."""
+    """Tell whether alternatives are those of `x-kubernetes-int-or-string`."""
     return several == INT_OR_STRING
 
 
@@ -141,7 +148,7 @@ def _check_type(schema: Schema, level: _Level, path: Path, found: list[Problem])
 
 
 def _check_meta(schema: Schema, path: Path, found: list[Problem]) -> None:
-    """Check the fields that every object of Kubernetes has, where a schema names them."""
+    """Check `kind`, `apiVersion` and `metadata`, where a schema has them."""
     members = schema.get("properties", {})
     for name, wanted in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
         kind = members[name].get("type", "") if name in members else wanted
@@ -180,9 +187,9 @@ def _check_conditions(
     Args:
         schema: Whose conditions.
         path: Where it is.
-        found: Takes what is wrong.
-        skip_any_of: Leave out its `anyOf`, for it says integer or string.
-        skip_first: Leave out the `anyOf` of the first of its `allOf`, for the same reason.
+        found: Problems are added here.
+        skip_any_of: Skip its `anyOf`, for it says integer or string.
+        skip_first: Skip the `anyOf` of the first of its `allOf`, for the same reason.
     """
     if not skip_any_of:
         for index, one in enumerate(schema.get("anyOf", ())):
@@ -224,16 +231,16 @@ def _check_outside_only(schema: Schema, path: Path, found: list[Problem]) -> Non
 def _check_complete(
     condition: Schema, schema: Schema, at: Path, path: Path, found: list[Problem]
 ) -> None:
-    """See that what the conditions of a schema speak of is described outside of them as well.
+    """Check that all fields in the conditions of a schema are described outside of them too.
 
     Kubernetes follows the conditions of the root alone.
 
     Args:
         condition: Whose conditions.
-        schema: What describes the same value outside of conditions.
-        at: Where that is.
+        schema: Describes the same value outside of conditions.
+        at: Where `schema` is.
         path: Where `condition` is.
-        found: Takes what is missing.
+        found: Problems are added here.
     """
     if "not" in condition:
         _check_described(condition["not"], schema, at, (*path, "not"), found)
@@ -267,16 +274,16 @@ __all__ = ["field_path", "is_structural", "violations"]
 def violations(
     schema: object, path: Path = (), *, status: bool = False, takes_null: bool = True
 ) -> Iterator[Problem]:
-    """Yield what Kubernetes would not accept in a schema: where it is, and why, in its words.
+    """Yield the problems for which Kubernetes would refuse a schema: place and message.
 
-    `field_path` writes the place as Kubernetes does. What would need something of the schema to be
-    evaluated is not looked at: regular expressions, CEL rules, and whether defaults are valid.
+    `field_path` writes the place as Kubernetes does. Nothing is evaluated: neither regular
+    expressions and CEL rules, nor whether defaults are valid.
 
     Args:
         schema: An `openAPIV3Schema` as JSON values.
         path: Where it is.
         status: Whether its version has the status subresource, which allows less at the root.
-        takes_null: Whether a field that is null is taken as absent, as Kubernetes takes it.
+        takes_null: Whether a field that is null counts as absent, as in Kubernetes.
     """
     try:
         reading = schema_fields.read(schema, path)
@@ -301,8 +308,8 @@ def violations(
 def is_structural(reading: Reading) -> bool:
     """Tell whether Kubernetes publishes the fields of a schema.
 
-    It does so of a structural schema, even of one that `violations` are found in: it may have been
-    accepted before they were looked for.
+    It publishes structural schemas, even with `violations`: it may have accepted them before it
+    looked for these.
 
     Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go:generateBuilder.
     """

@@ -8,9 +8,9 @@ differs from `go_yaml`, which is v2 of the library, given plain maps:
 - Keys stay in the order of the document, and numbers as they were written: `1.0`, `1E5`.
 - Four columns for each level, lists too; two after the dash of a list.
 - No line is folded.
-- Only what YAML 1.2 takes for something else is quoted: `yes`, `off`, `1:30` and `=` are plain.
+- Only text that YAML 1.2 reads as something else is quoted: `yes`, `off`, `1:30` and `=` are plain.
 
-gnostic loses or refuses some JSON, for it reads it as YAML: U+0085 becomes a space, and U+007F to
+gnostic loses or refuses some JSON, for it reads JSON as YAML: U+0085 becomes a space, and U+007F to
 U+009F, U+FFFE, U+FFFF, surrogate pairs in escapes and keys of more than 1024 characters are errors.
 Here they are characters like any other.
 
@@ -55,17 +55,17 @@ def dump(value: Value) -> str:
     'rules:\n    - rule: self > 0\n    - yes\na: null\n'
     """
     out: list[str] = []
-    _write(out, value, "", _Place(0, INDENT, MAX_LEVELS))
+    _write(out, value, "", _Layout(0, INDENT, MAX_LEVELS))
     return "".join(out)
 
 
-class _Place(NamedTuple):
-    """Where a value stands.
+class _Layout(NamedTuple):
+    """The layout of a value.
 
     Attributes:
         indent: Columns before its entries, if it is a collection.
-        lines: Columns before its lines, if it is a text of several.
-        levels: How many collections it may be.
+        lines: Columns before its lines, if it is a text of several lines.
+        levels: The nested collections that it may have.
     """
 
     indent: int
@@ -73,32 +73,32 @@ class _Place(NamedTuple):
     levels: int
 
 
-def _write(out: list[str], value: Value, lead: str, place: _Place) -> None:
+def _write(out: list[str], value: Value, lead: str, layout: _Layout) -> None:
     """Write a value behind *lead*, which stands on the line, as long as its indentation."""
     if not value or not isinstance(value, (dict, list)):
-        out.append(lead + _leaf(value, place.lines))
-    elif not place.levels:
+        out.append(lead + _leaf(value, layout.lines))
+    elif not layout.levels:
         raise Misfit(f"want at most {MAX_LEVELS} levels of nesting in a value of any type")
     elif isinstance(value, dict):
-        _mapping(out, value, lead, place)
+        _mapping(out, value, lead, layout)
     else:
-        _sequence(out, value, lead, place)
+        _sequence(out, value, lead, layout)
 
 
-def _sequence(out: list[str], items: list[Value], lead: str, place: _Place) -> None:
-    pad = " " * place.indent
-    column = place.indent + _DASH
-    inner = _Place(column, column, place.levels - 1)
+def _sequence(out: list[str], items: list[Value], lead: str, layout: _Layout) -> None:
+    pad = " " * layout.indent
+    column = layout.indent + _DASH
+    inner = _Layout(column, column, layout.levels - 1)
     for item in items:
         _write(out, item, lead + "- ", inner)
         lead = pad
 
 
-def _mapping(out: list[str], entries: dict[str, Value], lead: str, place: _Place) -> None:
-    pad = " " * place.indent
+def _mapping(out: list[str], entries: dict[str, Value], lead: str, layout: _Layout) -> None:
+    pad = " " * layout.indent
     # emitterc.go, yaml_emitter_increase_indent
-    column = place.indent - place.indent % INDENT + INDENT
-    inner = _Place(column, column, place.levels - 1)
+    column = layout.indent - layout.indent % INDENT + INDENT
+    inner = _Layout(column, column, layout.levels - 1)
     for key, value in entries.items():
         simple = simple_key(key)
         nested = bool(value) and isinstance(value, (dict, list))
@@ -177,7 +177,7 @@ def simple_key(key: str) -> str | None:
 
 
 def _scalar(text: str) -> tuple[_Style, str]:
-    """Return the style of a string, and its text if that does not depend on its place."""
+    """Return the style of a string, and its text if that does not depend on its layout."""
     style = _style(text)
     if style is _Style.DOUBLE_QUOTED:
         text = f'"{escaped(text)}"'

@@ -104,7 +104,7 @@ class Encoder:
         self._specials = specials
         self._fillers: dict[str, Fill] = {}
         self._document = document
-        self._prepare(document.DESCRIPTOR)
+        self._prepare(cast("Descriptor", document.DESCRIPTOR))
 
     def encode(self, document: bytes) -> bytes:
         """Return the message of a document that is JSON text.

@@ -1,4 +1,4 @@
-"""Where a value stands in a document that is read, and what it must be there."""
+"""Reading the fields of a document: their types, their places, and bounds of depth and size."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
@@ -12,8 +12,8 @@ from apidiscovery_service.openapi.json_text import levels
 
 Object: TypeAlias = dict[str, JSONValue]
 
-# Schemas of 95 levels; the deepest of Kubernetes have 15. What is converted is at most six levels
-# deeper, and no JSON text of more than 254 levels can be written.
+# Allows schemas of 95 levels; the deepest of Kubernetes have 15. A converted document is up to six
+# levels deeper, and orjson writes 254 at most.
 MAX_DEPTH: Final = 200
 
 _KINDS: Final[dict[type, str]] = {
@@ -28,10 +28,10 @@ _KINDS: Final[dict[type, str]] = {
 
 
 def paths_of(source: Object, at: Place, convert: Callable[[JSONValue, Place], JSONValue]) -> Object:
-    """Return `paths` with each of them converted, sorted; extensions as they are.
+    """Return `paths` with each path converted, sorted; extensions stay as they are.
 
     Raises:
-        InvalidOpenAPI: One is neither.
+        InvalidOpenAPI: A key is neither a path nor an extension.
     """
     result: Object = {}
     for path in sorted(source):
@@ -45,7 +45,7 @@ def paths_of(source: Object, at: Place, convert: Callable[[JSONValue, Place], JS
 
 
 def invalid(at: Place, message: str) -> InvalidOpenAPI:
-    """Return the error that says what is wrong at a place."""
+    """Return the error of an invalid value at a place."""
     return InvalidOpenAPI(path_of(at), message)
 
 
@@ -89,7 +89,7 @@ def as_number(value: JSONValue, at: Place) -> JSONValue:
 
 
 def as_size(value: JSONValue, at: Place) -> JSONValue:
-    """Return a value that must be a whole number of things, in any way that JSON writes it."""
+    """Return a value that must be a whole number, also when it is written as `1.0`."""
     if isinstance(as_number(value, at), int) or (isinstance(value, float) and value.is_integer()):
         return value
     raise _expected("an integer", value, at)
@@ -114,7 +114,7 @@ def extensions(source: Mapping[str, JSONValue]) -> Object:
 
 
 def check_depth(document: JSONValue) -> None:
-    """See that a document can be walked by functions that call themselves.
+    """Check that a document is shallow enough for functions that recurse.
 
     Raises:
         InvalidOpenAPI: It nests deeper than `MAX_DEPTH` levels.
@@ -125,7 +125,7 @@ def check_depth(document: JSONValue) -> None:
 
 
 def described(source: Object, at: Place) -> Object:
-    """Return what an operation says in the same words in v2 and in v3."""
+    """Return the fields of an operation that are the same in v2 and v3."""
     result: Object = {}
     for name in ("summary", "description", "operationId"):
         if name in source:
@@ -156,7 +156,13 @@ def json_text(value: JSONValue) -> bytes:
 
 
 class SizeLimit:
-    """Counts the bytes of JSON that are written again."""
+    """Bounds how much larger than its source a conversion may become.
+
+    Each version of OpenAPI says once what the other one repeats: media types of a whole document, a
+    body or a header that several operations share. In memory a repeated value is one value, in JSON
+    text it is not: a megabyte that is repeated for each of ten thousand operations is ten
+    gigabytes.
+    """
 
     def __init__(self, allowed_bytes: int = MAX_REPEATED_BYTES) -> None:
         self._allowed = allowed_bytes
@@ -165,7 +171,7 @@ class SizeLimit:
         self._sizes: dict[int, tuple[JSONValue, int]] = {}
 
     def size(self, value: JSONValue) -> int:
-        """Return how long a value is as JSON, in bytes.
+        """Return the bytes of a value as JSON.
 
         Raises:
             InvalidOpenAPI: It cannot be written as JSON.
@@ -176,10 +182,10 @@ class SizeLimit:
         return known[1]
 
     def charge(self, size: int) -> None:
-        """Count bytes.
+        """Count repeated bytes.
 
         Raises:
-            InvalidOpenAPI: There are too many by now.
+            InvalidOpenAPI: There are too many.
         """
         self._left -= size
         if self._left < 0:

@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from apidiscovery_formats.openapi.places import Place
+
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.references import UNRESOLVED, ComponentNames, escaped, pointed
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.fields import (
     Object,
-    Place,
     as_flag,
     as_is,
     as_list,
@@ -166,12 +167,12 @@ def _types(value: JSONValue, at: Place) -> JSONValue:
     return as_texts(value, at) if isinstance(value, list) else as_text(value, at)
 
 
-# What is a type in v2 and not in v3: that of uploaded and downloaded files, and of null.
+# Types of v2 that v3 does not have.
 _NO_TYPES: Final = ("file", "null")
 
 
 def _of_types(fields: Object) -> Object:
-    """Return a schema whose type v3 does not have: a file, null, or one of several."""
+    """Return a schema whose type v3 cannot express as such: a file, null, or several types."""
     given = fields.pop("type")
     types = given if isinstance(given, list) else [given]
     if "file" in types:
@@ -193,7 +194,7 @@ _SIMPLE: Final[Mapping[str, _Convert]] = {**_VALUES, "type": as_text, "default":
 
 
 def simple_schema(source: Mapping[str, JSONValue], at: Place) -> Object:
-    """Return the schema of what says its type itself in v2: parameters, their items, headers."""
+    """Return the schema of a simple value: v2 has its fields in the parameter, items or header."""
     result: Object = {}
     for name in key_order.SCHEMA.names(source):
         if name in _SIMPLE:
@@ -208,8 +209,8 @@ def simple_schema(source: Mapping[str, JSONValue], at: Place) -> Object:
     return key_order.SCHEMA.arranged(result)
 
 
-# How arrays are written, by where they stand: v3's style and whether each item is written by
-# itself. v3 has nothing for items between tabs, nor for spaces and pipes outside of queries.
+# Style and explode of arrays, by place and collectionFormat. v3 has none for tabs, nor for spaces
+# and pipes outside of queries.
 _STYLES: Final[Mapping[tuple[str, str], Object]] = {
     ("query", "csv"): {"style": "form", "explode": False},
     ("query", "multi"): {"style": "form", "explode": True},
@@ -221,9 +222,9 @@ _STYLES: Final[Mapping[tuple[str, str], Object]] = {
 
 
 def style(source: Mapping[str, JSONValue], place: str, at: Place) -> Object:
-    """Return how an array is written at a place (`query`, `path`, `header`); empty for others.
+    """Return the style of an array in a `query`, `path` or `header`; empty for other values.
 
-    A form of v2 that v3 does not have is kept as an extension.
+    A format that v3 does not have becomes an extension.
     """
     if source.get("type") != "array":
         return {}
@@ -233,8 +234,8 @@ def style(source: Mapping[str, JSONValue], place: str, at: Place) -> Object:
     return dict(_STYLES.get((place, form), {"x-collection-format": form}))
 
 
-# Schemas without these say nothing that kubectl would take amiss, unless they are arrays.
-_LESS: Final = frozenset(("nullable", "oneOf", "required", _PRESERVE))
+# Only schemas with these fields, and arrays, may mislead kubectl.
+_MISLEADING: Final = frozenset(("nullable", "oneOf", "required", _PRESERVE))
 
 
 class SchemasToV2(_Schemas):
@@ -264,8 +265,8 @@ class SchemasToV2(_Schemas):
     def root(self, value: JSONValue, at: Place) -> Object:
         """Return the definition of a component.
 
-        A kind of which fields are kept that its schema does not name is an object of which nothing
-        is said, for kubectl would refuse such fields.
+        A kind that preserves unknown fields becomes an object without properties, for kubectl
+        would refuse such fields.
         """
         source = as_object(value, at)
         if source.get(_PRESERVE) is True and KINDS in source:
@@ -285,14 +286,14 @@ class SchemasToV2(_Schemas):
             self._refer(result)
         if "allOf" in result:
             result = _unwrapped(result)
-        if not _LESS.isdisjoint(source) or result.get("type") == "array":
-            _say_less(source, result)
+        if not _MISLEADING.isdisjoint(source) or result.get("type") == "array":
+            _remove_misleading(source, result)
         return result
 
     def _refer(self, fields: Object) -> None:
-        """Make a reference one to a definition.
+        """Make a reference lead to a definition.
 
-        What refers to something within a component is left open, for it need not be there any more.
+        A reference into a component becomes an open schema, for its target may be gone.
         """
         reference = str(fields.pop("$ref"))
         target = pointed(reference, _SCHEMAS)
@@ -310,10 +311,10 @@ def _property_name(value: JSONValue, at: Place) -> JSONValue:
 
 
 def _unwrapped(fields: Object) -> Object:
-    """Return a schema whose `allOf` is a reference as one with that reference beside the rest.
+    """Return a schema with an only reference in `allOf` beside its other fields.
 
-    `allOf` is kept where it composes types, and left out where it only restricts values, as
-    Kubernetes leaves it out of the schemas of definitions: what restricts has no type of its own.
+    Other `allOf` stay where they compose types. Where they only restrict values, without a type of
+    their own, they are left out, as Kubernetes leaves them out of the schemas of definitions.
     """
     parts = as_list(fields.pop("allOf"), None)
     objects = [part for part in parts if isinstance(part, dict)]
@@ -324,8 +325,8 @@ def _unwrapped(fields: Object) -> Object:
     return key_order.SCHEMA.arranged(fields)
 
 
-def _say_less(source: Object, fields: Object) -> None:
-    """Take from a schema what kubectl would take amiss."""
+def _remove_misleading(source: Object, fields: Object) -> None:
+    """Remove the fields that would mislead kubectl."""
     if source.get("nullable") is True:
         _drop(fields, "type", "items", "properties")
     if source.get(_PRESERVE) is True:
@@ -335,7 +336,7 @@ def _say_less(source: Object, fields: Object) -> None:
     if fields.get("type") == "array" and "items" not in fields:
         del fields["type"]
     if "type" not in source and "oneOf" in source and _INT_OR_STRING not in source:
-        _say_type_of_choice(source, fields)
+        _declare_string(source, fields)
     _require_no_null(source, fields)
 
 
@@ -344,8 +345,8 @@ def _drop(fields: Object, *names: str) -> None:
         fields.pop(name, None)
 
 
-def _say_type_of_choice(source: Object, fields: Object) -> None:
-    """Say that a choice that may be a string is one: so is a quantity in Kubernetes' v2."""
+def _declare_string(source: Object, fields: Object) -> None:
+    """Declare a choice that may be a string as a string, as Kubernetes' v2 does for quantities."""
     types = [part.get("type") for part in _objects(source["oneOf"])]
     if "string" in types:
         fields["type"] = "string"
@@ -359,17 +360,17 @@ def _objects(value: JSONValue) -> list[Object]:
 
 
 def _require_no_null(source: Object, fields: Object) -> None:
-    """Require no property that may be null, for kubectl takes null for absent."""
+    """Require no nullable property, for kubectl treats null as absent."""
     required = fields.get("required")
     if not isinstance(required, list):
         return
     properties = source.get("properties")
     known = properties if isinstance(properties, dict) else {}
-    kept = [name for name in required if not _is_nullable(known.get(str(name)))]
-    if not kept or _is_nullable(source.get("additionalProperties")):
+    not_null = [name for name in required if not _is_nullable(known.get(str(name)))]
+    if not not_null or _is_nullable(source.get("additionalProperties")):
         del fields["required"]
     else:
-        fields["required"] = kept
+        fields["required"] = not_null
 
 
 def _is_nullable(schema: JSONValue) -> bool:
