@@ -1,17 +1,19 @@
 """The v2 document of all that v3 documents say together."""
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from time import process_time
 from typing import Any, cast
 
 import orjson
 import pytest
+import zstandard
 from apidiscovery_service import releases
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.v2.merged import Merged, merged
+from apidiscovery_service.openapi.v2 import merged as module
+from apidiscovery_service.openapi.v2.merged import Merged
 from downgraded import downgrade
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +32,16 @@ from openapi_documents import (
 INFO = {"title": "Kubernetes", "version": "v1.37.0"}
 OPEN = "x-apidiscovery-unresolved"
 KINDS = "x-kubernetes-group-version-kind"
+
+
+def merged(
+    documents: Iterable[tuple[str, bytes]],
+    info: Mapping[str, str],
+    packaged: Collection[str] = (),
+) -> Merged:
+    """Merge documents that are not compressed."""
+    packed = ((key, zstandard.compress(text)) for key, text in documents)
+    return module.merged(packed, info, packaged=packaged)
 
 
 def path_to(definition: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ async def _merged(
     max_bytes: int,
     packaged: Collection[str],
 ) -> Merged:
-    return await workers.run(merged.merged_packed, documents, info, max_bytes, packaged)
+    return await workers.run(merged.merged, documents, info, max_bytes, packaged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 
+from apidiscovery_formats.go_json import without_surrogates
 from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.kube.go_json import JSONValue
@@ -22,7 +23,6 @@ _MAX_PROBLEMS = 100  # kubernetes_patch.go, saveStrictError
 
 _RANGES = {Scalar.INT32: 2**31, Scalar.INT64: 2**63}
 _INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Mistyped(ValueError):
@@ -113,7 +113,7 @@ class _Reader:
         seen: set[str] = set()
         for key, item in pairs:
             self._note_duplicate(key, seen)
-            strings[_clean(key)] = self._element(field, item, None)
+            strings[without_surrogates(key)] = self._element(field, item, None)
         into[field.name] = strings
 
     def _element(self, field: Field, value: Tree, before: JSONValue) -> JSONValue:
@@ -133,7 +133,7 @@ class _Reader:
 
     def _scalar(self, field: Field, scalar: Scalar, value: Tree) -> JSONValue:
         if scalar is Scalar.STRING and isinstance(value, str) and not isinstance(value, Number):
-            return _clean(value)
+            return without_surrogates(value)
         if scalar is Scalar.BOOL and isinstance(value, bool):
             return value
         number = _number(value)
@@ -167,7 +167,7 @@ class _Reader:
         if len(self.problems) == _MAX_PROBLEMS:
             return
         path = f"{self._path}.{key}".removeprefix(".")
-        self.problems[f"{what} field {quote(_clean(path))}"] = None
+        self.problems[f"{what} field {quote(without_surrogates(path))}"] = None
 
     def _mismatch(self, value: Tree, go_type: str, what: str = "") -> None:
         if self.mistyped is not None:
@@ -216,11 +216,6 @@ def _what(value: Tree) -> str:
     return "array" if _is_list(value) else "object"
 
 
-def _clean(text: str) -> str:
-    """Return text with U+FFFD for lone surrogates, as Go reads it."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
 def plain(value: Tree, depth: int = 0) -> JSONValue:
     """Return a value as plain JSON; the last of repeated keys counts.
 
@@ -231,13 +226,19 @@ def plain(value: Tree, depth: int = 0) -> JSONValue:
         raise Mistyped("exceeded max depth")
     pairs = _pairs(value)
     if pairs is not None:
-        return {_clean(key): plain(item, depth + 1) for key, item in pairs}
+        return {without_surrogates(key): plain(item, depth + 1) for key, item in pairs}
     if _is_list(value):
         return [plain(item, depth + 1) for item in value]
     number = _number(value)
     if number is not None:
         return _plain_number(number)
-    return _clean(value) if isinstance(value, str) else bool(value) if value is not None else None
+    return (
+        without_surrogates(value)
+        if isinstance(value, str)
+        else bool(value)
+        if value is not None
+        else None
+    )
 
 
 def _plain_number(text: str) -> float:

@@ -225,7 +225,7 @@ def _parameters(
         route: {one["name"]: one for one in (*known[route.action], *known["pretty"])}
         for route in routes
     }
-    shared = set.intersection(*map(set, every.values()))
+    shared = set(every[routes[0]]).intersection(*every.values())
     own = {
         route: [several[name] for name in sorted(several.keys() - shared)] or None
         for route, several in every.items()

@@ -12,7 +12,7 @@ served.
 The text is that of kube-openapi `Swagger.MarshalJSON`, which does not escape for HTML.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -85,7 +85,7 @@ def merged(
     the result has security alone, on each operation.
 
     Args:
-        documents: Documents as JSON by key, such as `apis/apps/v1`, in the order of their keys.
+        documents: Keys such as `apis/apps/v1`, in order, and documents as JSON compressed by zstd.
         info: The `info` of the result.
         max_bytes: Of the result as JSON.
         packaged: Keys of documents that are those of the packaged release; not among `documents`.
@@ -103,21 +103,10 @@ def merged(
             raise ValueError(f"the document of {key!r} comes after that of {last!r}")
         last = key
         try:
-            merge.add(key, _parsed(text))
+            merge.add(key, _parsed(zstandard.decompress(text)))
         except InvalidOpenAPI as error:
             merge.note(f"{key}: left out of the v2 document: {error}")
     return Merged(merge.document(info), merge.notes())
-
-
-def merged_packed(
-    documents: Sequence[tuple[str, bytes]],
-    info: Mapping[str, JSONValue],
-    max_bytes: int = MAX_BYTES,
-    packaged: Collection[str] = (),
-) -> Merged:
-    """Return what `merged` does, of documents that are compressed by zstd."""
-    texts = ((key, zstandard.decompress(packed)) for key, packed in documents)
-    return merged(texts, info, max_bytes, packaged)
 
 
 def _parsed(text: bytes) -> Object:
