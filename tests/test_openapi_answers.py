@@ -1,4 +1,4 @@
-"""Answers below /openapi, from documents that are made up."""
+"""Responses below /openapi, with made-up documents."""
 
 import asyncio
 import gzip

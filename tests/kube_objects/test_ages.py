@@ -1,4 +1,4 @@
-"""Ages as kubectl's columns say them."""
+"""Ages as in kubectl's columns."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Bodies in YAML and protobuf: what they say, and what is wrong with them."""
+"""Decoding of request bodies in YAML and protobuf."""
 
 import pytest
 from apidiscovery_formats.negotiation import PROTOBUF, YAML

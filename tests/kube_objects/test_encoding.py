@@ -1,4 +1,4 @@
-"""Objects and lists byte for byte as Kubernetes writes them, in all three forms."""
+"""Encoding of objects and lists, byte for byte as Kubernetes does."""
 
 from collections.abc import Mapping
 from datetime import datetime

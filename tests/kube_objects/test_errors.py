@@ -1,4 +1,4 @@
-"""Errors about objects in the words of k8s.io/apimachinery pkg/api/errors/errors.go."""
+"""Errors of requests about objects, in the words of k8s.io/apimachinery pkg/api/errors/errors.go."""
 
 from http import HTTPStatus
 

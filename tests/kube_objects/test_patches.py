@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386), with what kube-apiserver says of errors."""
+"""JSON merge patches (RFC 7386), with the errors of kube-apiserver."""
 
 import copy
 import json

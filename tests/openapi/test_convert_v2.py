@@ -1,4 +1,4 @@
-"""What v3 says of what v2 says: as Kubernetes converts it, and where that loses something, more."""
+"""Conversion of OpenAPI v2 to v3, as Kubernetes does it but without its losses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Documents that are made when they are asked for, and kept by hash."""
+"""Documents that are made on request, and cached by hash."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Documents that cannot be made, or not now: what is in their place, and who waits for it."""
+"""Documents that cannot be made: fallbacks, retries and timeouts."""
 
 import asyncio
 from collections.abc import Mapping

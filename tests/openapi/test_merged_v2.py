@@ -1,4 +1,4 @@
-"""The v2 document of all that v3 documents say together."""
+"""The v2 document that is merged from v3 documents."""
 
 import tracemalloc
 from collections.abc import Collection, Iterable, Iterator, Mapping

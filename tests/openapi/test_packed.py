@@ -1,4 +1,4 @@
-"""A packed text is unpacked once for all who read it at the same time."""
+"""Packed texts, which concurrent readers share."""
 
 import pickle
 

@@ -1,3 +1,5 @@
+"""OpenAPI 2.0 documents as gnostic's protobuf."""
+
 import gzip
 import json
 from pathlib import Path

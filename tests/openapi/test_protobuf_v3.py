@@ -1,3 +1,5 @@
+"""OpenAPI 3.0 documents as gnostic's protobuf."""
+
 import gzip
 import json
 import re

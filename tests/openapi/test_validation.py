@@ -1,4 +1,4 @@
-"""Validation of documents from strangers: what passes, what is refused, where, and how fast."""
+"""Validation of documents from outside: errors, places and speed."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""One document of OpenAPI v3 as a document of v2, to be compared with what a merge makes of it."""
+"""One OpenAPI v3 document as v2, to be compared with a merge of it."""
 
 from collections.abc import Mapping
 

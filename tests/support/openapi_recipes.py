@@ -1,4 +1,4 @@
-"""Recipes of made-up documents, which count how often each is made."""
+"""Recipes of made-up documents that count how often each is made."""
 
 import asyncio
 import gc
