@@ -140,7 +140,7 @@ class TestFields:
     def test_that_say_nothing_or_are_unknown_are_left_out(self, fields: dict[str, Any]) -> None:
         assert field(type="string", **fields) == {"type": "string"}
 
-    def test_false_additional_properties_are_not_kept_in_conditions(self) -> None:
+    def test_false_additional_properties_are_dropped_in_conditions(self) -> None:
         found = field(type="object", **{"not": {"additionalProperties": False, "required": ["a"]}})
         assert found["not"] == {"required": ["a"]}
 
@@ -153,7 +153,7 @@ class TestFields:
     @pytest.mark.parametrize(
         "value", ["", 0, False, [], {}, [None], {"b": 1, "a": {"d": 1, "c": 2}}]
     )
-    def test_any_default_is_kept_its_keys_sorted(self, value: object) -> None:
+    def test_any_default_is_published_with_sorted_keys(self, value: object) -> None:
         found = field(type="object", default=value)["default"]
         assert found == value
         assert json.dumps(found) == json.dumps(value, sort_keys=True)
@@ -250,7 +250,7 @@ class TestIntOrString:
         fields = given_fields | {"x-kubernetes-int-or-string": True}
         assert field(**fields) == fields
 
-    def test_other_alternatives_are_kept_beside_it(self) -> None:
+    def test_other_alternatives_are_published_too(self) -> None:
         found = field(
             **{
                 "x-kubernetes-int-or-string": True,

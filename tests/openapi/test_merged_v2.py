@@ -120,7 +120,7 @@ def test_nothing_merges_to_an_empty_document() -> None:
     assert merged([], INFO) == Merged(pack(expected), [])
 
 
-def test_documents_of_kubernetes_merge_without_a_word() -> None:
+def test_documents_of_kubernetes_merge_without_notes() -> None:
     documents = [(name, go_json.dumps(golden(f"v3_{name}"))) for name in sorted(PAIRS)]
 
     result = merged(documents, INFO)
@@ -170,7 +170,7 @@ def test_documents_out_of_order_are_refused_as_names_would_depend_on_it() -> Non
         merged(documents, INFO)
 
 
-def test_documents_are_not_held_together() -> None:
+def test_one_document_is_in_memory_at_a_time() -> None:
     text = go_json.dumps(v3(paths={"/a": path_to("A")}, info={"title": "x" * 2**20}))
     held = 0
 
@@ -236,7 +236,7 @@ def test_kinds_of_one_definition_are_united() -> None:
     assert [kind["group"] for kind in value["definitions"]["A"][KINDS]] == ["a", "b", "c"]
 
 
-def test_of_a_path_that_two_documents_have_the_first_is_kept_and_it_is_told() -> None:
+def test_the_first_document_with_a_path_wins_with_a_note() -> None:
     paths = [{"/a": path_to(name)} for name in ("A", "B")]
     schemas = {"schemas": {"A": {"title": "a"}, "B": {"title": "b"}}}
     documents = [

@@ -72,16 +72,18 @@ ZERO_IS_LOST = {
 LISTS_LOST_WHEN_EMPTY = {"tags", "parameters", "required", "enum", "allOf", "oneOf", "anyOf"}
 
 
-def kept(value: JSONValue) -> JSONValue:
+def without_losses(value: JSONValue) -> JSONValue:
     """What the form keeps of a document: not zeros, not empty lists, not defaults of objects."""
     if isinstance(value, Mapping):
         return {
-            key: item if key.startswith("x-") or key in {"example", "enum"} else kept(item)
+            key: item
+            if key.startswith("x-") or key in {"example", "enum"}
+            else without_losses(item)
             for key, item in value.items()
             if not is_lost(key, item)
         }
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [kept(item) for item in value]
+        return [without_losses(item) for item in value]
     return value
 
 
@@ -96,7 +98,7 @@ def is_lost(key: str, value: JSONValue) -> bool:
 @pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
 def test_documents_of_kubernetes_come_back(path: Path) -> None:
     document = json.loads(gzip.decompress(path.read_bytes()))
-    assert decode(encode(document)) == kept(document)
+    assert decode(encode(document)) == without_losses(document)
 
 
 def test_every_field_of_every_message_is_where_the_descriptor_has_it() -> None:
@@ -175,7 +177,7 @@ ZEROS = {
         if field.message_type is None and not field.is_repeated
     ],
 )
-def test_what_is_zero_is_lost_by_the_format(key: str, zero: JSON) -> None:
+def test_zeros_are_lost(key: str, zero: JSON) -> None:
     document = {"components": {"schemas": {"A": {key: zero}}}}
     assert of_schema({key: zero}) == of_schema({})
     assert decode(encode(document)) == {"components": {"schemas": {"A": {}}}}
@@ -185,7 +187,7 @@ def test_unknown_keys_are_left_out_and_nothing_is_required() -> None:
     assert encode({"openapi": "3.0.0", "webhooks": {"a": 1}}) == encode({"openapi": "3.0.0"})
 
 
-def test_keys_that_look_like_no_path_or_status_code_are_kept() -> None:
+def test_keys_that_are_no_path_or_status_code_are_encoded() -> None:
     document = {"paths": {"a": {"get": {"responses": {"2xx": {"description": "d"}}}}}}
     assert decode(encode(document)) == document
 
@@ -196,7 +198,7 @@ def test_items_may_be_a_list() -> None:
     assert decode(encode(document)) == document
 
 
-def test_white_space_between_tokens_is_none_of_the_value() -> None:
+def test_white_space_between_tokens_is_ignored() -> None:
     pretty = b' { "openapi" : "3.0.0" ,\n "paths" : { "/a" : { } , "/b":{"get":{}} } }\r\n'
     assert encode_v3(pretty) == encode({"openapi": "3.0.0", "paths": {"/a": {}, "/b": {"get": {}}}})
 
@@ -304,7 +306,7 @@ def nested(levels: int, before: str, after: str) -> str:
         ('{"x-a":' + nested(65, '{"a":', "}") + "}", "$['x-a']: want at most 64 levels"),
     ],
 )
-def test_what_is_no_document_is_said_with_its_place(text: str, error: str) -> None:
+def test_errors_in_documents_have_a_path(text: str, error: str) -> None:
     with pytest.raises(InvalidOpenAPI) as caught:
         encode_v3(text.encode())
     assert str(caught.value).startswith(error)
@@ -328,7 +330,7 @@ def test_what_is_no_document_is_said_with_its_place(text: str, error: str) -> No
         (nested(128, '{"items":', "}"), ".items" * 125 + ": want at most 128 levels of nesting"),
     ],
 )
-def test_what_is_no_schema_is_said_with_its_place(schema: str, error: str) -> None:
+def test_errors_in_schemas_have_a_path(schema: str, error: str) -> None:
     with pytest.raises(InvalidOpenAPI) as caught:
         encode_v3(f'{{"components":{{"schemas":{{"A":{schema}}}}}}}'.encode())
     assert str(caught.value).startswith("$.components.schemas.A" + error)

@@ -210,7 +210,7 @@ def test_numbers_and_text_are_written_as_go_writes_them() -> None:
         ),
     ],
 )
-def test_what_cannot_be_kept_as_json_is_refused_with_its_place(data: bytes, expected: str) -> None:
+def test_ambiguous_json_is_refused_with_its_path(data: bytes, expected: str) -> None:
     assert errors(data) == [expected]
 
 

@@ -61,17 +61,12 @@ class APIResourceList:
 Target: TypeAlias = Aggregated | APIVersions | APIGroupList | APIGroup | APIResourceList
 
 
-# A chunk takes about 0.2 ms to compress; more chunks are compressed in a thread.
-_MAX_INLINE_CHUNKS = 4
-
-
 class EncodedSnapshot:
     """A snapshot, and the bodies that were made from it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._made: dict[object, asyncio.Task[bytes]] = {}
-        self._joined: dict[object, bytes] = {}
 
     def serves(self, target: Target) -> bool:
         """Tell whether there is such a document in this snapshot."""
@@ -95,16 +90,11 @@ class EncodedSnapshot:
         return next((v for v in found.versions if v.version == version), None) if found else None
 
     async def body(self, target: Target, representation: Representation) -> bytes:
-        """Return a body, which is made once, in a thread if it takes long.
+        """Return a body, which is made once, in a thread.
 
         Raises:
             KeyError: The snapshot does not serve the target; ask `serves` first.
         """
-        if isinstance(target, Aggregated) and representation.is_compact_json:
-            # Joining cached fragments is quicker than a thread.
-            return self._inline(
-                (target, representation), lambda: self._encode(target, representation)
-            )
         return await self._once(
             (target, representation), lambda: self._encode(target, representation)
         )
@@ -120,7 +110,11 @@ class EncodedSnapshot:
         if coding == "gzip" and isinstance(target, Aggregated) and representation.is_compact_json:
             document = self._document(core=target.core)
             if document.json_bytes >= compression.MIN_COMPRESSED_BYTES:
-                return await self._gzipped(document, representation), coding
+                gzipped = await self._once(
+                    (document, representation, coding),
+                    lambda: aggregated.encode_gzip(document, representation),
+                )
+                return gzipped, coding
         content = await self.body(target, representation)
         if coding == "identity" or len(content) < compression.MIN_COMPRESSED_BYTES:
             return content, "identity"
@@ -133,26 +127,6 @@ class EncodedSnapshot:
         """Return the encoded `APIGroupDiscoveryList` message, of v2 and v2beta1 alike."""
         document = self._document(core=core)
         return await self._once(document, lambda: aggregated.list_message(document))
-
-    async def _gzipped(self, document: Document, representation: Representation) -> bytes:
-        """Return gzipped JSON, made from compressed chunks without the plain text."""
-        key = (document, representation, "gzip")
-
-        def make() -> bytes:
-            return aggregated.encode_gzip(document, representation)
-
-        is_quick = (
-            key in self._joined or aggregated.chunks_to_compress(document) <= _MAX_INLINE_CHUNKS
-        )
-        if key in self._made or not is_quick:
-            return await self._once(key, make)
-        return self._inline(key, make)
-
-    def _inline(self, key: object, make: Callable[[], bytes]) -> bytes:
-        body = self._joined.get(key)
-        if body is None:
-            body = self._joined[key] = make()
-        return body
 
     async def _once(self, key: object, make: Callable[[], bytes]) -> bytes:
         task = self._made.get(key)

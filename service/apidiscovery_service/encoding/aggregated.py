@@ -49,13 +49,6 @@ def encode_gzip(document: Document, representation: Representation) -> bytes:
     return gzip_member(blocks, (head, *middle, tail))
 
 
-def chunks_to_compress(document: Document) -> int:
-    """Return the number of chunks that `encode_gzip` has to compress; the others are cached."""
-    return sum(
-        _BLOCK_AFTER[comma] not in chunk.fragments for chunk, comma in _with_commas(document)
-    )
-
-
 # The block of each chunk but the first begins with a comma.
 _BLOCK_AFTER = {b"": "deflate", b",": "deflate after a comma"}
 

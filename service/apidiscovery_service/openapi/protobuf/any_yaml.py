@@ -14,10 +14,10 @@ gnostic loses or refuses some JSON, for it reads JSON as YAML: U+0085 becomes a 
 U+009F, U+FFFE, U+FFFF, surrogate pairs in escapes and keys of more than 1024 characters are errors.
 Here they are characters like any other.
 
-Some texts of several lines cannot be read back, by anybody: those that begin with a space or a line
-break and stand in a list, or in an object in a list, for the hint at their indentation says four
-columns, and there are two; and those that end with U+2028 or U+2029, which readers of YAML 1.2 do
-not take for the end of a line.
+No parser can read back some texts of several lines: those in a list, or in an object in a list,
+that begin with a space or a line break, for their indentation hint says four columns where there
+are two; and those that end with U+2028 or U+2029, which YAML 1.2 does not treat as the end of a
+line.
 """
 
 import re
@@ -48,8 +48,7 @@ def dump(value: Value) -> str:
     r"""Return the YAML of *value*, ending in a line break as the library writes it.
 
     Raises:
-        Misfit: It nests deeper than `MAX_LEVELS`. (An unpaired surrogate is left for whoever
-            encodes the text.)
+        Misfit: It nests deeper than `MAX_LEVELS`. Lone surrogates are left to the caller.
 
     >>> dump({"rules": [{"rule": "self > 0"}, "yes"], "a": None})
     'rules:\n    - rule: self > 0\n    - yes\na: null\n'

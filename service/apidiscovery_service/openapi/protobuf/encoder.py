@@ -1,15 +1,15 @@
 """JSON documents as the messages of gnostic, by the messages' descriptors.
 
-The descriptors say which key is which field (by its JSON name) and what its type is. What gnostic
-does with some shapes of messages they do not say; that is here, for both versions of OpenAPI
-(gnostic-models openapiv2/OpenAPIv2.go and openapiv3/OpenAPIv3.go):
+Descriptors tell the field of each key (by its JSON name) and its type. They do not tell what
+gnostic does with some messages of both versions of OpenAPI (gnostic-models openapiv2/OpenAPIv2.go
+and openapiv3/OpenAPIv3.go):
 
 - A message whose only field is `additional_properties` is a map, with a message for each entry.
-- A choice between something and a reference to it is a reference when there is a `$ref`.
-- Keys that begin with `x-` go into the field of extensions; other keys without a field are lost.
+- A choice between an object and a reference to it is a reference when there is a `$ref`.
+- Keys that begin with `x-` are extensions; other keys without a field are lost.
 
-gnostic refuses a document with unknown keys or without required ones; here, it is encoded. Scalars
-are read by the rules of gnostic-models compiler/helpers.go (`StringForScalarNode` and its
+gnostic refuses a document with unknown keys or without required ones; this module encodes it.
+Scalars are read by the rules of gnostic-models compiler/helpers.go (`StringForScalarNode` and its
 siblings).
 """
 
@@ -42,7 +42,7 @@ class Number(str):
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | bool | None"
 
-# Fills a message, or a field of it, with a value that stands so many levels deep in its document.
+# Fills a message, or a field of it, with a value at a depth of its document.
 Fill: TypeAlias = Callable[[Message, Value, int], None]
 
 # Adds an entry to a map: its name, its value, the depth of the value.
@@ -53,7 +53,7 @@ Special: TypeAlias = Callable[["Encoder", Descriptor], Fill]
 
 
 class Misfit(Exception):
-    """A value is not what its place wants; whoever passes it on adds where that is."""
+    """A value does not fit its field; each caller adds a step of the path, from the inside out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ class Misfit(Exception):
 
 
 def _shown(step: str | int) -> str | int:
-    """Return a step as a message can hold it: a stranger's key may be anything."""
+    """Return a step as a message can have it: a key may have any characters, and any length."""
     if isinstance(step, int):
         return step
     text = step.encode(errors="backslashreplace").decode()
@@ -120,7 +120,7 @@ class Encoder:
             self._fillers[message.DESCRIPTOR.name](message, value, 0)
         except Misfit as misfit:
             raise misfit.invalid() from None
-        except RecursionError:  # MAX_DEPTH is too much for whoever is deep in calls already
+        except RecursionError:  # MAX_DEPTH is too much for a caller with a deep stack
             raise Misfit("it is nested too deeply to be encoded").invalid() from None
         return message.SerializeToString()
 
@@ -276,10 +276,10 @@ def type_of(field: FieldDescriptor) -> Descriptor:
 
 
 def entries_of(value: Value, depth: int) -> dict[str, Value]:
-    """Return the entries of an object that stands *depth* levels deep; null has none.
+    """Return the entries of an object at a depth of its document; null has none.
 
     Raises:
-        Misfit: It is none, or too deep.
+        Misfit: It is no object, or too deep.
     """
     if depth >= MAX_DEPTH:
         raise Misfit(f"want at most {MAX_DEPTH} levels of nesting")
@@ -300,10 +300,10 @@ def _items_of(value: Value) -> list[Value]:
 
 
 def characters(text: str) -> str:
-    """Return a string that protobuf can hold.
+    """Return a string, which must have no lone surrogates.
 
     Raises:
-        Misfit: It holds half of a surrogate pair.
+        Misfit: It has one.
     """
     if not text.isascii():
         try:
