@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import grpc
 import orjson
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
-from apidiscovery_service.openapi.protobuf.v3 import encode_v3
+from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from apidiscovery_service.sources.manifests.file import read_documents
 from crds import PER_GROUP, Document, applying, crd, fill, group_name
 from load import Sample, Target, interleaved, missing

@@ -1,4 +1,4 @@
-"""Whether API servers agree on a storage version, against histories of Kubernetes and by rules."""
+"""Agreement of API servers on a storage version: recorded histories of Kubernetes, and rules."""
 
 import json
 from collections.abc import Sequence

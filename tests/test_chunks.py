@@ -8,7 +8,7 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.core.model import Contribution, Group
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Document
-from apidiscovery_service.encoding import aggregated, deflate
+from apidiscovery_service.encoding import aggregated, compression
 from apidiscovery_service.kube import go_json
 from groups import GROUPS, contribution, document_of
 from hypothesis import given
@@ -87,6 +87,6 @@ def test_no_group_makes_no_chunk() -> None:
 
 @given(st.lists(st.binary(max_size=300), min_size=1), st.binary(max_size=9))
 def test_blocks_make_one_gzip_member_of_any_content(parts: list[bytes], last: bytes) -> None:
-    blocks = [*map(deflate.block, parts), deflate.last_block(last)]
-    member = deflate.gzip_member(blocks, [*parts, last])
+    blocks = [*map(compression.block, parts), compression.last_block(last)]
+    member = compression.gzip_member(blocks, [*parts, last])
     assert gzip.decompress(member) == b"".join((*parts, last))

@@ -16,11 +16,10 @@ from apidiscovery_service import releases, workers
 from apidiscovery_service.core.model import Contribution, Offer, Precedence
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.openapi.body import Form
+from apidiscovery_service.openapi.body import Form, Packed
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.generated import MARK
-from apidiscovery_service.openapi.packed import Packed
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations, Declared

@@ -1,4 +1,4 @@
-"""Bodies, against Kubernetes' own and bytes taken down from its source."""
+"""Aggregated documents and snapshots, compared with answers of Kubernetes."""
 
 import asyncio
 import hashlib

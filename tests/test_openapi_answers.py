@@ -1,4 +1,4 @@
-"""Answers below /openapi, from documents that are made up."""
+"""Responses below /openapi, with made-up documents."""
 
 import asyncio
 import gzip
@@ -317,7 +317,7 @@ async def test_nothing_is_there_when_it_is_switched_off(path: str) -> None:
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-async def test_an_answer_is_kept_until_something_changes() -> None:
+async def test_an_answer_is_cached_until_something_changes() -> None:
     documents = MadeUp()
     gateway = gateway_of(documents)
     first = await ask(PATH, gateway)
@@ -332,7 +332,7 @@ async def test_an_answer_is_kept_until_something_changes() -> None:
     assert (await ask(PATH, gateway)).headers["etag"] == '"OTHER"'
 
 
-async def test_an_answer_made_while_something_changes_is_not_kept() -> None:
+async def test_an_answer_made_during_a_change_is_not_cached() -> None:
     class Changing(MadeUp):
         async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
             found = await super().body(key, form, coding)
@@ -344,7 +344,7 @@ async def test_an_answer_made_while_something_changes_is_not_kept() -> None:
     assert (await ask(PATH, gateway)).headers["etag"] == '"OTHER"'
 
 
-async def test_an_error_is_not_kept() -> None:
+async def test_an_error_is_not_cached() -> None:
     documents = MadeUp(error=DiscoveryError("away"))
     gateway = gateway_of(documents)
     assert (await ask(PATH, gateway)).status == 503
@@ -352,15 +352,15 @@ async def test_an_error_is_not_kept() -> None:
     assert (await ask(PATH, gateway)).status == 200
 
 
-def kept_answer(size: int) -> Ready:
+def cached_answer(size: int) -> Ready:
     stats = Metrics().request_stats(RequestLabels("GET", "/", "", "identity", 200))
     return Ready({}, {"body": b"x" * size}, stats)
 
 
-def test_kept_answers_are_bounded_by_their_bytes() -> None:
+def test_cached_answers_are_bounded_by_their_bytes() -> None:
     kept: Kept[str] = Kept(max_bytes=100)
     assert kept.get("a", 1) is None
-    large, small = kept_answer(101), kept_answer(60)
+    large, small = cached_answer(101), cached_answer(60)
     kept.keep("a", 1, large)
     assert kept.get("a", 1) is None
     kept.keep("a", 1, small)
@@ -369,14 +369,14 @@ def test_kept_answers_are_bounded_by_their_bytes() -> None:
     assert (kept.get("a", 1), kept.get("b", 1)) == (None, small)
 
 
-def test_kept_answers_are_for_one_state_and_for_some_time() -> None:
+def test_cached_answers_are_for_one_state_and_a_limited_time() -> None:
     kept: Kept[str] = Kept(lasting_s=0.0)
     assert kept.get("a", 1) is None
-    kept.keep("a", 2, kept_answer(1))
+    kept.keep("a", 2, cached_answer(1))
     assert kept.get("a", 1) is None
     lasting: Kept[str] = Kept(lasting_s=60.0)
     assert lasting.get("a", 1) is None
-    lasting.keep("a", 1, answer := kept_answer(1))
+    lasting.keep("a", 1, answer := cached_answer(1))
     assert lasting.get("a", 1) is answer
     assert lasting.get("a", 2) is None
     assert lasting.get("a", 1) is None

@@ -52,7 +52,7 @@ class Marks:
     def __init__(self) -> None:
         self.any = False
 
-    def loads(self, text: bytes) -> JSONValue:
+    def loads(self, text: str | bytes) -> JSONValue:
         """Return the value of JSON text.
 
         Raises:

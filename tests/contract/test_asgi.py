@@ -23,8 +23,8 @@ from apidiscovery_service.core.model import (
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.body import WHOLE_BYTES
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.openapi.packed import WHOLE_BYTES
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site

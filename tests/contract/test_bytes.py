@@ -1,4 +1,4 @@
-"""What is served is, byte for byte, what Kubernetes' own handler makes of the same documents."""
+"""Responses equal those of Kubernetes' own handler for the same documents, byte for byte."""
 
 import gzip
 import json

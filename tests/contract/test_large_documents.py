@@ -1,4 +1,4 @@
-"""A document of thousands of groups: the same for every reader, in pieces or in one message."""
+"""Documents of thousands of groups, in pieces or in one message."""
 
 import asyncio
 import hashlib

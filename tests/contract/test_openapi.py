@@ -1,4 +1,4 @@
-"""OpenAPI through a real server: recorded documents, and checks of the contract by their number."""
+"""OpenAPI through a real server: recorded documents, hashes, redirects and changes."""
 
 import gzip
 import hashlib
@@ -77,7 +77,6 @@ def test_the_index_of_custom_resources_is_the_recorded_one(packages: Server) -> 
 def test_documents_are_the_recorded_ones_byte_for_byte(packages: Server, key: str) -> None:
     url = index(packages)[key]
     answer = get(packages.http_port, url)
-    assert json.loads(answer.body) == json.loads(crd_goldens.document(key))
     assert answer.body == crd_goldens.document(key)
     binary = get(packages.http_port, url, V3_OLD)
     assert binary.body == crd_goldens.document(key, "pb")
@@ -151,19 +150,6 @@ def test_every_document_is_there_as_protobuf(fixture_f: Server, key: str) -> Non
     assert openapi_pb2.Document.FromString(answer.body).openapi == "3.0.0"
     refused = get(fixture_f.http_port, url, "text/html")
     assert (refused.status, refused.body) == (406, b"")
-
-
-def test_a_custom_resource_is_described_for_kubectl(fixture_f: Server) -> None:
-    found = document(fixture_f, CRONTAB)
-    collection = found["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs"]
-    operation = collection["delete"]
-    assert operation["operationId"] == "deleteStableExampleComV1CollectionNamespacedCronTab"
-    gvk = {"group": GROUP, "kind": "CronTab", "version": "v1"}
-    assert operation["x-kubernetes-group-version-kind"] == gvk
-    one = found["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs/{{name}}"]
-    assert "fieldValidation" in [p["name"] for p in one["patch"]["parameters"]]
-    schema = found["components"]["schemas"][KIND]
-    assert schema["x-kubernetes-group-version-kind"] == [gvk]
 
 
 def test_every_reference_of_every_document_resolves(fixture_f: Server) -> None:

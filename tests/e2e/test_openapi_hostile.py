@@ -11,8 +11,8 @@ from typing import Any, cast
 import grpc
 import pytest
 import zstandard
-from apidiscovery_service.openapi.crd.limits import MAX_DEPTH, MAX_VALUES
-from apidiscovery_service.openapi.packed import WHOLE_BYTES
+from apidiscovery_service.openapi.body import WHOLE_BYTES
+from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_VALUES
 from crd_manifests import simple
 from explained_cluster import digest, openapi_routes
 from fake_api_server import FakeApiServer, aggregated

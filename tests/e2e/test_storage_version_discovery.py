@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from apidiscovery_service import releases
-from apidiscovery_service.openapi.validation import documents
+from apidiscovery_service.openapi.validation import validate
 from openapi_checks import dangling, errors, without_empty_defaults
 from programs import kubectl, run_apidiscovery
 from raw_http import AGG, get
@@ -125,7 +125,7 @@ def test_documents(on: Server, tmp_path: Path) -> None:
     for path in (key, f"apis/{LEASES}/v1"):
         answer = get(on.http_port, index[path]["serverRelativeURL"])
         assert answer.status == 200
-        documents.validate(answer.body)
+        validate(answer.body)
         document = cast("dict[str, Any]", answer.json())
         assert errors(without_empty_defaults(document)) == []
         assert dangling(document) == set()

@@ -1,9 +1,9 @@
-"""Ages as kubectl's columns say them."""
+"""Ages as in kubectl's columns."""
 
 from datetime import timedelta
 
 import pytest
-from apidiscovery_service.kube.objects.ages import human_duration
+from apidiscovery_service.kube.objects.tables import human_duration
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -1,4 +1,4 @@
-"""Bodies of requests in JSON, and values: what they say, and what is wrong with them."""
+"""Decoding of request bodies in JSON, and of values."""
 
 import json
 

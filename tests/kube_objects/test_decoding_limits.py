@@ -1,4 +1,4 @@
-"""No body does harm, in whatever form, and whatever is in it."""
+"""Bounds of request bodies in every form."""
 
 import json
 from http import HTTPStatus

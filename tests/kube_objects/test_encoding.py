@@ -1,4 +1,4 @@
-"""Objects and lists byte for byte as Kubernetes writes them, in all three forms."""
+"""Encoding of objects and lists, byte for byte as Kubernetes does."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,7 +19,7 @@ from apidiscovery_service.kube.objects.kinds import (
     STORAGE_VERSION,
     Kind,
 )
-from apidiscovery_service.kube.objects.partial_metadata import partial
+from apidiscovery_service.kube.objects.metadata import partial
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_samples import RELEASES, SUFFIXES, made, raw_of, sample

@@ -1,4 +1,4 @@
-"""Errors about objects in the words of k8s.io/apimachinery pkg/api/errors/errors.go."""
+"""Errors of requests about objects, as k8s.io/apimachinery pkg/api/errors/errors.go has them."""
 
 from http import HTTPStatus
 

@@ -1,4 +1,4 @@
-"""What names, labels and versions look like."""
+"""Validation of names, labels and versions."""
 
 import pytest
 from apidiscovery_service.kube.objects import formats

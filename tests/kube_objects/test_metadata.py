@@ -1,4 +1,4 @@
-"""Metadata changed without the object being touched."""
+"""Reading and changing the metadata of objects."""
 
 from apidiscovery_service.kube.objects.kinds import LEASE
 from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata

@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386), with what kube-apiserver says of errors."""
+"""JSON merge patches (RFC 7386), with the errors of kube-apiserver."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ SERVER: JSONValue = {
 }
 
 
-def stored() -> Object:
+def storage_version() -> Object:
     return {
         "kind": "StorageVersion",
         "apiVersion": "internal.apiserver.k8s.io/v1alpha1",
@@ -42,7 +42,7 @@ def stored() -> Object:
 
 def patched(content_type: str, patch: JSONValue) -> Object:
     text = json.dumps(patch).encode()
-    return patches.apply(content_type, text, stored(), STORAGE_VERSION).object
+    return patches.apply(content_type, text, storage_version(), STORAGE_VERSION).object
 
 
 def metadata(content_type: str, patch: JSONValue) -> dict[str, JSONValue]:
@@ -51,7 +51,7 @@ def metadata(content_type: str, patch: JSONValue) -> dict[str, JSONValue]:
 
 def refused(content_type: str, patch: bytes, *, strict: bool = False) -> ObjectError:
     with pytest.raises(ObjectError) as caught:
-        patches.apply(content_type, patch, stored(), STORAGE_VERSION, strict=strict)
+        patches.apply(content_type, patch, storage_version(), STORAGE_VERSION, strict=strict)
     return caught.value
 
 
@@ -118,11 +118,11 @@ def test_a_merge_patch_of_an_object() -> None:
 
 
 def test_the_object_that_is_patched_is_not_changed() -> None:
-    target = stored()
+    target = storage_version()
     patch = b'{"metadata":{"labels":{"a":null}}}'
     changed = patches.apply(MERGE_PATCH, patch, target, STORAGE_VERSION).object
     assert changed != target
-    assert target == stored()
+    assert target == storage_version()
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,10 @@ def test_another_media_type_is_unsupported(content_type: str) -> None:
 
 
 def test_parameters_of_the_media_type_do_not_matter() -> None:
-    outcome = patches.apply(f"{MERGE_PATCH}; charset=utf-8", b"{}", stored(), STORAGE_VERSION)
-    assert outcome.object["metadata"] == stored()["metadata"]
+    outcome = patches.apply(
+        f"{MERGE_PATCH}; charset=utf-8", b"{}", storage_version(), STORAGE_VERSION
+    )
+    assert outcome.object["metadata"] == storage_version()["metadata"]
 
 
 def test_what_makes_no_object_is_invalid() -> None:
@@ -195,7 +197,7 @@ def test_a_patch_must_leave_an_object_of_the_kind(patch: JSONValue) -> None:
 def test_unknown_and_duplicate_fields_are_problems_or_if_strict_errors() -> None:
     patch = b'{"metadata":{"labels":{"a":"1","a":"2"}},"spec":{"foo":1}}'
     problems = ('duplicate field "metadata.labels.a"', 'unknown field "spec.foo"')
-    outcome = patches.apply(MERGE_PATCH, patch, stored(), STORAGE_VERSION)
+    outcome = patches.apply(MERGE_PATCH, patch, storage_version(), STORAGE_VERSION)
     assert outcome.problems == problems
     error = refused(MERGE_PATCH, patch, strict=True)
     assert error.code == 422

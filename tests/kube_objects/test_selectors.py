@@ -1,18 +1,18 @@
 """The tables of k8s.io/apimachinery pkg/labels/selector_test.go and pkg/fields/selector_test.go."""
 
 import pytest
-from apidiscovery_service.kube.objects import field_selectors, label_selectors, selectors
+from apidiscovery_service.kube.objects import selectors
 from apidiscovery_service.kube.objects.errors import ObjectError
-from apidiscovery_service.kube.objects.field_selectors import (
+from apidiscovery_service.kube.objects.selectors import (
     NAME,
     NAMESPACE,
     FieldRequirement,
     FieldSelector,
-)
-from apidiscovery_service.kube.objects.label_selectors import (
     LabelSelector,
     Operator,
     Requirement,
+    parse_fields,
+    parse_labels,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +70,7 @@ LABEL_VALUE = (
     ],
 )
 def test_a_label_selector_is_read_and_printed(text: str, printed: str) -> None:
-    assert str(label_selectors.parse(text)) == printed
+    assert str(parse_labels(text)) == printed
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_label_selector_is_read_and_printed(text: str, printed: str) -> None:
 )
 def test_what_is_no_label_selector_is_a_bad_request(text: str, message: str) -> None:
     with pytest.raises(ObjectError) as caught:
-        label_selectors.parse(text)
+        parse_labels(text)
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
@@ -144,7 +144,7 @@ def test_what_is_no_label_selector_is_a_bad_request(text: str, message: str) -> 
     ],
 )
 def test_a_label_selector_matches(selector: str, labels: dict[str, str], *, matches: bool) -> None:
-    assert label_selectors.parse(selector).matches(labels) is matches
+    assert parse_labels(selector).matches(labels) is matches
 
 
 KEYS = st.from_regex(r"([a-z]{1,5}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,6}[A-Za-z0-9])?", fullmatch=True)
@@ -167,13 +167,13 @@ def requirements(draw: st.DrawFn) -> Requirement:
 @given(st.lists(requirements(), max_size=5))
 def test_a_printed_label_selector_reads_as_itself(wanted: list[Requirement]) -> None:
     selector = LabelSelector(tuple(sorted(wanted, key=lambda one: one.key)))
-    assert label_selectors.parse(str(selector)) == selector
+    assert parse_labels(str(selector)) == selector
 
 
 @given(st.text(alphabet="xy1-,=!()<> \0in\u00e9not", max_size=30))
 def test_any_text_is_a_label_selector_or_a_bad_request(text: str) -> None:
     try:
-        label_selectors.parse(text)
+        parse_labels(text)
     except ObjectError as error:
         assert error.code == 400  # noqa: PT017 - both outcomes are right
 
@@ -205,7 +205,7 @@ def test_what_is_not_among_values_is_outside_of_them(
     ],
 )
 def test_a_field_selector_is_read_and_printed(text: str, printed: str) -> None:
-    assert str(field_selectors.parse(text)) == printed
+    assert str(parse_fields(text)) == printed
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_field_selector_is_read_and_printed(text: str, printed: str) -> None:
 )
 def test_what_is_no_field_selector_is_a_bad_request(text: str, message: str) -> None:
     with pytest.raises(ObjectError) as caught:
-        field_selectors.parse(text)
+        parse_fields(text)
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
@@ -241,7 +241,7 @@ FIELD_REQUIREMENTS = st.builds(
 @given(st.lists(FIELD_REQUIREMENTS, max_size=4))
 def test_a_printed_field_selector_reads_as_itself(wanted: list[FieldRequirement]) -> None:
     selector = FieldSelector(tuple(wanted))
-    assert set(field_selectors.parse(str(selector)).requirements) == set(wanted)
+    assert set(parse_fields(str(selector)).requirements) == set(wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""StorageVersions and metadata that keep the rules of Kubernetes, and those that do not.
+"""Validation of StorageVersions and metadata.
 
 The cases are those of kubernetes/kubernetes
 pkg/apis/apiserverinternal/validation/validation_test.go and k8s.io/apimachinery

@@ -1,4 +1,4 @@
-"""Events of a watch as kube-apiserver sends them."""
+"""Frames of watch events."""
 
 import pytest
 from apidiscovery.meta.v1 import watch_pb2

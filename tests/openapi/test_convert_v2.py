@@ -1,4 +1,4 @@
-"""What v3 says of what v2 says: as Kubernetes converts it, and where that loses something, more."""
+"""Conversion of OpenAPI v2 to v3, as Kubernetes does it but without its losses."""
 
 from typing import Any
 
@@ -417,7 +417,7 @@ def test_security_is_called_as_in_v3(scheme: dict[str, Any], expected: dict[str,
     assert result["paths"]["/a"]["get"]["security"] == [{"my_key": []}]
 
 
-def test_what_stands_around_is_kept() -> None:
+def test_fields_of_the_document_are_converted() -> None:
     result = converted(
         host="h:1",
         basePath="/b",
@@ -470,7 +470,7 @@ def nested(levels: int) -> dict[str, Any]:
         (v2(definitions={"A": nested(5000)}), "$: nests deeper than 200 levels"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(document: Json, error: str) -> None:
+def test_errors_have_a_path(document: Json, error: str) -> None:
     with pytest.raises(InvalidOpenAPI) as caught:
         convert(document)
 
@@ -554,7 +554,7 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.dictionaries(NAMES, SCHEMAS), SCHEMAS)
-def test_whatever_is_referred_to_is_there(definitions: dict[str, Any], schema: Json) -> None:
+def test_every_reference_resolves(definitions: dict[str, Any], schema: Json) -> None:
     response = {"description": "", "schema": schema}
     paths = {"/a": {"get": operation(responses={"200": response})}}
 

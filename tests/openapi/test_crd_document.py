@@ -37,16 +37,13 @@ def made(*several: Definition, group: str = GROUP, version: str = VERSION) -> di
 
 @pytest.mark.parametrize(("group", "version"), group_versions())
 class TestRealDefinitions:
-    def test_make_the_bytes_that_kubernetes_publishes(self, group: str, version: str) -> None:
+    def test_make_the_bytes_and_hashes_that_kubernetes_publishes(
+        self, group: str, version: str
+    ) -> None:
         data = crd_document(group, version, definitions(group, version))
         expected = document(f"apis/{group}/{version}")
-        assert json.loads(data) == json.loads(expected)
         assert data == expected
-
-    def test_have_the_hash_that_kubernetes_lists(self, group: str, version: str) -> None:
-        data = crd_document(group, version, definitions(group, version))
-        digest = hashlib.sha512(data).hexdigest().upper()
-        assert digest == hashes()[f"apis/{group}/{version}"]
+        assert hashlib.sha512(data).hexdigest().upper() == hashes()[f"apis/{group}/{version}"]
 
     def test_make_a_valid_document(self, group: str, version: str) -> None:
         """Schemas above 30 kB are left out: the validator takes minutes for them."""
@@ -144,11 +141,6 @@ class TestComponents:
     def test_what_is_null_is_absent(self, subresources: object) -> None:
         paths = made(crontabs(subresources=subresources))["paths"]
         assert not [path for path in paths if path.endswith(("/status", "/scale"))]
-
-    def test_every_reference_resolves(self) -> None:
-        data = made(crontabs())
-        names = {f"#/components/schemas/{name}" for name in data["components"]["schemas"]}
-        assert set(references(data)) <= names
 
     def test_every_component_but_the_kinds_is_reached_from_an_operation_or_a_kind(self) -> None:
         data = made(crontabs())

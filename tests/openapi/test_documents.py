@@ -1,4 +1,4 @@
-"""Documents that are made when they are asked for, and kept by hash."""
+"""Documents that are made on request, and cached by hash."""
 
 import asyncio
 import gzip
@@ -12,12 +12,11 @@ import zstandard
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import bodies
-from apidiscovery_service.openapi.body import Body, Form
-from apidiscovery_service.openapi.body_cache import BodyCache
+from apidiscovery_service.openapi.bodies import BodyCache
+from apidiscovery_service.openapi.body import Body, Form, make_index
 from apidiscovery_service.openapi.documents import Documents, Limits
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.index import make_index
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from openapi_recipes import CountingEncoders, FakeRecipes, LoopLag, documents_of, recipes_of, sha512
 
@@ -154,7 +153,7 @@ async def test_at_most_two_are_made_at_a_time() -> None:
     assert recipes.at_once == 2
 
 
-async def test_whoever_gives_up_spoils_it_for_nobody() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     recipes = recipes_of("apis/a.example/v1")
     recipes.gate = asyncio.Event()
     documents = documents_of(recipes)
@@ -250,10 +249,10 @@ async def test_small_bodies_are_not_compressed() -> None:
         assert (body.coding, body.data) == ("identity", b'v3:{"of":"api/v1"}')
 
 
-async def test_bodies_that_found_no_room_are_made_again() -> None:
+async def test_evicted_bodies_are_made_again() -> None:
     texts = {f"apis/a.example/v{number}": LARGE + b" " * number for number in range(1, 5)}
     recipes = FakeRecipes({"a.example": texts})
-    documents = documents_of(recipes, kept_bytes=2 * 6000)
+    documents = documents_of(recipes, cache_bytes=2 * 6000)
     for _ in range(2):
         for key, text in texts.items():
             body = await documents.body(key)
@@ -267,7 +266,7 @@ async def test_bodies_that_found_no_room_are_made_again() -> None:
 def test_the_cache_never_holds_more_than_it_may() -> None:
     cache = BodyCache(10_000)
     for number in range(100):
-        cache.put(number, bytes(1000), first_to_go=number % 3 == 0)
+        cache.put(number, bytes(1000), evict_first=number % 3 == 0)
         assert cache.size <= 10_000
     cache.put("too large", bytes(10_000))
     assert cache.get("too large") is None
@@ -278,7 +277,7 @@ def test_the_cache_never_holds_more_than_it_may() -> None:
     assert cache.get(97) is None
 
 
-async def test_a_hash_that_was_asked_for_costs_no_second_making() -> None:
+async def test_a_document_is_made_once_for_its_hash_and_its_body() -> None:
     recipes = recipes_of("apis/a.example/v1")
     documents = documents_of(recipes)
     await documents.hash_of("apis/a.example/v1")
@@ -307,7 +306,7 @@ async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> N
     assert list((await documents.index()).entries) == ["apis/a.example/v1", "apis/c.example/v1"]
 
 
-async def test_what_strangers_ask_for_in_vain_leaves_nothing() -> None:
+async def test_requests_for_unknown_documents_take_no_memory() -> None:
     documents = documents_of(recipes_of("apis/a.example/v1"))
     await documents.index()
     generation = documents.generation
@@ -332,7 +331,7 @@ async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("form", Form)
 @pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
-async def test_the_merged_document_is_kept_though_there_is_no_room(
+async def test_the_merged_document_is_cached_without_room_for_bodies(
     form: Form, coding: Coding
 ) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
@@ -341,7 +340,7 @@ async def test_the_merged_document_is_kept_though_there_is_no_room(
         recipes,
         encoders=counting.encoders(),
         info={"title": "T"},
-        limits=Limits(kept_bytes=0),
+        limits=Limits(cache_bytes=0),
     )
     text = b"T|api/v1=" + LARGE
     for _ in range(3):
@@ -415,7 +414,7 @@ async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     counting = CountingEncoders()
     counting.go_on.clear()
-    documents = Documents(recipes, encoders=counting.encoders(), limits=Limits(kept_bytes=0))
+    documents = Documents(recipes, encoders=counting.encoders(), limits=Limits(cache_bytes=0))
     early = asyncio.create_task(documents.merged_v2())
     await counting.merging.wait()
     same = asyncio.create_task(documents.merged_v2(Form.PROTOBUF))
@@ -467,7 +466,7 @@ async def test_the_loop_goes_on_while_an_index_is_made() -> None:
     assert lag.longest_s < 0.02
 
 
-async def test_of_documents_that_nobody_asked_for_hashes_are_kept() -> None:
+async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -> None:
     texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(3000)}
     recipes = FakeRecipes(texts)
     for group, of_group in texts.items():

@@ -1,4 +1,4 @@
-"""Documents that cannot be made, or not now: what is in their place, and who waits for it."""
+"""Documents that cannot be made: fallbacks, retries and timeouts."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 async def test_a_document_that_cannot_be_made_is_replaced() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.failing["apis/a.example/v1"] = InvalidOpenAPI(("spec", 0), "wanted more")
-    documents = documents_of(recipes, kept_bytes=0)
+    documents = documents_of(recipes, cache_bytes=0)
     instead = b'{"why":"$.spec[0]: wanted more"}'
     with capture_logs() as logs:
         index = await documents.index()
@@ -145,7 +145,7 @@ async def test_what_never_comes_has_another_in_its_place(monkeypatch: pytest.Mon
     recipes = recipes_of(*keys)
     recipes.hanging = set(keys[:50])
     monkeypatch.setattr(making, "_TURN_S", 0.001)
-    monkeypatch.setattr(making, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(making, "_TIMEOUT_S", 0.01)
     documents = documents_of(recipes)
     async with asyncio.timeout(20):
         index = await documents.index()
@@ -163,7 +163,7 @@ async def test_what_does_not_come_keeps_nobody_waiting_for_others(
     keys = [f"apis/g{number}.example/v1" for number in range(30)]
     recipes = recipes_of(*keys)
     monkeypatch.setattr(making, "_TURN_S", 0.001)
-    monkeypatch.setattr(documents_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
     documents = documents_of(recipes)
     before = await documents.index()
     for number, key in enumerate(keys):
@@ -191,11 +191,11 @@ async def test_the_first_index_lists_without_a_hash_what_takes_long(
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
     recipes = recipes_of(slow, quick)
     recipes.hanging.add(slow)
-    monkeypatch.setattr(documents_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
     documents = documents_of(recipes)
     async with asyncio.timeout(20):
         index = await documents.index()
-        monkeypatch.setattr(documents_module, "_PATIENCE_S", 1000.0)
+        monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 1000.0)
         assert await documents.index() is index  # it waits for the same but once
         recipes.texts["b.example"][quick] = b"{}"
         documents.changed(["b.example"])
@@ -235,7 +235,7 @@ async def test_the_merged_document_waits_for_what_an_index_does_not(
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
     recipes = recipes_of(slow, quick)
     recipes.hanging.add(slow)
-    monkeypatch.setattr(documents_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
     documents = documents_of(recipes)
     merging = asyncio.create_task(documents.merged_v2())
     assert "" in (await documents.index()).entries.values()

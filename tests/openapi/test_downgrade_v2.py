@@ -1,4 +1,4 @@
-"""What v2 says of a v3 document."""
+"""Conversion of OpenAPI v3 to v2."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Documents made from discovery alone."""
+"""Documents that are generated from discovery."""
 
 from time import process_time
 from typing import Any

@@ -1,17 +1,19 @@
-"""The v2 document of all that v3 documents say together."""
+"""The v2 document that is merged from v3 documents."""
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from time import process_time
 from typing import Any, cast
 
 import orjson
 import pytest
+import zstandard
 from apidiscovery_service import releases
 from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.packed import pack
-from apidiscovery_service.openapi.v2.merged import Merged, merged
+from apidiscovery_service.openapi.v2 import merged as module
+from apidiscovery_service.openapi.v2.merged import Merged
 from downgraded import downgrade
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +32,16 @@ from openapi_documents import (
 INFO = {"title": "Kubernetes", "version": "v1.37.0"}
 OPEN = "x-apidiscovery-unresolved"
 KINDS = "x-kubernetes-group-version-kind"
+
+
+def merged(
+    documents: Iterable[tuple[str, bytes]],
+    info: Mapping[str, str],
+    packaged: Collection[str] = (),
+) -> Merged:
+    """Merge documents that are not compressed."""
+    packed = ((key, zstandard.compress(text)) for key, text in documents)
+    return module.merged(packed, info, packaged=packaged)
 
 
 def path_to(definition: str) -> dict[str, Any]:
@@ -108,7 +120,7 @@ def test_nothing_merges_to_an_empty_document() -> None:
     assert merged([], INFO) == Merged(pack(expected), [])
 
 
-def test_documents_of_kubernetes_merge_without_a_word() -> None:
+def test_documents_of_kubernetes_merge_without_notes() -> None:
     documents = [(name, go_json.dumps(golden(f"v3_{name}"))) for name in sorted(PAIRS)]
 
     result = merged(documents, INFO)
@@ -158,7 +170,7 @@ def test_documents_out_of_order_are_refused_as_names_would_depend_on_it() -> Non
         merged(documents, INFO)
 
 
-def test_documents_are_not_held_together() -> None:
+def test_one_document_is_in_memory_at_a_time() -> None:
     text = go_json.dumps(v3(paths={"/a": path_to("A")}, info={"title": "x" * 2**20}))
     held = 0
 
@@ -224,7 +236,7 @@ def test_kinds_of_one_definition_are_united() -> None:
     assert [kind["group"] for kind in value["definitions"]["A"][KINDS]] == ["a", "b", "c"]
 
 
-def test_of_a_path_that_two_documents_have_the_first_is_kept_and_it_is_told() -> None:
+def test_the_first_document_with_a_path_wins_with_a_note() -> None:
     paths = [{"/a": path_to(name)} for name in ("A", "B")]
     schemas = {"schemas": {"A": {"title": "a"}, "B": {"title": "b"}}}
     documents = [

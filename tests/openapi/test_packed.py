@@ -1,8 +1,8 @@
-"""A packed text is unpacked once for all who read it at the same time."""
+"""Packed texts, which concurrent readers share."""
 
 import pickle
 
-from apidiscovery_service.openapi.packed import pack
+from apidiscovery_service.openapi.body import pack
 
 TEXT = bytes(range(256)) * 8
 

@@ -1,3 +1,5 @@
+"""OpenAPI 2.0 documents as gnostic's protobuf."""
+
 import gzip
 import json
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 import pytest
 from apidiscovery.openapi.v2 import openapi_pb2
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.protobuf.v2 import encode_v2
+from apidiscovery_service.openapi.protobuf.documents import encode_v2
 from openapi_messages import JSON, Filled, json_of, reachable, used
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "openapi-v2-protobuf"
@@ -99,7 +101,7 @@ def test_defaults_are_yaml_and_not_lost() -> None:
     assert written == "a:\n    - yes\n    - 1.0\n"
 
 
-def test_the_least_that_kubectl_wants_is_as_the_reference_has_it() -> None:
+def test_the_smallest_document_of_kubectl_has_the_bytes_of_the_reference() -> None:
     document = b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"v1.37.0"},"paths":{}}'
     assert encode_v2(document) == b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.37.0\x42\x00"
 
@@ -134,7 +136,7 @@ def test_the_least_that_kubectl_wants_is_as_the_reference_has_it() -> None:
         ),
     ],
 )
-def test_what_is_no_document_is_said_with_its_place(document: str, error: str) -> None:
+def test_errors_have_a_path(document: str, error: str) -> None:
     with pytest.raises(InvalidOpenAPI) as caught:
         encode_v2(document.encode())
     assert str(caught.value).startswith(error)

@@ -1,4 +1,4 @@
-"""A whole v2 document as v3 documents by key."""
+"""Splitting of a v2 document into v3 documents of group-versions."""
 
 from typing import Any
 

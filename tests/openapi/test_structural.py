@@ -1,4 +1,4 @@
-"""What Kubernetes does not accept in schemas of definitions: each rule, its words, its place."""
+"""Validation of schemas of definitions: each rule with its message and place."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Validation of documents from strangers: what passes, what is refused, where, and how fast."""
+"""Validation of documents from outside: errors, places and speed."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ from apidiscovery_formats.openapi.places import json_path
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
-from apidiscovery_service.openapi.validation.documents import (
+from apidiscovery_service.openapi.validation import (
     DEFAULT_LIMITS,
     InvalidDocuments,
     Limits,
@@ -210,7 +210,7 @@ def test_numbers_and_text_are_written_as_go_writes_them() -> None:
         ),
     ],
 )
-def test_what_cannot_be_kept_as_json_is_refused_with_its_place(data: bytes, expected: str) -> None:
+def test_ambiguous_json_is_refused_with_its_path(data: bytes, expected: str) -> None:
     assert errors(data) == [expected]
 
 

@@ -1,4 +1,4 @@
-"""The YAML text inside gnostic's `Any` back into the value of its JSON.
+"""Reads the YAML text inside gnostic's `Any` as JSON values.
 
 Scalars without quotes are what JSON takes them for, not YAML 1.1: `yes` and `0x1F` are strings, as
 they are to the library that wrote the text. Numbers beyond a double are strings to it, too.

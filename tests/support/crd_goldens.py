@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import orjson
 from apidiscovery_formats import yaml_text
-from apidiscovery_service.openapi.crd.document import Definition
+from apidiscovery_service.openapi.crd.document import Definition, crd_document
+from crd_manifests import simple
 
 _FOLDER = Path(__file__).parent.parent / "golden" / "crds"
 
@@ -92,3 +93,10 @@ def definitions(group: str, version: str) -> list[Definition]:
         if one["spec"]["group"] == group
         and any(v["name"] == version and v["served"] for v in one["spec"]["versions"])
     ]
+
+
+def thing_document(schema: object) -> bytes:
+    """Return the document of a definition of `Thing` in `a.example/v1` with a schema."""
+    crd = simple("things")
+    crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    return crd_document("a.example", "v1", [definition(crd)])

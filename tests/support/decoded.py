@@ -1,4 +1,4 @@
-"""Bodies back into the model, read without the service's own code."""
+"""Decodes bodies into the model without the service's own code."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Bodies of requests as they are decoded, or refused."""
+"""Decoding of request bodies, and their errors."""
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Serializer

@@ -1,11 +1,11 @@
-"""One document of OpenAPI v3 as a document of v2, to be compared with what a merge makes of it."""
+"""One OpenAPI v3 document as v2, to be compared with a merge of it."""
 
 from collections.abc import Mapping
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Downgrade
-from apidiscovery_service.openapi.v2.places import Object, as_object
+from apidiscovery_service.openapi.v2.fields import Object, as_object
 
 
 def downgrade(document: Mapping[str, JSONValue]) -> Object:

@@ -1,4 +1,4 @@
-"""What every OpenAPI v3 document must be."""
+"""Checks that every OpenAPI v3 document passes."""
 
 from collections.abc import Iterator
 from typing import Any, cast

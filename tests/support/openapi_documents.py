@@ -1,4 +1,4 @@
-"""OpenAPI documents for tests, and what must be true of every one."""
+"""OpenAPI documents for tests, and checks of all of them."""
 
 import gzip
 from collections.abc import Iterator

@@ -1,11 +1,11 @@
-"""Documents that use every field of the messages of a version of OpenAPI; what messages hold."""
+"""Documents that use every field of the messages of OpenAPI, and messages as JSON."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-import yaml
-from apidiscovery_service.openapi.protobuf.messages import type_of
+import any_yaml_reader
+from apidiscovery_service.openapi.protobuf.encoder import type_of
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
@@ -112,22 +112,23 @@ def used(message: Message) -> Iterator[tuple[str, str]]:
 
 
 def json_of(message: Message) -> JSON:
-    """Return what a message that protobuf has read says, as JSON."""
+    """Return a parsed message as JSON, without what the form loses: zeros and empty lists."""
     descriptor = message.DESCRIPTOR
     values = {field.name: _plain(field, value) for field, value in message.ListFields()}
     if descriptor.name == "Any":
-        return yaml.safe_load(values["yaml"])
+        return any_yaml_reader.load(values["yaml"])
     if descriptor.oneofs:
-        return next(iter(values.values()))
+        return next(iter(values.values()), {})
     if descriptor.name == "ItemsItem":
-        return values["schema_or_reference" if "schema_or_reference" in values else "schema"][0]
+        (schemas,) = values.values()
+        return schemas[0] if len(schemas) == 1 else schemas
     if descriptor.name in {"StringArray", "TypeItem"}:
         return values.get("value", [])
     made: dict[str, JSON] = {}
     for field, _ in message.ListFields():
         if _is_map(field):
             made |= dict(values[field.name])
-        else:
+        elif field.name != "default" or values[field.name] != {}:  # an object or null, lost
             made[field.json_name] = values[field.name]
     return made
 

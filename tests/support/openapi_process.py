@@ -1,4 +1,4 @@
-"""Asks a real server for its OpenAPI documents over HTTP, and tells it over gRPC what to serve."""
+"""A real server with OpenAPI documents: requests over HTTP, registrations over gRPC."""
 
 import hashlib
 import json

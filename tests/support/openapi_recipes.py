@@ -1,4 +1,4 @@
-"""Recipes of made-up documents, which count how often each is made."""
+"""Recipes of made-up documents that count how often each is made."""
 
 import asyncio
 import gc
@@ -11,9 +11,9 @@ from typing import Self
 
 import zstandard
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.documents import Documents, Encode, Encoders, Limits
 from apidiscovery_service.openapi.entries import group_of
-from apidiscovery_service.openapi.packed import pack
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 
@@ -197,7 +197,7 @@ def recipes_of(*keys: str) -> FakeRecipes:
     return recipes
 
 
-def documents_of(recipes: FakeRecipes, kept_bytes: int | None = None) -> Documents:
+def documents_of(recipes: FakeRecipes, cache_bytes: int | None = None) -> Documents:
     """Return the documents of recipes, with encoders that need no real ones."""
-    limits = Limits() if kept_bytes is None else Limits(kept_bytes=kept_bytes)
+    limits = Limits() if cache_bytes is None else Limits(cache_bytes=cache_bytes)
     return Documents(recipes, encoders=CountingEncoders().encoders(), limits=limits)

@@ -1,4 +1,4 @@
-"""StorageVersions as a client of the REST interface sends them, and what it is refused with."""
+"""StorageVersions as REST clients send them, and the errors that they get."""
 
 from collections.abc import Coroutine
 from datetime import UTC, datetime

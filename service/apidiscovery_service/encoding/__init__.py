@@ -1,6 +1,6 @@
-"""From a snapshot to bytes: every body is made once per snapshot, off the event loop.
+"""Encodes snapshots: every body is made once per snapshot, off the event loop.
 
-Both transports read the same `EncodedSnapshot`, so gRPC and HTTP send the same cached bytes.
+gRPC and HTTP read the same `EncodedSnapshot`, so they send the same cached bytes.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class APIGroupList:
     """The unaggregated `/apis`.
 
     Attributes:
-        server_address: Of an extension API server; empty for what kube-aggregator answers.
+        server_address: Of an extension API server; empty for the answer of kube-aggregator.
     """
 
     server_address: str = ""
@@ -61,17 +61,12 @@ class APIResourceList:
 Target: TypeAlias = Aggregated | APIVersions | APIGroupList | APIGroup | APIResourceList
 
 
-# A chunk takes about 0.2 ms to compress: so many are sooner done than handed to a thread.
-_FEW_CHUNKS = 4
-
-
 class EncodedSnapshot:
-    """A snapshot with the bodies made from it so far."""
+    """A snapshot, and the bodies that were made from it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._made: dict[object, asyncio.Task[bytes]] = {}
-        self._joined: dict[object, bytes] = {}
 
     def serves(self, target: Target) -> bool:
         """Tell whether there is such a document in this snapshot."""
@@ -95,16 +90,11 @@ class EncodedSnapshot:
         return next((v for v in found.versions if v.version == version), None) if found else None
 
     async def body(self, target: Target, representation: Representation) -> bytes:
-        """Return a body, made once; callers share one making, in a worker thread if it takes long.
+        """Return a body, which is made once, in a thread.
 
         Raises:
             KeyError: The snapshot does not serve the target; ask `serves` first.
         """
-        if isinstance(target, Aggregated) and representation.is_compact_json:
-            # One join of what is there already: sooner done than handed to a thread.
-            return self._at_once(
-                (target, representation), lambda: self._encode(target, representation)
-            )
         return await self._once(
             (target, representation), lambda: self._encode(target, representation)
         )
@@ -112,7 +102,7 @@ class EncodedSnapshot:
     async def coded_body(
         self, target: Target, representation: Representation, coding: Coding
     ) -> tuple[bytes, Coding]:
-        """Return a body in a content coding, and the coding: none for a body that is small.
+        """Return a body in a content coding, and the coding: identity for a small body.
 
         Raises:
             KeyError: As `body`.
@@ -120,7 +110,11 @@ class EncodedSnapshot:
         if coding == "gzip" and isinstance(target, Aggregated) and representation.is_compact_json:
             document = self._document(core=target.core)
             if document.json_bytes >= compression.MIN_COMPRESSED_BYTES:
-                return await self._gzipped(document, representation), coding
+                gzipped = await self._once(
+                    (document, representation, coding),
+                    lambda: aggregated.encode_gzip(document, representation),
+                )
+                return gzipped, coding
         content = await self.body(target, representation)
         if coding == "identity" or len(content) < compression.MIN_COMPRESSED_BYTES:
             return content, "identity"
@@ -134,30 +128,12 @@ class EncodedSnapshot:
         document = self._document(core=core)
         return await self._once(document, lambda: aggregated.list_message(document))
 
-    async def _gzipped(self, document: Document, representation: Representation) -> bytes:
-        """Return gzipped JSON, made from compressed chunks; plain JSON need not be there for it."""
-        key = (document, representation, "gzip")
-
-        def make() -> bytes:
-            return aggregated.encode_gzip(document, representation)
-
-        at_once = key in self._joined or aggregated.chunks_to_compress(document) <= _FEW_CHUNKS
-        if key in self._made or not at_once:
-            return await self._once(key, make)
-        return self._at_once(key, make)
-
-    def _at_once(self, key: object, make: Callable[[], bytes]) -> bytes:
-        body = self._joined.get(key)
-        if body is None:
-            body = self._joined[key] = make()
-        return body
-
     async def _once(self, key: object, make: Callable[[], bytes]) -> bytes:
         task = self._made.get(key)
         if task is None:
             task = self._made[key] = asyncio.create_task(asyncio.to_thread(make))
             task.add_done_callback(lambda done: self._forget_failure(key, done))
-        # Shielded: a caller that goes away must not take the body from the others.
+        # Shielded: others may wait for the body when a caller is cancelled.
         return await asyncio.shield(task)
 
     def _forget_failure(self, key: object, done: asyncio.Task[bytes]) -> None:
@@ -192,7 +168,7 @@ class EncodedSnapshot:
 
 
 class CurrentEncoding:
-    """The encoded form of what a registry publishes; one for all transports.
+    """The encoded current snapshot of a registry, shared by all transports.
 
     Attributes:
         current: Replaced whenever the registry publishes, never changed.

@@ -1,7 +1,7 @@
-"""The aggregated document, put together from one fragment for each group.
+"""Encodes aggregated documents from one cached fragment for each group.
 
-v2 and v2beta1 have the same items in every encoding and differ in `apiVersion` alone, so one
-fragment serves both. Fragments live with their group and outlast the snapshot.
+v2 and v2beta1 differ in `apiVersion` alone, so they share fragments. Fragments belong to their
+group and outlive the snapshot.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from apidiscovery_formats.negotiation import JSON, YAML, Representation
 from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version
 from apidiscovery_service.core.snapshot import Document
-from apidiscovery_service.encoding import deflate
-from apidiscovery_service.encoding.meta import list_meta, object_meta
+from apidiscovery_service.encoding.compression import block, gzip_member, last_block
 from apidiscovery_service.kube import go_json, wire
+from apidiscovery_service.kube.wire import list_meta, object_meta
 
 _ITEMS_FIELD = 2
 
@@ -26,7 +26,7 @@ _LIST_METADATA = wire.delimited(1, list_meta().SerializeToString())
 
 
 def encode(document: Document, representation: Representation) -> bytes:
-    """Return the body that answers a request for an aggregated document."""
+    """Return the body of an aggregated document."""
     api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
     if representation.serializer is JSON:
         if representation.pretty:
@@ -38,26 +38,18 @@ def encode(document: Document, representation: Representation) -> bytes:
 
 
 def encode_gzip(document: Document, representation: Representation) -> bytes:
-    """Return `encode` of JSON that is not pretty, gzipped chunk by chunk.
+    """Return compact JSON, gzipped chunk by chunk.
 
-    Only new chunks are compressed. The result is up to a quarter larger than if it were compressed
-    whole.
+    Only new chunks are compressed. The result is up to a quarter larger than in one piece.
     """
     head, *middle, tail = json_parts(document, representation)
-    blocks = [deflate.block(head)]
+    blocks = [block(head)]
     blocks += [_chunk_block(chunk, comma) for chunk, comma in _with_commas(document)]
-    blocks.append(deflate.last_block(tail))
-    return deflate.gzip_member(blocks, (head, *middle, tail))
+    blocks.append(last_block(tail))
+    return gzip_member(blocks, (head, *middle, tail))
 
 
-def chunks_to_compress(document: Document) -> int:
-    """Return how many chunks `encode_gzip` has to compress; the others are there already."""
-    return sum(
-        _BLOCK_AFTER[comma] not in chunk.fragments for chunk, comma in _with_commas(document)
-    )
-
-
-# A chunk's block begins with the comma that separates it, unless it is the first.
+# The block of each chunk but the first begins with a comma.
 _BLOCK_AFTER = {b"": "deflate", b",": "deflate after a comma"}
 
 
@@ -68,10 +60,10 @@ def _with_commas(document: Document) -> Iterator[tuple[Chunk, bytes]]:
 
 def _chunk_block(chunk: Chunk, comma: bytes) -> bytes:
     name = _BLOCK_AFTER[comma]
-    block = chunk.fragments.get(name)
-    if block is None:
-        block = chunk.fragments[name] = deflate.block(comma + chunk.json)
-    return block
+    compressed = chunk.fragments.get(name)
+    if compressed is None:
+        compressed = chunk.fragments[name] = block(comma + chunk.json)
+    return compressed
 
 
 def json_parts(document: Document, representation: Representation) -> tuple[bytes, ...]:
@@ -85,7 +77,7 @@ def json_parts(document: Document, representation: Representation) -> tuple[byte
 
 
 def _pretty_json(document: Document, representation: Representation) -> bytes:
-    """Return indented JSON; made group by group, since a whole document of objects is large."""
+    """Return indented JSON, made group by group to use less memory."""
     if not document.groups:
         return go_json.indent(b"".join(json_parts(document, representation)))
     api_version = f"{AGGREGATED_GROUP}/{representation.aggregated}"
@@ -93,7 +85,7 @@ def _pretty_json(document: Document, representation: Representation) -> bytes:
         f'{{\n  "kind": "{AGGREGATED_KIND}",\n  "apiVersion": "{api_version}",\n'
         '  "metadata": {},\n  "items": [\n    '
     )
-    # A line feed in JSON text is never part of a string.
+    # Line feeds in JSON text are never in strings.
     items = [go_json.indent(group.json).replace(b"\n", b"\n    ") for group in document.groups]
     return b"".join((head.encode(), b",\n    ".join(items), b"\n  ]\n}"))
 
@@ -133,7 +125,7 @@ def _item_field(group: PublishedGroup) -> bytes:
     return field
 
 
-# From here on: every scalar is set, empty or not, since Kubernetes always writes them.
+# Every scalar below is set, empty or not, as Kubernetes always writes them.
 
 
 def _group(group: Group) -> discovery_pb2.APIGroupDiscovery:

@@ -1,40 +1,43 @@
-"""Which content coding a client takes, and the coding itself.
+"""Content codings: negotiation, compression, and gzip bodies made of compressed blocks.
 
 Accept-Encoding is read by RFC 9110, section 12.5.3, which is wider than kube-apiserver's search
 for the bare word `gzip`.
 """
 
 import gzip
+import struct
+import zlib
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import zstandard
 
 Coding: TypeAlias = Literal["identity", "gzip", "zstd"]
 
-# Below this a compressed body saves nothing over the packets that it takes anyway.
+# A smaller body takes as many packets when it is compressed.
 MIN_COMPRESSED_BYTES = 1024
 
-# Bodies are compressed once per change, off the event loop, so ratio counts for more than speed;
-# zstd's higher levels take seven times as long for six per cent less.
+# Bodies are compressed once per change, off the event loop, so the ratio matters more than speed.
+# Higher levels of zstd take seven times as long for 6 % less.
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 
-# What we like best first, among codings that the client likes equally.
+# In order of preference, among codings with the same weight.
 _OFFERED: tuple[Coding, ...] = ("zstd", "gzip")
 
 
 def choose(accept_encoding: str) -> Coding:
     """Return the coding for a body that is large enough to be compressed.
 
-    Identity if the header is empty, names nothing that is offered, or prefers identity; also if
-    it refuses everything, since an uncompressed answer helps more than none.
+    Identity if the header is empty, names no offered coding, or prefers identity; also if it
+    refuses everything, since a plain answer is better than none.
     """
     if not accept_encoding:
         return "identity"
     weights = _weights(accept_encoding)
     others = weights.get("*", 0.0)
     best: Coding = "identity"
-    # Identity needs no mention to be acceptable; when mentioned its weight counts.
+    # Identity is always acceptable; its weight counts only where it is named.
     best_weight = weights.get("identity", 0.0)
     for coding in _OFFERED:
         weight = weights.get(coding, others)
@@ -64,9 +67,46 @@ def _weight(parameters: str) -> float:
 
 
 def compress(content: bytes, coding: Coding) -> bytes:
-    """Return the content in that coding; the same content always gives the same bytes."""
+    """Return content in a coding; equal content gives equal bytes."""
     if coding == "gzip":
         return gzip.compress(content, _GZIP_LEVEL, mtime=0)
     if coding == "zstd":
         return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(content)
     return content
+
+
+_RAW = -zlib.MAX_WBITS
+
+# RFC 1952, section 2.3: magic, deflate, no flags, no time, no hints, unknown system.
+_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+
+def block(content: bytes) -> bytes:
+    """Return a compressed part of a stream that others can follow.
+
+    Deflate streams that end in a sync flush end at a byte, and can be concatenated if none refers
+    to data before its beginning (RFC 1951; zlib, Z_SYNC_FLUSH). So unchanged parts are compressed
+    only once.
+    """
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _RAW)
+    return compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH)
+
+
+def last_block(content: bytes) -> bytes:
+    """Return the compressed part that ends a stream."""
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _RAW)
+    return compressor.compress(content) + compressor.flush()
+
+
+def gzip_member(blocks: Iterable[bytes], contents: Iterable[bytes]) -> bytes:
+    """Return the gzip body of compressed parts.
+
+    Args:
+        blocks: The parts, the last one by `last_block`.
+        contents: The uncompressed text, in pieces of any size.
+    """
+    checksum = size = 0
+    for content in contents:
+        checksum = zlib.crc32(content, checksum)
+        size += len(content)
+    return b"".join((_HEADER, *blocks, struct.pack("<LL", checksum, size & 0xFFFFFFFF)))

@@ -1,8 +1,8 @@
-"""Documents that are not aggregated: the older discovery documents, and Status.
+"""Encodes documents that are not aggregated: the older discovery documents, and Status.
 
-Each is made once as a JSON value, for JSON and YAML, and once as a protobuf message. The order of
-keys is that of the Go structs in k8s.io/apimachinery pkg/apis/meta/v1/types.go. Which documents
-go without `apiVersion`: k8s.io/apiserver pkg/endpoints/discovery/util.go.
+A document has a JSON value, for JSON and YAML, and a protobuf message. Keys are in the order of the
+Go structs in k8s.io/apimachinery pkg/apis/meta/v1/types.go. Documents without `apiVersion`:
+k8s.io/apiserver pkg/endpoints/discovery/util.go.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ from apidiscovery_service.core.model import (
     Version,
 )
 from apidiscovery_service.core.snapshot import Document
-from apidiscovery_service.encoding.meta import list_meta
 from apidiscovery_service.kube import go_json, wire
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.wire import list_meta
 
-# Groups whose resource lists are sent without apiVersion, for clients older than it.
+# Groups whose resource lists have no apiVersion, for old clients.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go, keepUnversioned.
 _UNVERSIONED_GROUPS = (CORE_GROUP, "extensions")
 
@@ -36,12 +36,12 @@ _ANY_CLIENT = "0.0.0.0/0"
 
 @dataclass(frozen=True, slots=True)
 class PlainDocument:
-    """A document apart from its encoding.
+    """A document before it is encoded.
 
     Attributes:
         kind: Its kind, always written.
-        api_version: `v1`, or empty when it is sent without.
-        fields: The rest of the JSON object.
+        api_version: `v1`, or empty for a document without apiVersion.
+        fields: The other fields of the JSON object.
         message: Makes the protobuf message of the same content.
     """
 
@@ -52,7 +52,7 @@ class PlainDocument:
 
 
 def encode(document: PlainDocument, representation: Representation) -> bytes:
-    """Return the body that answers a request for this document."""
+    """Return the body of a document."""
     if representation.serializer not in (JSON, YAML):
         raw = document.message().SerializeToString()
         return wire.envelope(document.api_version, document.kind, raw)
@@ -66,7 +66,7 @@ def encode(document: PlainDocument, representation: Representation) -> bytes:
 
 
 def api_versions(core: Document, server_address: str) -> PlainDocument:
-    """Return `APIVersions`, what `/api` serves.
+    """Return `APIVersions`, which `/api` serves.
 
     Args:
         core: The document of the core group.
@@ -95,12 +95,12 @@ def _address_message(server_address: str) -> discovery_pb2.ServerAddressByClient
 
 
 def group_list(named: Document, server_address: str = "") -> PlainDocument:
-    """Return `APIGroupList`, what `/apis` serves; the order is that of the aggregator.
+    """Return `APIGroupList`, which `/apis` serves, in the order of kube-aggregator.
 
     Args:
         named: The document of the named groups.
-        server_address: `host:port` of an extension API server, which tells it with each group and
-            sends no apiVersion; empty for the form of kube-aggregator. Source: k8s.io/apiserver
+        server_address: `host:port` of an extension API server, which adds it to each group and has
+            no apiVersion; empty for the form of kube-aggregator. Source: k8s.io/apiserver
             pkg/endpoints/discovery/root.go, `groupsLocked` and `ServeHTTP`.
     """
     groups = [published.group for published in named.listed]
@@ -128,7 +128,7 @@ def _group_list_at(groups: Sequence[Group], server_address: str) -> PlainDocumen
 
 
 def group(group: Group) -> PlainDocument:
-    """Return `APIGroup`, what `/apis/{group}` serves; the first version is the preferred one."""
+    """Return `APIGroup`, which `/apis/{group}` serves; the first version is the preferred one."""
     return PlainDocument("APIGroup", "v1", _group_fields(group), lambda: _group_message(group))
 
 
@@ -153,7 +153,7 @@ def _group_message(group: Group) -> discovery_pb2.APIGroup:
 
 @dataclass(frozen=True, slots=True)
 class _APIResource:
-    """A line of an APIResourceList; subresources have lines of their own."""
+    """An entry of an APIResourceList; subresources have entries of their own."""
 
     name: str
     singular_name: str
@@ -170,7 +170,7 @@ class _APIResource:
 def resource_list(
     group: Group, version: Version, *, storage_version_hashes: bool = True
 ) -> PlainDocument:
-    """Return `APIResourceList`, what `/api/{version}` and `/apis/{group}/{version}` serve."""
+    """Return `APIResourceList`, which `/api/{version}` and `/apis/{group}/{version}` serve."""
     name = f"{group.name}/{version.version}" if group.name else version.version
     lines = list(_lines(group.name, version))
     if version.listed:
@@ -199,7 +199,7 @@ def _lines(group: str, version: Version) -> Iterator[_APIResource]:
 
 
 def _elided(group: str, version: str, kind: GroupVersionKind | None) -> tuple[str, str, str]:
-    """Return group, version and kind as a line has them: no group and version if the list's."""
+    """Return group, version and kind of an entry; group and version are empty if the list's."""
     if kind is None:
         return ("", "", "")
     if (kind.group, kind.version) == (group, version):
@@ -276,9 +276,9 @@ def status(
     Args:
         code: HTTP status code.
         reason: Machine-readable reason, such as `NotFound`.
-        message: What a person reads.
+        message: Text for people.
         details: Whether to write details even if they are empty, as go-restful's errors do.
-        retry_after_s: When to try again; 0 for no advice.
+        retry_after_s: Seconds after which to retry; 0 for no advice.
     """
     fields: dict[str, JSONValue] = {
         "metadata": {},

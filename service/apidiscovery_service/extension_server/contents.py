@@ -23,10 +23,9 @@ from apidiscovery_service.extension_server.groups import (
     ApiSubresource,
     ApiVersion,
 )
-from apidiscovery_service.openapi.crd.kind_schemas import kind_schema
-from apidiscovery_service.openapi.generated import generated_document
-from apidiscovery_service.openapi.generated_schemas import Given
-from apidiscovery_service.openapi.validation.documents import (
+from apidiscovery_service.openapi.crd.document import kind_schema
+from apidiscovery_service.openapi.generated import Given, generated_document
+from apidiscovery_service.openapi.validation import (
     InvalidDocuments,
     concerning,
     validate,

@@ -1,1 +1,1 @@
-"""Formats of Kubernetes: objects and their fields, as Go writes them."""
+"""Formats of Kubernetes as Go writes them: JSON, the protobuf envelope, objects."""

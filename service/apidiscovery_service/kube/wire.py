@@ -1,8 +1,9 @@
-"""What stands around encoded protobuf: fields put together by hand, and Kubernetes' envelope.
+"""Protobuf around and in documents: single fields, empty metadata, Kubernetes' envelope.
 
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go for the envelope.
 """
 
+from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 
 _MAGIC = b"k8s\x00"
@@ -25,7 +26,7 @@ def delimited(number: int, payload: bytes) -> bytes:
 
 
 def payload_of(field: bytes) -> bytes:
-    """Return what `delimited` was given, for a field number below 16."""
+    """Return the payload of a field that `delimited` made, with a number below 16."""
     start = 1
     while field[start] & 0x80:
         start += 1
@@ -47,3 +48,25 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
         content_type="",
     )
     return _MAGIC + unknown.SerializeToString()
+
+
+def list_meta() -> meta_pb2.ListMeta:
+    """Return the empty metadata of a list; every scalar is set, as Kubernetes writes them all."""
+    metadata = meta_pb2.ListMeta(self_link="", resource_version="")
+    # The field is called `continue`, which Python cannot write as an attribute.
+    setattr(metadata, "continue", "")
+    return metadata
+
+
+def object_meta(name: str) -> meta_pb2.ObjectMeta:
+    """Return the metadata of an object with nothing but a name; every scalar is set."""
+    return meta_pb2.ObjectMeta(
+        name=name,
+        generate_name="",
+        namespace="",
+        self_link="",
+        uid="",
+        resource_version="",
+        generation=0,
+        creation_timestamp=meta_pb2.Time(),
+    )

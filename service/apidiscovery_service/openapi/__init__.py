@@ -1,5 +1,4 @@
-"""OpenAPI documents of group-versions: made, converted, merged, encoded and kept by hash.
+"""OpenAPI documents of group-versions: making, converting, merging, encoding and caching them.
 
-Nothing here knows where a document comes from: sources hand over recipes, transports ask for
-bodies.
+Sources provide recipes, transports ask for bodies; nothing here knows where a document comes from.
 """

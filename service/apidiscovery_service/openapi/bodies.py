@@ -1,29 +1,28 @@
-"""Documents in the forms and codings that clients ask for, made once each while there is room."""
+"""Bodies of documents in the forms and codings that clients ask for, in a bounded cache."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, get_args
 
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
-from apidiscovery_service.openapi.body import Form
-from apidiscovery_service.openapi.body_cache import BodyCache
+from apidiscovery_service.openapi.body import Form, Packed
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
-from apidiscovery_service.openapi.packed import Packed
 
 # Writing protobuf takes about five times as much memory.
 ENCODED_BYTES: Final = 64 * 2**20
 
 
-def see_that_it_fits(form: Form, size: int) -> None:
-    """See that a document may be written in a form.
+def check_encodable(form: Form, size: int) -> None:
+    """Check that a document is small enough for a form.
 
     Args:
-        form: That is asked for.
-        size: Bytes that it takes as JSON.
+        form: The form that is asked for.
+        size: The document's bytes as JSON.
 
     Raises:
-        InvalidOpenAPI: It may not.
+        InvalidOpenAPI: It is too large.
     """
     if form is not Form.JSON and size > ENCODED_BYTES:
         more = f"it takes {size} bytes as JSON"
@@ -31,21 +30,21 @@ def see_that_it_fits(form: Form, size: int) -> None:
 
 
 class Bodies:
-    """Encodes and compresses documents; keeps what was asked for last."""
+    """Encodes and compresses documents, and caches the results."""
 
-    def __init__(self, making: Making, kept_bytes: int) -> None:
+    def __init__(self, making: Making, cache_bytes: int) -> None:
         self._making = making
-        self._cache = BodyCache(kept_bytes)
-        # Of what is so large one alone does not drive out everything else.
-        self._large = kept_bytes // 2
+        self._cache = BodyCache(cache_bytes)
+        # A larger body is evicted first, so that it alone does not empty the cache.
+        self._large = cache_bytes // 2
 
-    def kept(self, of: str, form: Form, coding: Coding) -> tuple[bytes, Coding] | None:
-        """Return a body that is there already; None when it must be made.
+    def cached(self, of: str, form: Form, coding: Coding) -> tuple[bytes, Coding] | None:
+        """Return a cached body and its coding; None when it must be made.
 
         Args:
             of: The hash of the document.
             form: How it is written.
-            coding: What is wanted; what is too small to be compressed is as it is.
+            coding: The coding that is wanted; a body too small to be compressed is plain.
         """
         data = self._cache.get((of, form, coding))
         if data is not None:
@@ -54,18 +53,18 @@ class Bodies:
         small = plain is not None and len(plain) < MIN_COMPRESSED_BYTES
         return (plain, "identity") if plain is not None and small else None
 
-    def set_aside(self, of: str, text: bytes) -> None:
-        """Keep a document as long as nothing else wants its place."""
-        self._keep(of, Form.JSON, text, wanted=False)
+    def add(self, of: str, text: bytes) -> None:
+        """Cache the JSON of a document that nobody has asked for yet."""
+        self._add(of, Form.JSON, text, requested=False)
 
-    def forget(self, of: str) -> None:
-        """Keep nothing of a document that nobody can ask for any more."""
+    def remove(self, of: str) -> None:
+        """Remove every body of a document that nobody can ask for any more."""
         for form in Form:
             for coding in get_args(Coding):
                 self._cache.drop((of, form, coding))
 
     async def gzipped(self, packed: Packed) -> bytes:
-        """Return a document that is there packed, as JSON, compressed by gzip."""
+        """Return the gzipped JSON of a packed document."""
         data = await self._making.in_turn("gzip", lambda: asyncio.to_thread(_gzipped, packed))
         self._cache.put((packed.hash, Form.JSON, "gzip"), data)
         return data
@@ -84,20 +83,20 @@ class Bodies:
             of: The hash of the document.
             text: The document as JSON.
             form: How it is to be written.
-            coding: What is wanted; what is too small to be compressed stays as it is.
-            encode: From JSON to protobuf.
+            coding: The coding that is wanted; a body too small to be compressed stays plain.
+            encode: Encodes JSON as protobuf.
 
         Raises:
             InvalidOpenAPI: It cannot be written in that form.
         """
-        self._keep(of, Form.JSON, text, wanted=form is Form.JSON and coding == "identity")
+        self._add(of, Form.JSON, text, requested=form is Form.JSON and coding == "identity")
         plain = text
         if form is not Form.JSON:
-            see_that_it_fits(form, len(text))
+            check_encodable(form, len(text))
             plain = self._cache.get((of, form, "identity")) or await self._making.in_turn(
                 form.value, lambda: encode(text)
             )
-            self._keep(of, form, plain, wanted=coding == "identity")
+            self._add(of, form, plain, requested=coding == "identity")
         if coding == "identity" or len(plain) < MIN_COMPRESSED_BYTES:
             return plain, "identity"
         data = await self._making.in_turn(
@@ -106,13 +105,66 @@ class Bodies:
         self._cache.put((of, form, coding), data)
         return data, coding
 
-    def _keep(self, of: str, form: Form, data: bytes, *, wanted: bool) -> None:
-        """Keep what is not compressed; what nobody asked for goes first, for it is large."""
+    def _add(self, of: str, form: Form, data: bytes, *, requested: bool) -> None:
+        """Cache a plain body; one that nobody asked for is evicted first, for it is large."""
         small = len(data) < MIN_COMPRESSED_BYTES
         large = len(data) > self._large
-        first_to_go = large or not (wanted or small)
-        self._cache.put((of, form, "identity"), data, first_to_go=first_to_go)
+        self._cache.put((of, form, "identity"), data, evict_first=large or not (requested or small))
 
 
 def _gzipped(packed: Packed) -> bytes:
     return compress(packed.unpacked().text, "gzip")
+
+
+# Memory of an entry beside its bytes, roughly.
+_ENTRY_BYTES = 500
+
+
+class BodyCache:
+    """A cache of bytes with a bounded size; evicts the least recently used. For one thread."""
+
+    def __init__(self, capacity: int) -> None:
+        """Take the number of bytes that are cached at most; 0 turns the cache off."""
+        self._capacity = capacity
+        self._entries: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of all entries with their overhead."""
+        return self._size
+
+    def get(self, key: Hashable) -> bytes | None:
+        """Return a cached value, which becomes the most recently used one; None for none."""
+        data = self._entries.get(key)
+        if data is not None:
+            self._entries.move_to_end(key)
+        return data
+
+    def put(self, key: Hashable, data: bytes, *, evict_first: bool = False) -> None:
+        """Cache bytes, and evict others to make room.
+
+        Args:
+            key: Stands for these very bytes: a value that is cached under it is taken to be equal.
+            data: Not cached when larger than the capacity.
+            evict_first: Whether it is evicted before all others.
+        """
+        if key in self._entries or _weight(data) > self._capacity:
+            return
+        self._entries[key] = data
+        self._size += _weight(data)
+        if evict_first:
+            self._entries.move_to_end(key, last=False)
+        while self._size > self._capacity:
+            _, dropped = self._entries.popitem(last=False)
+            self._size -= _weight(dropped)
+
+    def drop(self, key: Hashable) -> None:
+        """Remove a value, if it is cached."""
+        dropped = self._entries.pop(key, None)
+        if dropped is not None:
+            self._size -= _weight(dropped)
+
+
+def _weight(data: bytes) -> int:
+    return len(data) + _ENTRY_BYTES

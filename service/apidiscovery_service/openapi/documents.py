@@ -1,8 +1,8 @@
-"""The documents of everything that is served: made when asked for, then known by their hash.
+"""The documents of everything that is served: made on request, then known by their hash.
 
-The index states the hash of every document, so all are made once, one by one, and dropped again;
-what stays of each is what tells whether it has changed. Bodies that are asked for are kept as long
-as there is room.
+The index states the hash of every document, so the first request for it makes all of them once and
+drops them; a fingerprint of each tells later whether it has changed. Bodies that were asked for are
+cached.
 """
 
 import asyncio
@@ -14,26 +14,23 @@ from typing import Literal, TypeAlias
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi import server_paths
+from apidiscovery_service.openapi import meta_components
 from apidiscovery_service.openapi.bodies import Bodies
-from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
+from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody, make_index
 from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.index import make_index
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
 from apidiscovery_service.openapi.merging import Merging
-from apidiscovery_service.openapi.once import Once
-from apidiscovery_service.openapi.protobuf import v2 as protobuf_v2
-from apidiscovery_service.openapi.protobuf import v3 as protobuf_v3
+from apidiscovery_service.openapi.protobuf.documents import encode_v2, encode_v3
 from apidiscovery_service.openapi.recipe import Recipes
 from apidiscovery_service.openapi.v2 import merged
 from apidiscovery_service.openapi.v2.merged import Merged
 from apidiscovery_service.workers import WorkerFailed
 
 _SLICE_S = 0.002
-# So long an index waits for the hashes that it states. What takes longer goes on meanwhile.
-_PATIENCE_S = 5.0
-_NAMED = 3
+# An index waits so long for the hashes that it states. Making goes on in the background.
+_INDEX_WAIT_S = 5.0
+_NAMED_KEYS = 3
 
 Encode: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 Merger: TypeAlias = Callable[
@@ -43,11 +40,11 @@ _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
 
 async def _encode_v3(text: bytes) -> bytes:
-    return await _encoded(protobuf_v3.encode_v3, text)
+    return await _encoded(encode_v3, text)
 
 
 async def _encode_v2(text: bytes) -> bytes:
-    return await _encoded(protobuf_v2.encode_v2, text)
+    return await _encoded(encode_v2, text)
 
 
 async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
@@ -63,18 +60,18 @@ async def _merged(
     max_bytes: int,
     packaged: Collection[str],
 ) -> Merged:
-    return await workers.run(merged.merged_packed, documents, info, max_bytes, packaged)
+    return await workers.run(merged.merged, documents, info, max_bytes, packaged)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """How documents become others; none of them holds the event loop.
+    """Encoders and the merger of documents; by default they run in worker processes.
 
     Attributes:
-        v3: From the JSON of a document to its protobuf.
-        v2: The same for the document of everything.
-        merged: From keys and documents, each compressed by zstd, the `info` of the result, the
-            bytes that it may have, and the keys of documents of the packaged release, to that
+        v3: Encodes the JSON of a v3 document as protobuf.
+        v2: Encodes the JSON of the merged document as protobuf.
+        merged: Given keys and documents, each compressed by zstd, the `info` of the result, its
+            maximum in bytes, and the keys of documents of the packaged release, returns the merged
             document.
     """
 
@@ -85,53 +82,53 @@ class Encoders:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much memory documents may take.
+    """Bounds of the memory that documents take.
 
     Attributes:
-        kept_bytes: Of bodies that are kept.
-        merged_bytes: Of the document of everything, as JSON.
+        cache_bytes: Of cached bodies.
+        merged_bytes: Of the merged document as JSON.
     """
 
-    kept_bytes: int = 64 * 2**20
+    cache_bytes: int = 64 * 2**20
     merged_bytes: int = merged.MAX_BYTES
 
 
 class Documents:
-    """Serves what recipes say. It belongs to the event loop's thread."""
+    """Serves the documents of recipes. For the event loop's thread."""
 
     def __init__(
         self,
         recipes: Recipes,
         observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - names tell what it gets
         *,
-        info: Mapping[str, JSONValue] = server_paths.INFO,
+        info: Mapping[str, JSONValue] = meta_components.INFO,
         encoders: Encoders | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Take where recipes come from; nothing is made yet.
+        """Take the source of recipes; nothing is made yet.
 
         Args:
-            recipes: What is served now.
+            recipes: The recipes of what is served now.
             observe: Called with what was made (`document`, `protobuf`, `gzip`, `zstd`, `merged`,
                 `index`) and the seconds it took.
-            info: The `info` of the document of everything.
-            encoders: What makes protobuf and the merged document.
-            limits: How much memory may be taken.
+            info: The `info` of the merged document.
+            encoders: Make protobuf and the merged document.
+            limits: Bounds of memory.
         """
         limits = limits or Limits()
         self._observe = observe
         self._encoders = encoders or Encoders()
         self._known = Known(recipes)
         self._making = Making(self._known, observe)
-        self._bodies = Bodies(self._making, limits.kept_bytes)
+        self._bodies = Bodies(self._making, limits.cache_bytes)
         self._bodies_once: Once[_BodyKey, Body | None] = Once()
         self._merged_once: Once[tuple[str, Form, Coding], Body | PackedBody] = Once()
         self._index: Index | None = None
-        # Of what is known when the index was made.
+        # The revision of the entries when the index was made.
         self._index_revision: int = -1
         self._runs: Once[Literal["index"], None] = Once()
         self._running = False
-        # What did not come in time for an index, and will come yet.
+        # Entries that were not made in time for an index and are still being made.
         self._late: set[Entry] = set()
         self._finding: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.Task[None]] = set()
@@ -146,25 +143,25 @@ class Documents:
 
     @property
     def generation(self) -> int:
-        """Another number, never one that was, whenever an answer may be another than before."""
+        """A counter that never repeats; it changes whenever an answer may change."""
         return self._known.noted + self._known.revision
 
     def changed(self, groups: Iterable[str]) -> None:
-        """Note that the documents of these groups may be others now; nothing is looked at yet."""
+        """Note that the documents of these groups may have changed; nothing is made yet."""
         self._known.changed(groups)
 
     async def index(self) -> Index:
-        """Return the list of all documents as they are now.
+        """Return the current index.
 
-        The first time all of them are made, later what has changed; all who ask meanwhile wait for
-        one run, and for 5 s at most: what is not made by then is listed with the hash that it had
-        before, or with none, and made in the background.
+        The first call makes all documents, later calls make what has changed; concurrent calls
+        share one run. A call waits for 5 s at most: a document that takes longer is listed with its
+        former hash, or with none, and made in the background.
         """
         self._retry()
         if self._index is not None and self._is_current():
             return self._index
         if self._running:
-            await self._run()  # it may miss what has changed since it began
+            await self._run()  # it may miss later changes
         if self._index is None or not self._is_current():
             await self._run()
         if self._index is None:
@@ -201,7 +198,7 @@ class Documents:
             self._running = False
 
     async def _settle(self) -> None:
-        """Look at every group that may have changed, a little at a time."""
+        """Update the entries of every group that may have changed, in slices of time."""
         deadline = perf_counter() + _SLICE_S
         for group in self._known.unsettled():
             self._known.settle(group)
@@ -210,7 +207,7 @@ class Documents:
                 deadline = perf_counter() + _SLICE_S
 
     async def _find_hashes(self) -> None:
-        """Make what is not known yet, and drop it; what takes long goes on in the background."""
+        """Make documents to learn their hashes; slow ones go on in the background."""
         self._late.intersection_update(self._known.unknown)
         todo = [entry for entry in self._known.unknown if entry not in self._late]
         if not todo:
@@ -218,12 +215,12 @@ class Documents:
         finding = asyncio.create_task(self._making.find(todo))
         self._finding.add(finding)
         finding.add_done_callback(self._finding.discard)
-        if (await asyncio.wait((finding,), timeout=_PATIENCE_S))[0]:
+        if (await asyncio.wait((finding,), timeout=_INDEX_WAIT_S))[0]:
             finding.result()
         self._late.update(self._known.unknown.keys() & todo)
 
     async def whole_index(self) -> Index:
-        """Return the index once what is being made for it is known."""
+        """Return the index once all its documents have been made."""
         index = await self.index()
         if not self._finding:
             return index
@@ -231,17 +228,17 @@ class Documents:
         return await self.index()
 
     def _retry(self) -> None:
-        """Try again what failed and may work by now, while what there is stays as it is."""
+        """Retry failed documents that are due; their fallbacks are served meanwhile."""
         for entry in self._known.due(asyncio.get_running_loop().time()):
             task = asyncio.create_task(self._making.again(entry))
             self._retries.add(task)
             task.add_done_callback(self._retries.discard)
 
     def _entry(self, key: str) -> Entry | None:
-        """Return a document as it is now.
+        """Return the current entry of a document; None when there is none.
 
         Raises:
-            DocumentUnavailable: There should be one, but it could not be made.
+            DocumentUnavailable: There should be a document, but it could not be made.
         """
         self._retry()
         entry = self._known.entry(key)
@@ -250,10 +247,10 @@ class Documents:
         return entry
 
     async def hash_of(self, key: str) -> str | None:
-        """Return the hash of a document as it is now; None when there is none.
+        """Return the hash of the current document; None when there is none.
 
         Raises:
-            DocumentUnavailable: There should be one, but it could not be made.
+            DocumentUnavailable: There should be a document, but it could not be made.
         """
         entry = self._entry(key)
         if entry is None or entry.hash:
@@ -261,24 +258,24 @@ class Documents:
         made = await self._made(key)
         if made is None:
             return None
-        self._bodies.set_aside(made.hash, made.data)  # whoever asks mostly wants it next
+        self._bodies.add(made.hash, made.data)  # the body is mostly asked for next
         return made.hash
 
     async def body(
         self, key: str, form: Form = Form.JSON, coding: Coding = "identity"
     ) -> Body | None:
-        """Return a document as it is now; None when there is none.
+        """Return the current document in a form and coding; None when there is none.
 
         Raises:
-            DocumentUnavailable: There should be one, but it could not be made.
-            InvalidOpenAPI: It cannot be written in that form.
+            DocumentUnavailable: There should be a document, but it could not be made.
+            InvalidOpenAPI: It cannot be encoded in that form.
         """
         entry = self._entry(key)
         if entry is None:
             return None
-        kept = self._bodies.kept(entry.hash, form, coding) if entry.hash else None
-        if kept:
-            return Body(key, entry.hash, *kept)
+        cached = self._bodies.cached(entry.hash, form, coding) if entry.hash else None
+        if cached:
+            return Body(key, entry.hash, *cached)
         return await self._bodies_once.run(
             (entry, form, coding), lambda: self._make_body(key, form, coding)
         )
@@ -292,13 +289,13 @@ class Documents:
         return Body(key, made.hash, *data)
 
     async def _made(self, key: str) -> Made | None:
-        """Return a document itself, as `body` does."""
+        """Return the current document as JSON; None and errors as in `body`."""
         entry = self._entry(key)
         if entry is None:
             return None
-        kept = self._bodies.kept(entry.hash, Form.JSON, "identity") if entry.hash else None
-        if kept:
-            return Made(entry.hash, kept[0])
+        cached = self._bodies.cached(entry.hash, Form.JSON, "identity") if entry.hash else None
+        if cached:
+            return Made(entry.hash, cached[0])
         made = await self._making.make(entry)
         if not made.hash:
             raise DocumentUnavailable(key, made.failure)
@@ -311,19 +308,19 @@ class Documents:
 
         Raises:
             DocumentUnavailable: It is too large.
-            InvalidOpenAPI: It cannot be made, or not be written in that form.
+            InvalidOpenAPI: It cannot be made, or cannot be encoded in that form.
         """
         index = await self.whole_index()
-        kept = self._merging.kept(index, form, coding)
-        if kept:
-            return kept
+        cached = self._merging.cached(index, form, coding)
+        if cached:
+            return cached
         return await self._merged_once.run(
             (index.etag, form, coding),
             lambda: self._merging.make(form, coding, self._encoders.v2),
         )
 
     def warnings(self) -> list[str]:
-        """Return a line for each thing that went wrong with documents, as far as it is known."""
+        """Return a line for each known problem of documents."""
         about: dict[str, list[str]] = {}
         for key in sorted(e.key for e in self._known.entries.values() if e.failure):
             about.setdefault(_remark(self._known.entries[key]), []).append(key)
@@ -336,5 +333,5 @@ def _remark(entry: Entry) -> str:
 
 
 def _names(keys: list[str]) -> str:
-    more = len(keys) - _NAMED
-    return f"{', '.join(keys[:_NAMED])} and {more} more" if more > 0 else ", ".join(keys)
+    more = len(keys) - _NAMED_KEYS
+    return f"{', '.join(keys[:_NAMED_KEYS])} and {more} more" if more > 0 else ", ".join(keys)

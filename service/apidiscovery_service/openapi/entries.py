@@ -1,27 +1,27 @@
-"""What is known of each document: what it is made from, and the hash of what was made."""
+"""The state of each document: its recipe, and the hash of what the recipe made."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
 
-# So many changed groups that are not served are noted, or twice as many as are.
+# Changed groups that are remembered beyond twice the number of served ones.
 _MANY_CHANGED = 10_000
 
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One document as it is now; another takes its place when it is made from something else.
+    """One document as it is now; a document with another recipe gets another entry.
 
     Attributes:
-        recipe: How it is made; kept, for looking at a group takes longer the more versions it has.
-        hash: Empty while it is not known, or when there is no document to be had.
-        former: The hash that the index states while there is no other; empty for none.
-        instead: The fingerprint of the document in its place that has `hash`; None for none.
-        note: Why it is not the document that one would want; empty when there is nothing to say.
-        failure: Why the document in its place is served, or none; empty when nothing failed.
+        recipe: How it is made.
+        hash: Empty while it is not known, and when no document could be made.
+        former: The hash that the index states while `hash` is empty; empty for none.
+        instead: The fingerprint of the fallback that has `hash`; None when it is no fallback.
+        note: Why it is not the document that its source should have; empty for no reason.
+        failure: Why the fallback is served, or nothing; empty when nothing failed.
         reported: The failure that was logged.
-        retry_at: When what failed is tried again, on the clock of the event loop; None for never.
+        retry_at: The time of the next attempt, on the event loop's clock; None for never.
     """
 
     key: str
@@ -36,7 +36,7 @@ class Entry:
 
 
 def group_of(key: str) -> str | None:
-    """Return the group that a document belongs to; None when it belongs to none."""
+    """Return the group of a document, empty for the core group; None for `api`, `version`, ..."""
     root, _, rest = key.partition("/")
     if root == "api" and rest:
         return ""
@@ -44,13 +44,13 @@ def group_of(key: str) -> str | None:
 
 
 class Known:
-    """The documents by key, as far as they have been looked at. It belongs to one thread.
+    """The entries of all documents that have been looked at. For one thread.
 
     Attributes:
         entries: By key.
-        unknown: Those whose hash is to be found out, in the order in which they came.
-        revision: Another number whenever anything about the entries is different.
-        noted: How often groups were noted to be different perhaps.
+        unknown: Entries without a known hash, in the order in which they came.
+        revision: Changes whenever an entry changes.
+        noted: The number of calls of `changed`.
     """
 
     def __init__(self, recipes: Recipes) -> None:
@@ -60,35 +60,35 @@ class Known:
         self.revision = 0
         self.noted = 0
         self._keys: dict[str | None, tuple[str, ...]] = {}
-        # Groups that may be different from what the entries say; None is for what is in no group.
+        # Groups whose entries may be outdated; None is for documents without group.
         self._changed: set[str | None] = set()
         self._retried: set[Entry] = set()
         self._listed = False
 
     def changed(self, groups: Iterable[str]) -> None:
-        """Note that groups may be different now; they are looked at when it matters."""
+        """Note that groups may have changed; they are looked at when somebody asks."""
         self._changed.update(groups)
         self._changed.add(None)
         self.noted += 1
         if not self._listed or len(self._changed) > 2 * len(self._keys) + _MANY_CHANGED:
-            # Groups come and go, and nobody asks: what is looked at anew needs no note.
+            # Nobody asks, and groups come and go: all groups will be looked at, and need no note.
             self._changed &= self._keys.keys()
             self._listed = False
 
     @property
     def is_settled(self) -> bool:
-        """Whether every entry is what it must be and its hash is known."""
+        """Whether every entry is up to date and has a known hash."""
         return self._listed and not self._changed and not self.unknown
 
     def unsettled(self) -> list[str | None]:
-        """Return the groups that are to be looked at; all of them at first."""
+        """Return the groups to be looked at; all groups the first time."""
         if not self._listed:
             self._changed.update(self._recipes.groups(), self._keys, (None,))
             self._listed = True
         return list(self._changed)
 
     def settle(self, group: str | None) -> None:
-        """Look at a group; recipes out of place are passed over."""
+        """Update the entries of a group; recipes of other groups are ignored."""
         found = self._recipes.common() if group is None else self._recipes.of_group(group)
         recipes = {key: recipe for key, recipe in found.items() if group_of(key) == group}
         self._changed.discard(group)
@@ -104,7 +104,7 @@ class Known:
     def _note(self, key: str, recipe: Recipe) -> None:
         before = self.entries.get(key)
         if before and _is_same(before, recipe):
-            before.recipe = recipe  # it makes the same, and maybe from another place
+            before.recipe = recipe  # it makes the same bytes, perhaps from another source
             if before.note != recipe.note:
                 before.note = recipe.note
                 self.revision += 1
@@ -138,14 +138,14 @@ class Known:
         retry_at: float | None = None,
         instead: Hashable = None,
     ) -> None:
-        """Take what came of making a document, unless it is made from something else by now.
+        """Record the result of making a document, unless its entry was replaced meanwhile.
 
         Args:
-            entry: As it was when making began.
-            found: Its hash; empty when there is no document, not even in place of it.
-            failure: Why another one is in its place, or none; empty when nothing failed.
-            retry_at: When to try again, on the clock of the event loop.
-            instead: The fingerprint of the document in its place; None for none.
+            entry: The entry when making began.
+            found: The hash of the document or its fallback; empty when there is neither.
+            failure: Why the fallback is served, or nothing; empty when nothing failed.
+            retry_at: The time of the next attempt, on the event loop's clock.
+            instead: The fingerprint of the fallback; None for none.
         """
         if self.entries.get(entry.key) is not entry:
             return
@@ -154,7 +154,7 @@ class Known:
         if (entry.hash, entry.failure) != (found, failure):
             self.revision += 1
         if found or not failure:
-            entry.former = ""  # else it was there, and is expected back
+            entry.former = ""  # otherwise the former document is expected back
         elif entry.hash:
             entry.former = entry.hash
         entry.hash, entry.failure, entry.retry_at, entry.instead = (
@@ -167,14 +167,14 @@ class Known:
             self._retried.add(entry)
 
     def due(self, now: float) -> list[Entry]:
-        """Return what failed and may work by now, each once until it is learned again."""
+        """Return failed entries that are due for another attempt, each once."""
         late = [e for e in self._retried if e.retry_at is not None and e.retry_at <= now]
         self._retried.difference_update(late)
         return [entry for entry in late if self.entry(entry.key) is entry]
 
 
 def _is_same(entry: Entry, recipe: Recipe) -> bool:
-    """Tell whether what is served for an entry is what a recipe comes to."""
+    """Tell whether a recipe makes the document that an entry serves."""
     if entry.recipe.fingerprint != recipe.fingerprint:
         return False
     if not entry.failure or not entry.hash or recipe.fallback is None:

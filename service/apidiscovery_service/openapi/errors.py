@@ -1,4 +1,4 @@
-"""What is wrong with a document, and where in it."""
+"""The error of an invalid document."""
 
 from apidiscovery_formats.openapi.places import Path, json_path
 
@@ -8,10 +8,10 @@ __all__ = ["InvalidOpenAPI", "Path"]
 
 
 class InvalidOpenAPI(DiscoveryError):
-    """A document is not what it must be.
+    """A document is not valid, or cannot be converted.
 
     Attributes:
-        path: Where in the document.
+        path: The place in the document.
         message: What was seen there and what was wanted.
     """
 

@@ -1,44 +1,22 @@
-"""JSON text put together from values and from parts that are text already."""
+"""JSON values from outside: their types, their depth, and how Kubernetes writes them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, TypeAlias, TypeGuard, cast
+from typing import Any, TypeAlias, TypeGuard
 
 import orjson
 
-from apidiscovery_service.kube import go_json
-from apidiscovery_service.kube.go_json import JSONValue
-
-# JSON text that stands for itself wherever `dumps` meets it.
+# JSON text that stands for itself wherever `go_json.dumps` meets it.
 Fragment: TypeAlias = orjson.Fragment
 
-# From here on whole numbers are not exact as float64, which Go reads some fields as.
+_CONTAINERS = (dict, list)
+
+# From here on not every whole number is exact as float64.
 _EXACT = 2**53
-# What Go writes with an exponent: encoding/json `floatEncoder`.
+# Outside of them Go writes an exponent: encoding/json `floatEncoder`.
 _SMALL, _LARGE = 1e-6, 1e21
 # Above it Kubernetes reads a number as float64: sigs.k8s.io/json, `preserveInts`.
 _INT64 = 2**63
-
-
-def dumps(value: object) -> bytes:
-    """Return compact JSON as Go writes it of a value that may hold fragments.
-
-    Raises:
-        TypeError: A string holds a lone surrogate.
-    """
-    return go_json.dumps(cast("JSONValue", value))
-
-
-def joined(members: Mapping[str, object]) -> bytes:
-    """Return the JSON of an object; members that are bytes are JSON text already.
-
-    Unlike fragments within `dumps`, these are copied without a look at them.
-    """
-    parts = (
-        dumps(name) + b":" + (value if isinstance(value, bytes) else dumps(value))
-        for name, value in members.items()
-    )
-    return b"{" + b",".join(parts) + b"}"
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -51,8 +29,23 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
+def levels(value: object) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield the objects and arrays of each level, and the values directly in them.
+
+    The first level is the value itself. This does not recurse, so it can bound the depth of values
+    for functions that do.
+    """
+    level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
+    while level:
+        members: list[Any] = []
+        for one in level:
+            members += one.values() if isinstance(one, dict) else one
+        yield level, members
+        level = [one for one in members if isinstance(one, _CONTAINERS)]
+
+
 def number(value: float) -> int | float | Fragment:
-    """Return what is written for a number that Go holds as float64: `1` for 1.0, `1e+21`.
+    """Return a number as Go writes a float64: `1` for 1.0, `1e+21`.
 
     Source: encoding/json `floatEncoder`, and `AppendFloat` of go-json-experiment, which agree.
     """
@@ -70,10 +63,10 @@ def number(value: float) -> int | float | Fragment:
 
 
 def arbitrary(value: object) -> object:
-    """Return a value of a stranger's to be written as Kubernetes writes it back.
+    """Return a value of any type in the form in which Kubernetes writes it.
 
-    Keys are sorted, whole numbers stay exact up to 64 bits, others are float64. The value must not
-    be nested deeply: this recurses.
+    Keys are sorted, whole numbers are exact up to 64 bits, others are float64. This recurses: check
+    the depth of the value first.
     """
     if is_object(value):
         return {key: arbitrary(value[key]) for key in sorted(value)}

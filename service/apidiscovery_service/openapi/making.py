@@ -1,41 +1,68 @@
-"""The making of documents: few at a time, each once however many wait for it."""
+"""Makes documents: a few at a time, each once for all who wait for it."""
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.once import Once
 from apidiscovery_service.openapi.recipe import Recipe
 
-# What was made, such as `document`, and how many seconds that took.
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class Once(Generic[K, T]):
+    """Runs at most one task for each key at a time; all who ask meanwhile share it."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[K, asyncio.Task[T]] = {}
+
+    async def run(self, key: K, work: Callable[[], Coroutine[None, None, T]]) -> T:
+        """Return the result of the task that runs for a key; start `work` if none does.
+
+        The task goes on when its callers are cancelled. Its error is raised in all of them.
+        """
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(work())
+            task.add_done_callback(lambda done: self._end(key, done))
+        try:
+            return await asyncio.shield(task)
+        finally:
+            # A traceback keeps this frame, which would keep the task with the error.
+            del task
+
+    def _end(self, key: K, done: asyncio.Task[T]) -> None:
+        del self._tasks[key]
+        if not done.cancelled():
+            done.exception()  # or asyncio logs that it was never retrieved
+
+
+# Told what was made, such as `document`, and the seconds it took.
 Observer: TypeAlias = Callable[[str, float], None]
 
 _log = structlog.get_logger(__name__)
 
-# More would not be quicker, for most of it holds Python's lock, but would starve the event loop.
+# More at a time is not quicker, for most of the work holds the interpreter's lock.
 _AT_ONCE = 2
 
-# Above so many bytes SHA-512 takes longer than a change of threads.
-_HASHED_AT_ONCE = 2**16
-
-# Of what nobody asked for by name so many are made or waited for.
+# Documents that are made or waited for at a time for the index.
 _WORKERS = 16
 
-# What takes longer waits for something, and so holds up no others.
+# A document that takes longer probably waits for something, and gives up its turn.
 _TURN_S = 1.0
 
-# What has not come by then is taken to be lost. The largest documents take a second.
-_PATIENCE_S = 30.0
+# The largest documents take a second.
+_TIMEOUT_S = 30.0
 
-# A document that is wrong stays so; what could not be read may be there again.
+# After a failure to read; an invalid document is not tried again.
 _RETRY_S = 60.0
 _UNKNOWN_REASON = "the document could not be had"
 _TOO_LATE = "the document was not there in time"
@@ -43,7 +70,7 @@ _MAX_REASON = 1000
 
 
 class DocumentUnavailable(DiscoveryError):
-    """A document should be there, but neither it nor one in its place can be made."""
+    """A document should exist, but neither it nor its fallback can be made."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"the OpenAPI document of {key} is not available: {reason}")
@@ -55,8 +82,8 @@ class Made:
     """A document.
 
     Attributes:
-        hash: Upper-case hex SHA-512 of `data`; empty when there is no document to be had.
-        failure: Why another one was made in its place, or none; empty when nothing failed.
+        hash: Upper-case hex SHA-512 of `data`; empty when no document could be made.
+        failure: Why the fallback was made, or nothing; empty when nothing failed.
     """
 
     hash: str
@@ -64,11 +91,9 @@ class Made:
     failure: str = ""
 
 
-async def sha512(data: bytes) -> str:
-    """Return the upper-case hex SHA-512."""
-    if len(data) > _HASHED_AT_ONCE:
-        return (await asyncio.to_thread(hashlib.sha512, data)).hexdigest().upper()
-    return hashlib.sha512(data).hexdigest().upper()
+async def _sha512(data: bytes) -> str:
+    """Return the upper-case hex SHA-512, which takes 60 ms for the largest documents."""
+    return (await asyncio.to_thread(hashlib.sha512, data)).hexdigest().upper()
 
 
 class Making:
@@ -82,25 +107,25 @@ class Making:
         self._once: Once[tuple[Entry, bool], Made] = Once()
 
     async def make(self, entry: Entry) -> Made:
-        """Return the document of an entry, or the one in its place if it cannot be made.
+        """Return the document of an entry, or its fallback when it cannot be made.
 
         Raises:
-            DocumentUnavailable: Its hash was known before, and it cannot be had now.
+            DocumentUnavailable: Its hash is known, and it cannot be made now.
         """
-        if entry.failure and entry.hash:  # not to be tried again yet
-            return await self._once.run((entry, True), lambda: self._known_to_fail(entry))
+        if entry.failure and entry.hash:  # not to be retried yet
+            return await self._once.run((entry, True), lambda: self._fallback_of(entry))
         return await self._once.run((entry, False), lambda: self._make(entry))
 
-    async def _known_to_fail(self, entry: Entry) -> Made:
-        made, _ = await self._instead(entry.recipe, entry.failure)
+    async def _fallback_of(self, entry: Entry) -> Made:
+        made, _ = await self._fallback(entry.recipe, entry.failure)
         return made
 
     async def again(self, entry: Entry) -> None:
-        """Try to make what could not be made; until then what is in its place stays there."""
+        """Retry a document that failed; its fallback is served meanwhile."""
         await self._once.run((entry, False), lambda: self._make(entry))
 
     async def find(self, entries: Iterable[Entry]) -> None:
-        """Make what is not known yet and drop it; a document that is asked for goes before."""
+        """Make documents to learn their hashes; requested documents go before."""
         todo = iter(entries)
 
         async def work() -> None:
@@ -115,7 +140,7 @@ class Making:
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
     async def in_turn(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Return what some work comes to, when it is its turn."""
+        """Return the result of some work, which waits for its turn."""
         async with self._turns:
             return await self._timed(what, work)
 
@@ -127,7 +152,7 @@ class Making:
             self._observe(what, perf_counter() - start)
 
     async def _document(self, recipe: Recipe) -> bytes:
-        """Return what a recipe makes when it is its turn, for which it waits however long.
+        """Return what a recipe makes; the wait for its turn is not limited.
 
         Raises:
             TimeoutError: It takes too long.
@@ -139,7 +164,7 @@ class Making:
             except asyncio.CancelledError:
                 task.cancel()
                 raise
-        return await asyncio.wait_for(task, _PATIENCE_S - _TURN_S)
+        return await asyncio.wait_for(task, _TIMEOUT_S - _TURN_S)
 
     async def _make(self, entry: Entry) -> Made:
         recipe = entry.recipe
@@ -147,21 +172,21 @@ class Making:
         instead: Hashable = None
         try:
             data = await self._document(recipe)
-            made = Made(await sha512(data), data)
+            made = Made(await _sha512(data), data)
             entry.reported = ""
-        except Exception as error:  # whatever it is must not take the index with it
-            reason, is_wrong = _reason(error), isinstance(error, InvalidOpenAPI)
+        except Exception as error:  # no failure of a document may fail the index
+            reason, is_invalid = _reason(error), isinstance(error, InvalidOpenAPI)
             _report(entry, reason, error)
-            if recipe.hash and not is_wrong:  # it is there, and another one must not pass for it
+            if recipe.hash and not is_invalid:  # it exists: a fallback must not replace it
                 raise DocumentUnavailable(entry.key, reason) from error
-            made, instead = await self._instead(recipe, reason)
-            if not is_wrong:
+            made, instead = await self._fallback(recipe, reason)
+            if not is_invalid:
                 retry_at = asyncio.get_running_loop().time() + _RETRY_S
         self._known.learn(entry, made.hash, made.failure, retry_at, instead)
         return made
 
-    async def _instead(self, recipe: Recipe, reason: str) -> tuple[Made, Hashable]:
-        """Return the document in place of one that cannot be made, and its fingerprint."""
+    async def _fallback(self, recipe: Recipe, reason: str) -> tuple[Made, Hashable]:
+        """Return the fallback of a document that cannot be made, and its fingerprint."""
         if recipe.fallback is None:
             return Made("", b"", reason), None
         try:
@@ -170,18 +195,18 @@ class Making:
         except Exception:  # noqa: BLE001 - as above
             _log.exception("cannot make the document in place of another")
             return Made("", b"", reason), None
-        return Made(await sha512(data), data, reason), fallback.fingerprint
+        return Made(await _sha512(data), data, reason), fallback.fingerprint
 
 
 def _reason(error: Exception) -> str:
-    """Return what clients are told; of what is unexpected the log says more."""
+    """Return what clients are told; the log has the details of unexpected errors."""
     if isinstance(error, InvalidOpenAPI):
         return str(error)[:_MAX_REASON]
     return _TOO_LATE if isinstance(error, TimeoutError) else _UNKNOWN_REASON
 
 
 def _report(entry: Entry, reason: str, error: Exception) -> None:
-    """Log a failure once, not at every time that it is tried again."""
+    """Log a failure once, not at every retry."""
     if entry.reported == reason:
         return
     entry.reported = reason

@@ -1,4 +1,4 @@
-"""The one OpenAPI v2 document of everything, from the documents that there are."""
+"""The OpenAPI v2 document of everything that is served, merged from all v3 documents."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -8,15 +8,13 @@ from typing import Final, Literal, TypeAlias
 
 from apidiscovery_service import releases
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
-from apidiscovery_service.openapi.bodies import Bodies, see_that_it_fits
-from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer
-from apidiscovery_service.openapi.once import Once
-from apidiscovery_service.openapi.packed import WHOLE_BYTES, Packed
+from apidiscovery_service.openapi.bodies import Bodies, check_encodable
+from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 from apidiscovery_service.workers import WorkerFailed
 
-# What it goes by where others go by their path.
+# Its cache key; those of other documents are their paths.
 MERGED_KEY: Final = "/openapi/v2"
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
@@ -25,11 +23,11 @@ Merge: TypeAlias = Callable[[Sequence[tuple[str, bytes]], frozenset[str]], Await
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What came of merging.
+    """The result of a merge.
 
     Attributes:
-        etag: Of the index that was merged; empty if it changed.
-        packed: The document as JSON: there is always one, and it may be large.
+        etag: Of the index that was merged; empty if a document was not as the index lists it.
+        packed: The document as JSON.
     """
 
     etag: str
@@ -37,16 +35,14 @@ class _Result:
 
 
 class Merging:
-    """Merges what the index lists, one merge at a time.
-
-    Until the last document is there the others are held compressed, in the order of their keys.
+    """Merges the documents of the index, one merge at a time.
 
     Args:
-        index: Returns what is listed now.
-        fetch: Returns the document of a key as it is now; None when there is none.
-        merge: From keys and documents, each compressed by zstd, and the keys of those that are
-            the packaged release's, to the merged one.
-        bodies: Where bodies are made and kept.
+        index: Returns the current index.
+        fetch: Returns the current document of a key; None when there is none.
+        merge: Given keys and documents, each compressed by zstd, in the order of the keys, and the
+            keys of documents that are the packaged release's, returns the merged document.
+        bodies: Makes and caches bodies.
         observe: Told what was made and the seconds it took.
     """
 
@@ -71,11 +67,11 @@ class Merging:
         self._notes: list[str] = []
 
     def notes(self) -> list[str]:
-        """Return what is not in the document that was merged last and why, a line each."""
+        """Return a line for each thing that the last merge left out, with the reason."""
         return list(self._notes)
 
-    def kept(self, index: Index, form: Form, coding: Coding) -> Body | PackedBody | None:
-        """Return the merged document of an index if it is there already.
+    def cached(self, index: Index, form: Form, coding: Coding) -> Body | PackedBody | None:
+        """Return the merged document of an index if it was made already.
 
         Raises:
             DocumentUnavailable: It is too large.
@@ -83,40 +79,40 @@ class Merging:
         if self._refused and self._refused[0] == index.etag:
             raise self._refused[1].with_traceback(None)
         return (
-            self._kept(self._last.packed, form, coding) if self._last.etag == index.etag else None
+            self._cached(self._last.packed, form, coding) if self._last.etag == index.etag else None
         )
 
-    def _kept(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
+    def _cached(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
         if (form, coding) == (Form.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
             return Body(MERGED_KEY, packed.hash, packed.data, coding)
         if (form, coding) == (Form.JSON, "identity") and len(packed) > WHOLE_BYTES:
             return PackedBody(MERGED_KEY, packed)
-        kept = self._bodies.kept(packed.hash, form, coding)
-        return Body(MERGED_KEY, packed.hash, *kept) if kept else None
+        cached = self._bodies.cached(packed.hash, form, coding)
+        return Body(MERGED_KEY, packed.hash, *cached) if cached else None
 
     async def make(
         self, form: Form, coding: Coding, encode: Callable[[bytes], Awaitable[bytes]]
     ) -> Body | PackedBody:
-        """Return the merged document of what is listed now; packed if it is large.
+        """Return the merged document of the current index; packed if it is large.
 
         Raises:
             DocumentUnavailable: It is too large.
-            InvalidOpenAPI: It cannot be made, or not be written in that form.
+            InvalidOpenAPI: It cannot be made, or cannot be encoded in that form.
         """
         packed = (await self._result()).packed
-        kept = self._kept(packed, form, coding)
-        if kept:
-            return kept
+        cached = self._cached(packed, form, coding)
+        if cached:
+            return cached
         if (form, coding) == (Form.JSON, "gzip") and len(packed) > WHOLE_BYTES:
             return Body(MERGED_KEY, packed.hash, await self._bodies.gzipped(packed), coding)
-        see_that_it_fits(form, len(packed))
+        check_encodable(form, len(packed))
         text = (await asyncio.to_thread(packed.unpacked)).text
         data = await self._bodies.make(packed.hash, text, form, coding, encode)
         return Body(MERGED_KEY, packed.hash, *data)
 
     async def _result(self) -> _Result:
         if self._running:
-            under_way = await self._run()  # it may miss what has changed since it began
+            under_way = await self._run()  # it may miss later changes
             if under_way.etag == (await self._index()).etag:
                 return under_way
         last = self._last if self._last.etag == (await self._index()).etag else None
@@ -143,7 +139,7 @@ class Merging:
             etag = index.etag if are_as_listed else ""
             self._notes = merged.notes
             if merged.document.hash != self._last.packed.hash:
-                self._bodies.forget(self._last.packed.hash)
+                self._bodies.remove(self._last.packed.hash)
             self._last = _Result(etag, merged.document)
         finally:
             self._running = False
@@ -151,7 +147,7 @@ class Merging:
         return self._last
 
     async def _documents(self, listed: Mapping[str, str]) -> tuple[list[tuple[str, bytes]], bool]:
-        """Return keys and compressed documents, and whether all have the hashes that are listed."""
+        """Return keys and compressed documents, and whether all have the hashes of the index."""
         documents: list[tuple[str, bytes]] = []
         are_as_listed = True
         for key, stated in listed.items():

@@ -1,16 +1,22 @@
-"""What every document of CustomResourceDefinitions shares: schemas of meta types, parameters.
+"""Parts that documents share: schemas of meta types, parameters, the server itself.
 
-They are those that an apiextensions server of the packaged release publishes.
+Schemas and parameters are those that an apiextensions server of the packaged release publishes.
+What documents say of the server: k8s.io/apiserver pkg/endpoints/discovery/legacy.go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Final, cast
+
+import orjson
 
 from apidiscovery_service import releases
+from apidiscovery_service.core.model import GroupVersionKind
+from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.json_text import Fragment
+from apidiscovery_service.openapi.references import reached, references_in
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 AUTOSCALING = "io.k8s.api.autoscaling.v1."
@@ -30,15 +36,19 @@ _CONVENTIONS = (
 
 @cache
 def components(*, scale: bool) -> Mapping[str, bytes]:
-    """Return the JSON of each schema that the operations of a CustomResourceDefinition need.
+    """Return the JSON of the schemas that the operations of a CustomResourceDefinition use.
 
     Args:
         scale: Whether there are operations on scale.
     """
     schemas = _schemas()
     roots = (*_ROOTS, SCALE) if scale else _ROOTS
-    names = sorted(_reached(schemas, roots))
-    return MappingProxyType({name: json_text.dumps(schemas[name]) for name in names})
+    edges = {
+        name: {reference.removeprefix(_REFERENCE) for reference in references_in(schema)}
+        for name, schema in schemas.items()
+    }
+    names = sorted(reached(roots, edges))
+    return MappingProxyType({name: go_json.dumps(schemas[name]) for name in names})
 
 
 @cache
@@ -56,8 +66,14 @@ def type_meta() -> Mapping[str, Fragment]:
     """Return the schemas of the fields `apiVersion` and `kind` of an object."""
     fields = _schemas()[STATUS]["properties"]
     return MappingProxyType(
-        {name: Fragment(json_text.dumps(fields[name])) for name in ("apiVersion", "kind")}
+        {name: Fragment(go_json.dumps(fields[name])) for name in ("apiVersion", "kind")}
     )
+
+
+def kinds_extension(kind: GroupVersionKind) -> dict[str, object]:
+    """Return the extension by which a schema states its kind: a map in Go, and so sorted."""
+    named = {"group": kind.group, "kind": kind.kind, "version": kind.version}
+    return {"x-kubernetes-group-version-kind": [named]}
 
 
 @cache
@@ -87,18 +103,32 @@ def object_meta() -> Fragment:
     return _described(f"Standard object's metadata. {_CONVENTIONS}#metadata", OBJECT_META)
 
 
-@cache
-def list_meta() -> Fragment:
-    """Return the schema of the field `metadata` of a list."""
-    return _described(f"Standard list metadata. {_CONVENTIONS}#types-kinds", LIST_META)
+def list_schema(list_kind: str, kind: str, plural: str, model: str) -> dict[str, object]:
+    """Return the schema of a list, but for its extensions.
 
-
-def items(plural: str, model: str) -> dict[str, object]:
-    """Return the schema of the field `items` of a list."""
+    Args:
+        list_kind: Such as `CronTabList`.
+        kind: Such as `CronTab`.
+        plural: Such as `crontabs`.
+        model: The name of the schema of an item.
+    """
+    meta = type_meta()
     return {
-        "description": f"List of {plural}. {_CONVENTIONS}",
-        "type": "array",
-        "items": reference(model),
+        "description": f"{list_kind} is a list of {kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": meta["apiVersion"],
+            "items": {
+                "description": f"List of {plural}. {_CONVENTIONS}",
+                "type": "array",
+                "items": reference(model),
+            },
+            "kind": meta["kind"],
+            "metadata": _described(
+                f"Standard list metadata. {_CONVENTIONS}#types-kinds", LIST_META
+            ),
+        },
     }
 
 
@@ -108,10 +138,10 @@ def reference(model: str) -> dict[str, object]:
 
 
 def without_empty_defaults(schema: object) -> object:
-    """Return a schema without the defaults `{}` that are not valid by the schema beside them.
+    """Return a schema without the defaults `{}` that are invalid by their own schema.
 
-    Kubernetes publishes them wherever a struct is no pointer, required fields or not; clients that
-    check documents refuse them.
+    Kubernetes publishes them for every struct that is no pointer, even with required fields;
+    clients that validate documents refuse them.
     """
     if isinstance(schema, dict):
         members = cast("dict[str, object]", schema)
@@ -126,15 +156,15 @@ def without_empty_defaults(schema: object) -> object:
 
 
 def _described(description: str, model: str) -> Fragment:
-    """Return a reference with a description, which may not stand beside a `$ref`.
+    """Return a reference with a description, which a `$ref` may not have beside it.
 
     Source: kube-openapi pkg/builder3/util/util.go:WrapRefs.
     """
-    return Fragment(json_text.dumps({"description": description, "allOf": [reference(model)]}))
+    return Fragment(go_json.dumps({"description": description, "allOf": [reference(model)]}))
 
 
 def _text(description: str) -> Fragment:
-    return Fragment(json_text.dumps({"description": description, "type": "string"}))
+    return Fragment(go_json.dumps({"description": description, "type": "string"}))
 
 
 @cache
@@ -146,25 +176,45 @@ def _schemas() -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", _data()["schemas"])
 
 
-def _reached(schemas: Mapping[str, object], roots: tuple[str, ...]) -> set[str]:
-    """Return the names of schemas that references lead to, with those that one begins at."""
-    found: set[str] = set()
-    todo = list(roots)
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += _references(schemas[name])
-    return found
+INFO: Final[Mapping[str, str]] = {"title": "Kubernetes", "version": releases.RELEASE}
+SECURITY_SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "BearerToken": {
+        "type": "apiKey",
+        "description": "Bearer Token authentication",
+        "name": "authorization",
+        "in": "header",
+    }
+}
+
+_RESOURCE_LIST: Final = f"{META}APIResourceList"
+_ENCODINGS: Final = (
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/yaml",
+)
 
 
-def _references(value: object) -> Iterator[str]:
-    """Yield the names that references in a value lead to."""
-    if json_text.is_object(value):
-        if isinstance(target := value.get("$ref"), str):
-            yield target.removeprefix(_REFERENCE)
-        for member in value.values():
-            yield from _references(member)
-    elif json_text.is_array(value):
-        for item in value:
-            yield from _references(item)
+def resource_list(tag: str, operation_id: str) -> dict[str, object]:
+    """Return the path item of a group-version itself, which lists its resources."""
+    content = {media_type: {"schema": reference(_RESOURCE_LIST)} for media_type in _ENCODINGS}
+    get = {
+        "tags": [tag],
+        "description": "get available resources",
+        "operationId": operation_id,
+        "responses": {
+            "200": {"description": "OK", "content": content},
+            "401": {"description": "Unauthorized"},
+        },
+    }
+    return {"get": get}
+
+
+@cache
+def list_schemas() -> Mapping[str, json_text.Fragment]:
+    """Return the schemas of a list of resources, by name."""
+    document: Any = orjson.loads(releases.openapi_document("apis/apps/v1"))
+    found = document["components"]["schemas"]
+    return {
+        name: json_text.Fragment(go_json.dumps(without_empty_defaults(found[name])))
+        for name in (_RESOURCE_LIST, f"{META}APIResource")
+    }

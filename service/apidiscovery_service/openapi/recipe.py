@@ -1,4 +1,4 @@
-"""How the document of one path comes about, as sources say it."""
+"""Recipes: how sources say that the document of a path is made."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ class Recipe:
     """How one document is made.
 
     Attributes:
-        fingerprint: Equal for recipes that make the same bytes; compared when something has
-            changed, so that only what differs is made again.
+        fingerprint: Equal for recipes that make the same bytes, so that only documents with another
+            fingerprint are made again.
         make: Returns the document as canonical JSON (compact, as Go writes it). It may be called
-            more than once, and always returns the same bytes. It must not hold the event loop:
-            what may take more than 20 ms runs in a worker process.
+            more than once, and always returns the same bytes. Work that may take more than 20 ms
+            runs in a worker process.
         hash: Upper-case hex SHA-512 of those bytes where it is known beforehand, else empty.
-        note: Why it is not the document that one would want, such as that it is made from
-            discovery alone because the source's own is broken; empty when there is nothing to say.
-        fallback: Given why the document cannot be made, returns the recipe of one in its place;
-            None when there is none.
+        note: Why it is not the document that its source should have, such as that it is generated
+            from discovery because the source's own is invalid; empty for no reason.
+        fallback: Given why the document cannot be made, returns the recipe of its replacement; None
+            when there is none.
     """
 
     fingerprint: Hashable
@@ -30,7 +30,7 @@ class Recipe:
 
 
 class Recipes(Protocol):
-    """Where recipes come from: the sources, as they are served now."""
+    """The recipes of what is served now."""
 
     def groups(self) -> Iterable[str]:
         """Return the names of all groups that have documents; empty text is the core group."""

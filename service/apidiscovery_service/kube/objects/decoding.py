@@ -1,4 +1,4 @@
-"""Bodies into objects, as strictly and as leniently as kube-apiserver reads them.
+"""Decodes bodies into objects, as kube-apiserver does.
 
 Sources: k8s.io/apimachinery pkg/runtime/serializer/json/json.go and protobuf/protobuf.go (Decode);
 k8s.io/apiserver pkg/endpoints/handlers/rest.go (transformDecodeError) and create.go.
@@ -21,8 +21,7 @@ from apidiscovery_service.kube.objects import (
     typed_values,
     yaml_text,
 )
-from apidiscovery_service.kube.objects.fields import Field, Struct
-from apidiscovery_service.kube.objects.go_form import in_go_form
+from apidiscovery_service.kube.objects.fields import Field, Struct, in_go_form
 from apidiscovery_service.kube.objects.json_text import NotJSON, Tree
 from apidiscovery_service.kube.objects.kinds import Kind, Object
 from apidiscovery_service.kube.objects.limits import Budget
@@ -39,7 +38,7 @@ class Undecodable(Exception):
     """A body is no object of the kind; the text is the message of the 400 Bad Request.
 
     Attributes:
-        why: What is wrong, which is the whole message where it is no resource that was sent.
+        why: The reason alone, which is the message for bodies that are no resources.
     """
 
     def __init__(self, message: str, why: str) -> None:
@@ -49,14 +48,14 @@ class Undecodable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a body says.
+    """A decoded body.
 
     Attributes:
-        object: The object as Go would write it: keys in the order of the Go struct, `kind` and
-            `apiVersion` first, nothing that Go leaves out.
+        object: The object as Go writes it: keys in the order of the Go struct, `kind` and
+            `apiVersion` first, without fields that Go leaves out.
         problems: What `fieldValidation=Strict` refuses and `Warn` warns of, in Kubernetes' words
             and the order of the body: `unknown field "spec.foo"`, `duplicate field "metadata"`.
-            At most 100 and one of YAML; protobuf has none.
+            At most 100, and one of YAML; none of protobuf.
     """
 
     object: Object
@@ -68,12 +67,12 @@ def decode(body: bytes, serializer: Serializer, kind: Kind) -> Decoded:
 
     Args:
         body: The body.
-        serializer: What Content-Type says it is.
-        kind: What it must be. A body may do without `kind` and `apiVersion`.
+        serializer: That of its Content-Type.
+        kind: The kind it must have. A body may omit `kind` and `apiVersion`.
 
     Raises:
-        Undecodable: It is nothing of the kind.
-        ObjectError: It says more than `limits` has it; 413.
+        Undecodable: It is no object of the kind.
+        ObjectError: It exceeds `limits`; 413.
     """
     try:
         if serializer is PROTOBUF:
@@ -92,14 +91,14 @@ def decode(body: bytes, serializer: Serializer, kind: Kind) -> Decoded:
 
 
 def from_value(value: JSONValue, kind: Kind) -> Decoded:
-    """Return the object that a JSON value is, such as the outcome of a patch.
+    """Return the object of a JSON value, such as the result of a patch.
 
     Args:
-        value: The value, which is left as it is.
-        kind: What it must be. It may do without `kind` and `apiVersion`.
+        value: The value, which is not changed.
+        kind: The kind it must have. It may omit `kind` and `apiVersion`.
 
     Raises:
-        Undecodable: It is nothing of the kind.
+        Undecodable: It is no object of the kind.
     """
     try:
         return _from_tree(value, kind)
@@ -115,14 +114,14 @@ def refusal(problems: Sequence[str], kind: Kind) -> str:
 
 
 class _Said(NamedTuple):
-    """The kind that a body claims to be."""
+    """The kind that a body states."""
 
     kind: str
     version: str
 
 
 class _NoKind(Exception):
-    """A value does not even say readably of what kind it is."""
+    """The kind and version of a value cannot be read."""
 
 
 _NO_KIND = "couldn't get version/kind; json parse error"
@@ -180,10 +179,10 @@ def _object(kind: Kind, fields: Mapping[str, JSONValue]) -> Object:
 
 
 def _said(meta: Mapping[str, JSONValue], kind: Kind) -> _Said:
-    """Return what a body says it is, or would be if it said so.
+    """Return the kind that a body states; what it omits is taken from the kind it must have.
 
     Raises:
-        Undecodable: That is another kind.
+        Undecodable: It states another kind.
     """
     name, api_version = str(meta.get("kind") or kind.kind), str(meta.get("apiVersion", ""))
     group, _, version = api_version.rpartition("/")

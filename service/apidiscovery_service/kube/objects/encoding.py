@@ -1,4 +1,4 @@
-"""Objects and lists of them into bodies, byte for byte as kube-apiserver writes them.
+"""Encodes objects and lists, byte for byte as kube-apiserver does.
 
 Sources: k8s.io/apimachinery pkg/runtime/serializer/json/json.go (doEncode) and
 protobuf/protobuf.go; k8s.io/apiserver pkg/endpoints/handlers/response.go.
@@ -19,12 +19,12 @@ from apidiscovery_service.kube.wire import envelope
 
 @dataclass(frozen=True, slots=True)
 class ListMeta:
-    """What a list says of itself.
+    """The metadata of a list.
 
     Attributes:
-        resource_version: The revision at which the list was true.
-        continue_token: Where the rest begins; empty when this is all.
-        remaining: How many objects come after these; None when that is not known or none do.
+        resource_version: The revision of the list.
+        continue_token: Where the next page begins; empty on the last one.
+        remaining: The number of objects after this page; None when unknown or zero.
     """
 
     resource_version: str = ""
@@ -44,7 +44,7 @@ class ListMeta:
 
 
 def encode(value: Object, kind: Kind, serializer: Serializer, *, pretty: bool = False) -> bytes:
-    """Return the body that is one object.
+    """Return the body of one object.
 
     Args:
         value: The object, in the form of `decoding.Decoded.object`.
@@ -66,13 +66,13 @@ def encode_list(
     *,
     pretty: bool = False,
 ) -> bytes:
-    """Return the body that is a list.
+    """Return the body of a list.
 
     Args:
         kind: The kind of the objects.
-        items: The objects. The list has them without `kind` and `apiVersion`, but for
+        items: The objects. In the list they have no `kind` and `apiVersion`, but for
             PartialObjectMetadata.
-        metadata: What the list says of itself.
+        metadata: The metadata of the list.
         serializer: How to write it.
         pretty: Whether JSON is indented; of no effect on the others.
 
@@ -96,7 +96,7 @@ def encode_list(
 def encode_value(
     value: Mapping[str, JSONValue], serializer: Serializer, *, pretty: bool = False
 ) -> bytes:
-    """Return the body that is a JSON object of no kind above, such as a Table.
+    """Return the body of a JSON object without protobuf form, such as a Table.
 
     Args:
         value: The object, keys in order.

@@ -1,4 +1,4 @@
-"""Everything that goes wrong with an object, as what its `Status` says.
+"""Errors of requests about objects, with the fields of their `Status`.
 
 The texts, codes and reasons are Kubernetes'. Sources: k8s.io/apimachinery
 pkg/api/errors/errors.go and pkg/util/validation/field/errors.go; k8s.io/apiserver
@@ -18,19 +18,19 @@ MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 
-# What of a wrong object an answer repeats. Upstream repeats everything; a body of 1.5 MB would have
-# an answer of 20.
+# How much of an invalid object an answer repeats. Upstream repeats everything: its answer to a body
+# of 1.5 MB can have 20 MB.
 _MAX_CAUSES = 100
 _MAX_TEXT = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with one field.
+    """One error of one field.
 
     Attributes:
         reason: Such as `FieldValueInvalid`; empty when there is no machine-readable one.
-        message: What is wrong, without the field.
+        message: The error, without the field.
         field: Path of the field, such as `status.storageVersions[0].apiServerID`.
     """
 
@@ -60,14 +60,14 @@ class Details:
 
 
 class ObjectError(DiscoveryError):
-    """A request about an object cannot be fulfilled; whoever sent it is told by a `Status`.
+    """A request about an object failed; the answer is a `Status`.
 
     Attributes:
         code: HTTP status code.
         reason: Machine-readable reason, such as `NotFound`.
         message: What a person reads.
         details: None when the Status has none.
-        continue_token: Where a list that ended may go on; empty for nowhere.
+        continue_token: Where an expired list can be continued; empty for nowhere.
     """
 
     def __init__(
@@ -100,19 +100,19 @@ def _resource(kind: Kind, name: str = "", retry_after_s: int = 0) -> Details:
 
 
 def not_found(kind: Kind, name: str) -> ObjectError:
-    """No object of that name is there."""
+    """There is no object of that name."""
     message = f"{group_resource(kind)} {quote(name)} not found"
     return ObjectError(HTTPStatus.NOT_FOUND, "NotFound", message, _resource(kind, name))
 
 
 def already_exists(kind: Kind, name: str) -> ObjectError:
-    """An object of that name is there and another one was to be created."""
+    """An object of that name exists and cannot be created."""
     message = f"{group_resource(kind)} {quote(name)} already exists"
     return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, _resource(kind, name))
 
 
 def name_not_generated(kind: Kind, name: str, retry_after_s: int = 1) -> ObjectError:
-    """Every name that was made from `generateName` is taken; `name` is the last one tried."""
+    """Every name that was generated from `generateName` is in use; `name` is the last one."""
     message = (
         f"{group_resource(kind)} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
@@ -122,13 +122,13 @@ def name_not_generated(kind: Kind, name: str, retry_after_s: int = 1) -> ObjectE
 
 
 def conflict(kind: Kind, name: str, why: str = MODIFIED) -> ObjectError:
-    """The object is not as the caller saw it, or not as its preconditions demand."""
+    """The object has changed since the caller read it, or a precondition fails."""
     message = f"Operation cannot be fulfilled on {group_resource(kind)} {quote(name)}: {why}"
     return ObjectError(HTTPStatus.CONFLICT, "Conflict", message, _resource(kind, name))
 
 
 def forbidden(kind: Kind, name: str, why: str) -> ObjectError:
-    """The caller may not do that; `name` is empty when no single object is meant."""
+    """The caller is not authorized; `name` is empty when the request is about no single object."""
     subject = f"{group_resource(kind)} {quote(name)}" if name else group_resource(kind)
     message = f"{subject} is forbidden: {why}"
     return ObjectError(HTTPStatus.FORBIDDEN, "Forbidden", message, _resource(kind, name))
@@ -154,7 +154,7 @@ def invalid_options(kind: str, causes: Sequence[Cause]) -> ObjectError:
 
 
 def invalid_patch(cause: Cause) -> ObjectError:
-    """What a patch makes of an object is no such object. Upstream names no kind here."""
+    """The result of a patch is no object of the kind. Upstream names no kind here."""
     return _invalid("", "", "", [cause])
 
 
@@ -180,11 +180,11 @@ def bad_request(message: str) -> ObjectError:
 
 
 def not_acceptable(offered: Sequence[str], target: str = "") -> ObjectError:
-    """No form that is served is accepted.
+    """No media type that is served is accepted.
 
     Args:
         offered: The media types that are served.
-        target: What the answer was to be converted to, such as `meta.k8s.io/v1, Kind=Table`.
+        target: The form that was asked for, such as `meta.k8s.io/v1, Kind=Table`.
     """
     converting = f" when converting to {target}" if target else ""
     message = f"only the following media types are accepted{converting}: {', '.join(offered)}"
@@ -192,7 +192,7 @@ def not_acceptable(offered: Sequence[str], target: str = "") -> ObjectError:
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ObjectError:
-    """The body is in a form that is not read here."""
+    """The media type of the body is not supported."""
     message = (
         "the body of the request was in an unknown format - "
         f"accepted media types include: {', '.join(accepted)}"
@@ -201,7 +201,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> ObjectError:
 
 
 def too_large(message: str) -> ObjectError:
-    """The body, or what it asks for, is too large."""
+    """The body, or its result, is too large."""
     return ObjectError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "RequestEntityTooLarge",
@@ -210,23 +210,23 @@ def too_large(message: str) -> ObjectError:
 
 
 def expired(message: str, continue_token: str = "") -> ObjectError:
-    """What was asked for is no longer kept; the client must list again, or go on from here."""
+    """The state that was asked for is gone; list again, or continue with the token."""
     return ObjectError(HTTPStatus.GONE, "Expired", message, continue_token=continue_token)
 
 
 def gone(message: str) -> ObjectError:
-    """What was asked for was there and will not be there again."""
+    """The object that was asked for has been removed for good."""
     return ObjectError(HTTPStatus.GONE, "Gone", message)
 
 
 def timeout(message: str, retry_after_s: int) -> ObjectError:
-    """The time of the request is over; what it asked for may still happen."""
+    """The request took too long; its effect may still happen."""
     details = Details(retry_after_s=retry_after_s)
     return ObjectError(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", f"Timeout: {message}", details)
 
 
 def internal_error(why: str) -> ObjectError:
-    """The fault is the server's."""
+    """The server failed."""
     details = Details(causes=(Cause("", why, ""),))
     return ObjectError(
         HTTPStatus.INTERNAL_SERVER_ERROR,

@@ -1,4 +1,4 @@
-"""What is wrong with a field, in the words of Kubernetes.
+"""Errors of fields in the words of Kubernetes.
 
 Source: k8s.io/apimachinery pkg/util/validation/field/errors.go. Paths are written as there:
 `metadata.ownerReferences[0].uid`.
@@ -27,12 +27,12 @@ def invalid(field: str, value: JSONValue, detail: str) -> Cause:
 
 
 def required(field: str, detail: str) -> Cause:
-    """There must be a value and there is none."""
+    """The value is missing."""
     return Cause("FieldValueRequired", f"Required value{_with(detail)}", field)
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """There must be no value, or no such change of it."""
+    """The field must not be set, or not be changed so."""
     return Cause("FieldValueForbidden", f"Forbidden{_with(detail)}", field)
 
 
@@ -42,7 +42,7 @@ def too_long(field: str, limit: int) -> Cause:
 
 
 def not_supported(field: str, value: JSONValue, supported: Sequence[str]) -> Cause:
-    """The value is none of those that there are."""
+    """The value is none of the supported ones."""
     known = ", ".join(map(quote, supported))
     message = f"Unsupported value: {_shown(value)}: supported values: {known}"
     return Cause("FieldValueNotSupported", message, field)

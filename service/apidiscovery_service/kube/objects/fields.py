@@ -1,12 +1,12 @@
-"""The Go structs of the kinds: their fields' names in JSON, types, and when they show.
+"""The Go structs of the kinds: names of fields in JSON, their types, and when Go writes them.
 
-Names, types and order are those of the generated messages. What a message does not say (what Go
-holds by pointer, what has no `omitempty`, types with names) is listed here. Sources:
+Names, types and order are those of the generated messages. What messages do not tell (pointers,
+fields without `omitempty`, named types) is listed here. Sources: Go's encoding/json (Marshal);
 k8s.io/apimachinery pkg/apis/meta/v1/types.go; k8s.io/api apiserverinternal/v1alpha1 and
 coordination/v1, types.go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
@@ -18,7 +18,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 
 
 class Scalar(Enum):
-    """What a field holds that is no struct."""
+    """Types of fields that are no structs."""
 
     STRING = auto()
     BOOL = auto()
@@ -39,10 +39,10 @@ ZEROS: Mapping[Scalar, JSONValue] = {
 
 
 class Shape(Enum):
-    """How a Go struct holds a field."""
+    """The form of a field in a Go struct."""
 
-    VALUE = auto()  # always there; protobuf always has it
-    POINTER = auto()  # written when set, even to nothing
+    VALUE = auto()  # always written in protobuf
+    POINTER = auto()  # written when set, even to a zero value
     LIST = auto()
     STRING_MAP = auto()
 
@@ -69,19 +69,19 @@ class Field:
 
     Attributes:
         name: Its name in JSON.
-        attribute: Its name in the generated message; empty of what is no field of one.
-        type: What it holds; for a list, what each element is.
-        shape: How the struct holds it.
-        kept: Whether JSON has it even when it is zero: there is no `omitempty`, or Go cannot tell
-            (a struct). Of no meaning for pointers, lists and maps, which Go leaves out.
-        named: Its Go type where that is no plain one, such as `types.UID`.
+        attribute: Its name in the generated message; empty when the message has no such field.
+        type: Its type; for a list, that of the elements.
+        shape: Its form in the struct.
+        always: Whether JSON has it even when it is zero: it has no `omitempty`, or is a struct. Of
+            no meaning for pointers, lists and maps, which Go omits.
+        named: Its Go type where that has a name of its own, such as `types.UID`.
     """
 
     name: str
     attribute: str = ""
     type: FieldType = Scalar.STRING
     shape: Shape = Shape.VALUE
-    kept: bool = False
+    always: bool = False
     named: str = ""
 
     @property
@@ -124,17 +124,17 @@ _SCALAR_MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What the Go source says of a struct and its message does not.
+    """What the Go source tells of a struct and its message does not.
 
     Attributes:
-        pointers: Fields that are held by pointer.
-        kept: Fields without `omitempty` and `omitzero`; structs need not be named.
-        named: Fields whose types are strings by another name.
-        first: Fields that stand before those with lower numbers.
+        pointers: Fields that are pointers.
+        always: Fields without `omitempty` and `omitzero`, apart from structs.
+        named: Fields whose types are named string types.
+        first: Fields that precede those with lower numbers.
     """
 
     pointers: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
     named: Mapping[str, str] = field(default_factory=dict[str, str])
     first: tuple[str, ...] = ()
 
@@ -142,7 +142,7 @@ class _Source:
 _SOURCES: Mapping[str, _Source] = {
     "v1.OwnerReference": _Source(
         pointers=("controller", "blockOwnerDeletion"),
-        kept=("apiVersion", "kind", "name", "uid"),
+        always=("apiVersion", "kind", "name", "uid"),
         named={"uid": "types.UID"},
         first=("apiVersion",),
     ),
@@ -157,7 +157,7 @@ _SOURCES: Mapping[str, _Source] = {
     ),
     "v1.ListMeta": _Source(pointers=("remainingItemCount", "shardInfo")),
     "v1alpha1.StorageVersionCondition": _Source(
-        kept=("type", "status", "lastTransitionTime", "reason"),
+        always=("type", "status", "lastTransitionTime", "reason"),
         named={
             "type": "v1alpha1.StorageVersionConditionType",
             "status": "v1alpha1.ConditionStatus",
@@ -192,7 +192,7 @@ _SOURCES: Mapping[str, _Source] = {
 
 @cache
 def struct_of(message: Descriptor) -> Struct:
-    """Return the Go struct that a message stands for."""
+    """Return the Go struct of a message."""
     go_type = _go_type(message)
     source = _SOURCES.get(go_type, _Source())
     fields = [_field(one, source) for one in message.fields]
@@ -205,13 +205,13 @@ def _go_type(message: Descriptor) -> str:
 
 def _field(one: FieldDescriptor, source: _Source) -> Field:
     shape = _shape(one, source)
-    held = Scalar.STRING if shape is Shape.STRING_MAP else _type(one)
+    field_type = Scalar.STRING if shape is Shape.STRING_MAP else _type(one)
     return Field(
         one.json_name,
         one.name,
-        held,
+        field_type,
         shape,
-        kept=isinstance(held, Struct) or one.json_name in source.kept,
+        always=isinstance(field_type, Struct) or one.json_name in source.always,
         named=source.named.get(one.json_name, ""),
     )
 
@@ -229,3 +229,48 @@ def _type(one: FieldDescriptor) -> FieldType:
         return _SCALARS[one.type]
     scalar = _SCALAR_MESSAGES.get(_go_type(one.message_type))
     return struct_of(one.message_type) if scalar is None else scalar
+
+
+def in_go_form(struct: Struct, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+    """Return the fields of a struct that Go writes, in the order of the Go source.
+
+    Args:
+        struct: The struct.
+        fields: In any order; missing ones are zero.
+    """
+    form: dict[str, JSONValue] = {}
+    for one in struct.fields:
+        if one.shape is Shape.VALUE:
+            value = _value(one, fields.get(one.name))
+            if value or one.always:
+                form[one.name] = value
+        elif one.name in fields:
+            value = _contents(one, fields[one.name])
+            if value or one.shape is Shape.POINTER:
+                form[one.name] = value
+    return form
+
+
+def _value(one: Field, value: JSONValue) -> JSONValue:
+    if isinstance(one.type, Struct):
+        return in_go_form(one.type, as_mapping(value))
+    return ZEROS.get(one.type) if value is None else value
+
+
+def _contents(one: Field, value: JSONValue) -> JSONValue:
+    """Return the contents of a pointer, list or map."""
+    if one.shape is Shape.LIST:
+        return [_value(one, item) for item in as_list(value)]
+    if one.shape is Shape.STRING_MAP:
+        return dict(sorted(as_mapping(value).items()))
+    return _value(one, value) if isinstance(one.type, Struct) else value
+
+
+def as_list(value: JSONValue) -> Sequence[JSONValue]:
+    """Return a JSON list, empty if the value is none."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def as_mapping(value: JSONValue) -> Mapping[str, JSONValue]:
+    """Return a JSON object, empty if the value is none."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,7 +1,7 @@
-"""The forms that names, labels and versions have in Kubernetes, and what is said of others.
+"""Validates names, labels and versions as Kubernetes does.
 
-Each function returns what is wrong with a text, in Kubernetes' words and order; nothing when it is
-well formed. Lengths are in bytes of UTF-8. Sources: k8s.io/apimachinery
+Each function that returns `Errors` returns the messages in Kubernetes' words and order; none for a
+valid text. Lengths are in bytes of UTF-8. Sources: k8s.io/apimachinery
 pkg/util/validation/validation.go, pkg/api/validate/content and pkg/api/validation/generic.go;
 kubernetes/kubernetes pkg/apis/apiserverinternal/validation/validation.go.
 """
@@ -60,12 +60,12 @@ def _size(text: str) -> int:
 
 
 def dns_subdomain(text: str, unit: str = "bytes") -> Errors:
-    """Return what keeps a text from being a DNS subdomain (RFC 1123).
+    """Validate a DNS subdomain (RFC 1123).
 
     Args:
         text: The text.
-        unit: What its length is told in: kube-apiserver 1.36 says `characters` for definitions and
-            APIServices.
+        unit: The unit of its length in messages: kube-apiserver 1.36 says `characters` for
+            definitions and APIServices.
     """
     errors = [_too_long(_SUBDOMAIN_MAX, unit)] if _size(text) > _SUBDOMAIN_MAX else []
     if not _matches(_DNS1123_SUBDOMAIN, text):
@@ -78,7 +78,7 @@ def dns_subdomain(text: str, unit: str = "bytes") -> Errors:
 
 
 def dns_label(text: str) -> Errors:
-    """Return what keeps a text from being a DNS label (RFC 1123), as a namespace's name is."""
+    """Validate a DNS label (RFC 1123), such as the name of a namespace."""
     errors = [_too_long(_LABEL_MAX)] if _size(text) > _LABEL_MAX else []
     if _matches(_DNS1123_LABEL, text):
         return errors
@@ -92,11 +92,11 @@ def dns_label(text: str) -> Errors:
 
 
 def dns1035_label(text: str, unit: str = "bytes") -> Errors:
-    """Return what keeps a text from being a DNS label (RFC 1035), which begins with a letter.
+    """Validate a DNS label (RFC 1035), which begins with a letter.
 
     Args:
         text: The text.
-        unit: As of `dns_subdomain`.
+        unit: As for `dns_subdomain`.
     """
     errors = [_too_long(_LABEL_MAX, unit)] if _size(text) > _LABEL_MAX else []
     if not _matches(_DNS1035_LABEL, text):
@@ -106,7 +106,7 @@ def dns1035_label(text: str, unit: str = "bytes") -> Errors:
 
 
 def qualified_name(text: str) -> Errors:
-    """Return what keeps a text from being a label's key: a name with an optional `prefix/`."""
+    """Validate the key of a label: a name with an optional `prefix/`."""
     mismatch = _mismatch(_LABEL_KEY_RULE, _LABEL_KEY, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
@@ -129,7 +129,7 @@ def _part(subdomain: str, given: bool) -> Errors:  # noqa: FBT001 - private, two
 
 
 def label_value(text: str) -> Errors:
-    """Return what keeps a text from being a label's value, which may be empty."""
+    """Validate the value of a label, which may be empty."""
     errors = [_too_long(_LABEL_MAX)] if _size(text) > _LABEL_MAX else []
     if not _matches(_LABEL_VALUE, text):
         rule = (
@@ -141,7 +141,7 @@ def label_value(text: str) -> Errors:
 
 
 def api_version(text: str) -> Errors:
-    """Return what keeps a text from being `version` or `group/version`."""
+    """Validate `version` or `group/version`."""
     group, slash, version = text.rpartition("/")
     if "/" in group:
         rule = f"a DNS-1035 label, which {_DNS1035_RULE}"
@@ -154,7 +154,7 @@ def api_version(text: str) -> Errors:
 
 
 def storage_version_name(text: str) -> Errors:
-    """Return what keeps a text from being the name of a StorageVersion: `group.resource`."""
+    """Validate the name of a StorageVersion: `group.resource`."""
     group, dot, resource = text.rpartition(".")
     if not dot:
         return ["name must be in the form of <group>.<resource>"]
@@ -163,7 +163,7 @@ def storage_version_name(text: str) -> Errors:
 
 
 def path_segment(text: str) -> Errors:
-    """Return what keeps a text from standing in a path as it is.
+    """Validate a name as a segment of a URL path.
 
     Source: k8s.io/apimachinery pkg/api/validation/path/name.go.
     """
@@ -173,14 +173,14 @@ def path_segment(text: str) -> Errors:
 
 
 def path_segment_prefix(text: str) -> Errors:
-    """Return the same for the beginning of a name, to which more will be appended."""
+    """Validate the beginning of a name as part of a segment of a URL path."""
     return [f"may not contain '{mark}'" for mark in "/%" if mark in text]
 
 
 def without_trailing_dash(prefix: str) -> str:
-    """Return what stands for a name's beginning when it is checked as a whole name.
+    """Return the beginning of a name in a form that can be validated as a whole name.
 
-    Kubernetes takes away the dash *and* the letter before it, and appends a letter. Source:
+    Kubernetes removes a trailing dash *and* the letter before it, and appends a letter. Source:
     k8s.io/apimachinery pkg/api/validation/generic.go, `maskTrailingDash`.
     """
     return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix

@@ -1,7 +1,7 @@
-"""metav1.Time and metav1.MicroTime: text to an instant and back, as Go's package time does it.
+"""Parses and formats metav1.Time and metav1.MicroTime as Go's package time does.
 
-An instant is a count of microseconds since 1970 in UTC; `ZERO` is Go's zero time, which JSON has
-as `null`. Sources: Go's time/format.go (Parse); apimachinery pkg/apis/meta/v1/time.go and
+An instant is the number of microseconds since 1970 in UTC; `ZERO` is Go's zero time, `null` in
+JSON. Sources: Go's time/format.go (Parse); apimachinery pkg/apis/meta/v1/time.go and
 micro_time.go.
 """
 
@@ -19,7 +19,7 @@ MICROSECONDS = 1_000_000
 ZERO = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
-# The parts of a layout and what each takes of the text; Go takes one digit for the hour too.
+# The parts of a layout and their patterns; Go accepts one digit for the hour too.
 _START = (
     ("2006", r"\d{4}"),
     ("-", "-"),
@@ -39,7 +39,7 @@ def _compiled(*parts: tuple[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...
     return tuple((part, re.compile(pattern, re.ASCII)) for part, pattern in (*_START, *parts))
 
 
-# A fraction that the layout does not have is taken all the same.
+# Go accepts a fraction that the layout does not have.
 _LAYOUTS = {
     RFC3339: _compiled(("05", r"\d\d(?:[.,]\d+)?"), _ZONE),
     RFC3339_MICRO: _compiled(("05", r"\d\d"), (".000000", r"[.,]\d{6}"), _ZONE),
@@ -57,7 +57,7 @@ _MAX_ZONE_MINUTES = 60
 
 
 class Unparsable(ValueError):
-    """A text is no time; the error's text is that of Go's `time.ParseError`."""
+    """A text is no time; the message is that of Go's `time.ParseError`."""
 
 
 def parse(text: str, layout: str) -> int:
@@ -89,7 +89,7 @@ def parse(text: str, layout: str) -> int:
 
 
 def _split(text: str, layout: str) -> dict[str, str]:
-    """Return what each part of the layout is in the text."""
+    """Return the text of each part of the layout."""
     parts: dict[str, str] = {}
     at = 0
     for part, pattern in _LAYOUTS[layout]:
@@ -113,7 +113,7 @@ def _fraction(parts: dict[str, str]) -> int:
 
 
 def _offset(text: str, zone: str) -> int:
-    """Return how far a zone is ahead of UTC, in microseconds."""
+    """Return the offset of a zone from UTC, in microseconds."""
     if zone == "Z":
         return 0
     hours, minutes = int(zone[1:3]), int(zone[4:])
@@ -130,20 +130,20 @@ def _out_of_range(text: str, what: str) -> Unparsable:
 
 
 def seconds_text(instant: int) -> str | None:
-    """Return `2026-01-02T03:04:05Z`, as metav1.Time writes an instant; None of `ZERO`."""
+    """Return `2026-01-02T03:04:05Z`, as metav1.Time writes an instant; None for `ZERO`."""
     return None if instant == ZERO else f"{_at(instant):%Y-%m-%dT%H:%M:%S}Z".rjust(20, "0")
 
 
 def micros_text(instant: int) -> str | None:
-    """Return `2026-01-02T03:04:05.000006Z`, as metav1.MicroTime does; None of `ZERO`."""
+    """Return `2026-01-02T03:04:05.000006Z`, as metav1.MicroTime does; None for `ZERO`."""
     return None if instant == ZERO else f"{_at(instant):%Y-%m-%dT%H:%M:%S.%f}Z".rjust(27, "0")
 
 
 def moment(text: str) -> datetime:
-    """Return the moment that a time in an object in Go's form says, in UTC.
+    """Return the moment of a time in an object, in UTC.
 
     Raises:
-        ValueError: It is no such text.
+        ValueError: It is no time.
     """
     return datetime.fromisoformat(text)
 

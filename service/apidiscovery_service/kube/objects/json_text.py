@@ -1,7 +1,6 @@
-"""JSON as sigs.k8s.io/json reads it: every key kept, numbers as they are written.
+"""Parses JSON as sigs.k8s.io/json does: with repeated keys, and numbers as they are written.
 
-Source: sigs.k8s.io/json internal/golang/encoding/json/scanner.go, for what is JSON and the words
-for what is not.
+Source: sigs.k8s.io/json internal/golang/encoding/json/scanner.go, also for the messages.
 """
 
 import json
@@ -22,7 +21,7 @@ class Number(str):
 
 
 class Pairs(list[tuple[str, "Tree"]]):
-    """An object with all its keys, in order, also those that are there twice."""
+    """An object with all its keys in order, including repeated ones."""
 
     __slots__ = ()
 
@@ -30,11 +29,11 @@ class Pairs(list[tuple[str, "Tree"]]):
 Tree: TypeAlias = (
     "Pairs | Mapping[str, Tree] | Sequence[Tree] | str | Number | bool | int | float | None"
 )
-"""A value that was read; plain mappings and numbers are those of values that never were text."""
+"""A parsed value; plain mappings and numbers are those of values that were never text."""
 
 
 class NotJSON(ValueError):
-    """A text is no JSON; the error's text is Go's."""
+    """A text is no JSON; the message is Go's."""
 
 
 # What json.JSONDecodeError says, and what Go says after the character.
@@ -55,9 +54,9 @@ _BLANKS = " \t\r\n"
 
 
 def parse(body: bytes) -> Tree:
-    """Return what a JSON text says.
+    """Return the value of JSON text.
 
-    Bytes that are no UTF-8 are read as U+FFFD, as Go does.
+    Bytes that are no UTF-8 are read as U+FFFD, as in Go.
 
     Raises:
         NotJSON: It is no JSON, or has more than `MAX_DEPTH` levels.
@@ -81,7 +80,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_depth(text: str) -> None:
-    """See to it that the parser, which goes down by recursion, cannot go too far."""
+    """Check the nesting of a text before the parser recurses into it."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
@@ -114,7 +113,7 @@ def _in_go_words(text: str, error: json.JSONDecodeError) -> NotJSON:
 
 
 def _bad_literal(text: str, word: str) -> NotJSON:
-    """Return what Go says of a text that begins like a word and goes on otherwise."""
+    """Return Go's error for a text that begins like a literal and continues otherwise."""
     same = next(i for i, letter in enumerate(word) if text[i : i + 1] != letter)
     if same == len(text):
         return NotJSON("unexpected end of JSON input")
@@ -123,7 +122,7 @@ def _bad_literal(text: str, word: str) -> NotJSON:
 
 
 def _innermost(text: str) -> str:
-    """Return the bracket that is open at the end of a text."""
+    """Return the innermost bracket that is open at the end of a text."""
     opened: list[str] = []
     for match in _STRUCTURE.finditer(text):
         if match[0] in "[{":

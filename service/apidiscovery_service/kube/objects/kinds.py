@@ -1,4 +1,4 @@
-"""The kinds of object that are kept, and the options of a deletion.
+"""The kinds of objects that are served, and the options of a deletion.
 
 Sources: k8s.io/api apiserverinternal/v1alpha1 and coordination/v1, register.go and types.go;
 k8s.io/apimachinery pkg/apis/meta/v1/types.go, DeleteOptions.
@@ -30,10 +30,10 @@ class Kind:
         kind: The kind as documents say it, such as `StorageVersion`.
         plural: The resource, as in paths.
         singular: The resource in the singular.
-        namespaced: Whether its objects stand in namespaces.
+        namespaced: Whether its objects are in namespaces.
         message: Its message, which has no `kind` and `apiVersion`.
         list_message: That of a list of such objects; None if there are no lists.
-        in_every_group: Whether every version of every group has the kind too.
+        in_every_group: Whether the kind exists in every version of every group.
     """
 
     group: str
@@ -96,7 +96,7 @@ DELETE_OPTIONS = Kind(
     in_every_group=True,
 )
 
-# What of an object a client gets that asks for its metadata alone.
+# For clients that ask for the metadata of objects alone.
 PARTIAL_OBJECT_METADATA = Kind(
     group="meta.k8s.io",
     version="v1",

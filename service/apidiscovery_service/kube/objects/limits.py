@@ -1,9 +1,9 @@
-"""How much a body may say: what is read, judged and written for it takes time, and others wait.
+"""Bounds of request bodies, which are decoded on the event loop.
 
-A value costs some microseconds at each step, and a library that reads JSON or YAML keeps the
-interpreter from the first byte to the last. So bodies are bounded by what they cost and not by
-their bytes alone: StorageVersions of a hundred servers have a tenth of these values. What is above
-could not be stored in etcd either, whose requests end at 1.5 MiB.
+A value costs some microseconds at each step, and a parser of JSON or YAML blocks the event loop
+until it is done. So bodies are bounded by their cost and not by their bytes alone. StorageVersions
+of a hundred servers have a tenth of these values. etcd would refuse larger ones anyway: its
+requests have 1.5 MiB at most.
 """
 
 from apidiscovery_service.kube.objects import errors
@@ -13,18 +13,18 @@ MAX_VALUES = 10_000
 
 MAX_JSON_BYTES = 1536 * 1024
 MAX_PROTOBUF_BYTES = 1024 * 1024
-"""What has more in protobuf has more than any store takes in JSON."""
+"""Larger protobuf bodies are too large for any store as JSON."""
 MAX_YAML_BYTES = 512 * 1024
-"""libyaml takes ten times as long as a reader of JSON."""
+"""libyaml takes ten times as long as a JSON parser."""
 
-_MAX_OUTSIDE = 512 * 1024  # bytes that are in no string: blanks and digits
+_MAX_OUTSIDE = 512 * 1024  # bytes outside of strings: blanks and digits
 # Quotes and backslashes in strings: an annotation of 256 KiB that is JSON itself has some 30 000.
 _MAX_ESCAPES = 60_000
 _STRUCTURE = (b",", b"[", b"{")
 
 
 class Budget:
-    """How many fields, elements and entries of a message may still be read, of whatever depth."""
+    """Counts the fields, elements and entries of a message at all depths."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
@@ -41,10 +41,10 @@ class Budget:
 
 
 def check_json(body: bytes) -> None:
-    """See that a JSON text, or what may be one, is read in no time.
+    """Check that JSON text can be parsed quickly; it need not be valid.
 
     Raises:
-        ObjectError: It says too much; 413.
+        ObjectError: It is too large, or has too many values; 413.
     """
     check_size(body, MAX_JSON_BYTES)
     if max(body.count(b"\\"), body.count(b'"')) > _MAX_ESCAPES:
@@ -57,27 +57,27 @@ def check_json(body: bytes) -> None:
 
 
 def values(text: bytes) -> int:
-    """Return how many values a JSON text has at most, but for one."""
+    """Return the maximum of values in JSON text, without the outermost."""
     return sum(map(text.count, _STRUCTURE))
 
 
 def check_size(body: bytes, limit: int) -> None:
-    """See that a body is not too long.
+    """Check the size of a body.
 
     Raises:
-        ObjectError: It is; 413.
+        ObjectError: It is too large; 413.
     """
     if len(body) > limit:
         raise errors.too_large(f"limit is {limit}")
 
 
 def too_much() -> errors.ObjectError:
-    """Return what is answered to a body that says too much; 413."""
+    """Return the error for a body with too many values; 413."""
     return errors.too_large(f"limit is {MAX_VALUES} values")
 
 
 def _outside_of_strings(body: bytes) -> tuple[int, int]:
-    """Return how many bytes are in no string, and how many of them begin a value."""
+    """Return the bytes outside of strings, and how many of them begin a value."""
     outside = structure = 0
     in_string = False
     for piece in body.split(b'"'):

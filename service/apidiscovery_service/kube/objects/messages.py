@@ -1,7 +1,7 @@
-"""Objects in their JSON form into the generated messages, and back.
+"""Converts objects between their JSON form and the generated messages.
 
-Fields that Go does not hold by pointer are set in a message, empty or not: so gogo writes them. In
-what is read, unknown fields are left out. Sources: generated.pb.go of k8s.io/api and
+Fields that are no pointers in Go are always set in a message, for gogo writes them even when they
+are empty. Unknown fields of parsed messages are ignored. Sources: generated.pb.go of k8s.io/api and
 k8s.io/apimachinery; time_proto.go and micro_time_proto.go.
 """
 
@@ -21,9 +21,10 @@ from apidiscovery_service.kube.objects.fields import (
     Scalar,
     Shape,
     Struct,
+    as_list,
+    as_mapping,
     struct_of,
 )
-from apidiscovery_service.kube.objects.go_form import as_list, as_mapping
 from apidiscovery_service.kube.objects.limits import Budget
 from apidiscovery_service.kube.objects.typed_values import Mistyped, plain
 
@@ -33,25 +34,25 @@ _NANOS_PER_MICRO = 1000
 
 
 class NotProtobuf(ValueError):
-    """Bytes are no message of the type, or say what JSON cannot."""
+    """Bytes are no message of the type, or their value is not possible in JSON."""
 
 
 def message_of(message: type[_M], fields: Mapping[str, JSONValue]) -> _M:
-    """Return the message of an object; keys that it has no field for, as `kind`, are left out."""
+    """Return the message of an object; keys without a field, such as `kind`, are left out."""
     make: Callable[..., _M] = message
     return make(**_contents(struct_of(message.DESCRIPTOR), fields))
 
 
 def encoded(message: Message) -> bytes:
-    """Return the bytes that Kubernetes writes: maps in the order of their keys."""
+    """Serialize a message as Kubernetes does: maps in the order of their keys."""
     return message.SerializeToString(deterministic=True)
 
 
 def parse(message: type[_M], data: bytes) -> _M:
-    """Return the message that bytes are.
+    """Parse a message.
 
     Raises:
-        NotProtobuf: They are none.
+        NotProtobuf: The bytes are no such message.
     """
     try:
         return message.FromString(data)
@@ -63,10 +64,10 @@ def parse(message: type[_M], data: bytes) -> _M:
 
 
 def fields_of(message: Message, budget: Budget) -> dict[str, JSONValue]:
-    """Return the fields that a message sets, in the order of the Go struct.
+    """Return the fields that are set in a message, in the order of the Go struct.
 
     Raises:
-        NotProtobuf: It says what JSON cannot.
+        NotProtobuf: A value is not possible in JSON.
         ObjectError: It has too many fields; 413.
     """
     fields: dict[str, JSONValue] = {}
@@ -83,7 +84,7 @@ def fields_of(message: Message, budget: Budget) -> dict[str, JSONValue]:
 
 
 def _contents(struct: Struct, fields: Mapping[str, JSONValue]) -> dict[str, Any]:
-    """Return what a message is made of, messages in it as dictionaries."""
+    """Return the arguments of a message's constructor, with nested messages as dictionaries."""
     return {
         field.attribute: _content(field, fields.get(field.name))
         for field in struct.fields
@@ -145,7 +146,7 @@ def _read(value: object, budget: Budget) -> JSONValue:
 def _time_text(
     value: meta_pb2.Time | meta_pb2.MicroTime, form: Callable[[int], str | None]
 ) -> str | None:
-    """Return the text of a time, None of the zero time, which is empty."""
+    """Return the text of a time; None for the zero time, which is an empty message."""
     if not value.ByteSize():
         return None
     micros = int(value.nanos / _NANOS_PER_MICRO)  # towards zero, as time.Duration.Truncate
@@ -156,7 +157,7 @@ def _time_text(
 
 
 def _raw_json(raw: bytes, budget: Budget) -> JSONValue:
-    """Return the JSON that `FieldsV1` holds as text, null if it holds none."""
+    """Return the JSON of `FieldsV1`, which is text in protobuf; null for empty text."""
     budget.spend(limits.values(raw))
     try:
         return plain(json_text.parse(raw)) if raw else None

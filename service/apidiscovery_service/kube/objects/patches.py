@@ -1,7 +1,7 @@
-"""JSON merge patches: what an object becomes by one.
+"""Applies JSON merge patches to objects.
 
-Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go, for the errors too. A patch is hostile
-until it has been applied: its depth is bounded here, its length by whoever reads it.
+Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go, also for the errors. The depth of a patch
+is bounded here, its length by the code that reads the body.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,19 +36,19 @@ _GO_TYPES: tuple[tuple[type, str], ...] = (
 def apply(
     content_type: str, patch: bytes, target: Object, kind: Kind, *, strict: bool = False
 ) -> Decoded:
-    """Return what an object becomes by a patch; the object itself is not changed.
+    """Return the result of a patch; the object itself is not changed.
 
     Args:
         content_type: The value of Content-Type; parameters do not matter.
         patch: The body.
         target: The object, with its `resourceVersion` if the patch is to see it.
-        kind: What it is and must stay.
+        kind: The kind of the object and of the result.
         strict: Whether unknown and duplicate fields are refused (`fieldValidation=Strict`); else
-            they are the outcome's problems.
+            they are problems of the result.
 
     Raises:
-        ObjectError: 415 for another media type, 400 for what is no such patch, 413 for one that
-            says too much, 422 for one that makes no object of the kind.
+        ObjectError: 415 for another media type, 400 for a malformed patch, 413 for one that exceeds
+            `limits`, 422 for a result that is no object of the kind.
     """
     if content_type.partition(";")[0] not in SUPPORTED:
         raise errors.unsupported_media_type(SUPPORTED)
@@ -90,7 +90,7 @@ def _go_type(value: JSONValue) -> str:
 
 
 def merge_patched(target: JSONValue, patch: JSONValue) -> JSONValue:
-    """Return what a JSON value becomes by a merge patch. Source: RFC 7386 section 2."""
+    """Return the result of a merge patch on a JSON value. Source: RFC 7386 section 2."""
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(target) if isinstance(target, Mapping) else {}
@@ -103,7 +103,7 @@ def merge_patched(target: JSONValue, patch: JSONValue) -> JSONValue:
 
 
 def _problems(patch: Tree) -> tuple[str, ...]:
-    """Return which fields are there twice, in the order of the text, at most 100."""
+    """Return a problem for each repeated field, in the order of the text, at most 100."""
     problems = dict[str, None]()
     for problem in _duplicates(patch, ""):
         problems[problem] = None

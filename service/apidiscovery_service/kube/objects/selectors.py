@@ -1,11 +1,420 @@
-"""What a list, a watch or a deletion of many is narrowed to."""
+r"""Label and field selectors: what a list, a watch or a deletion of many is narrowed to.
 
+Label selectors, such as `app=web,tier in (front, back),!canary`: k8s.io/apimachinery
+pkg/labels/selector.go. What it takes is a little wider than it says: `in ()` is the empty value,
+`x=` too, and `in` and `notin` are identifiers where a value stands.
+
+Field selectors, such as `metadata.name=apps.deployments,metadata.namespace!=kube-system`: in a
+value `\,`, `\=` and `\\` stand for the characters themselves. k8s.io/apimachinery
+pkg/fields/selector.go; pkg/runtime/conversion.go:DefaultMetaV1FieldSelectorConversion for which
+fields there are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum, StrEnum
 
-from apidiscovery_service.kube.objects import field_selectors, label_selectors, reading
-from apidiscovery_service.kube.objects.field_selectors import NAME, NAMESPACE, FieldSelector
+from apidiscovery_formats.go_text import quote
+
+from apidiscovery_service.kube.objects import (
+    errors,
+    field_errors,
+    formats,
+    reading,
+)
+from apidiscovery_service.kube.objects.errors import Cause
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.kube.objects.label_selectors import LabelSelector
+
+_SYMBOL_CHARACTERS = "=!(),><"
+_TOKEN = re.compile(
+    rf"[ \t\r\n]*(?:(==|!=|[{_SYMBOL_CHARACTERS}])|([^{_SYMBOL_CHARACTERS} \t\r\n\0]+))"
+)
+_INT64 = re.compile(r"[+-]?[0-9]+")
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Operator(StrEnum):
+    """How a label is compared, as Kubernetes spells it in messages."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    EQUALS = "="
+    DOUBLE_EQUALS = "=="
+    NOT_EQUALS = "!="
+    GREATER_THAN = "gt"
+    LESS_THAN = "lt"
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "!"
+
+
+_BINARY = tuple(Operator)[:7]
+_SYMBOLS = {
+    "in": Operator.IN,
+    "notin": Operator.NOT_IN,
+    "=": Operator.EQUALS,
+    "==": Operator.DOUBLE_EQUALS,
+    "!=": Operator.NOT_EQUALS,
+    ">": Operator.GREATER_THAN,
+    "<": Operator.LESS_THAN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition of a selector.
+
+    Attributes:
+        values: In ascending order, each once; none for `EXISTS` and `DOES_NOT_EXIST`, one for all
+            others but `IN` and `NOT_IN`.
+    """
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether labels match."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.NOT_IN | Operator.NOT_EQUALS:
+                return value not in self.values
+            case Operator.GREATER_THAN | Operator.LESS_THAN:
+                return self._compares(value)
+            case _:
+                return value in self.values
+
+    def _compares(self, value: str | None) -> bool:
+        seen, wanted = _int64(value or ""), _int64(self.values[0])
+        if seen is None or wanted is None:
+            return False
+        return seen > wanted if self.operator is Operator.GREATER_THAN else seen < wanted
+
+    def __str__(self) -> str:
+        if self.operator is Operator.EXISTS:
+            return self.key
+        if self.operator is Operator.DOES_NOT_EXIST:
+            return f"!{self.key}"
+        values = ",".join(self.values)
+        if self.operator in (Operator.IN, Operator.NOT_IN):
+            return f"{self.key} {self.operator} ({values})"
+        symbol = {Operator.GREATER_THAN: ">", Operator.LESS_THAN: "<"}.get(self.operator)
+        return f"{self.key}{symbol or self.operator.value}{values}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Requirements that must all be met, sorted by key; without any, all objects match."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether labels match."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def parse_labels(selector: str) -> LabelSelector:
+    """Parse the query parameter `labelSelector`.
+
+    Raises:
+        ObjectError: It is malformed; 400, with what was found and what was expected.
+    """
+    try:
+        requirements = _Parser(selector).requirements()
+    except _Malformed as malformed:
+        raise errors.bad_request(str(malformed)) from None
+    return LabelSelector(tuple(sorted(requirements, key=lambda one: one.key)))
+
+
+class _Malformed(Exception):
+    """A selector is malformed."""
+
+
+def _int64(text: str) -> int | None:
+    """Read an integer as Go's ParseInt does in base 10."""
+    if _INT64.fullmatch(text) is None:
+        return None
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > len(str(_INT64_MAX)):
+        return None
+    number = int(text)
+    return number if _INT64_MIN <= number <= _INT64_MAX else None
+
+
+class _Token(Enum):
+    END = 0
+    SYMBOL = 1
+    WORD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    token: _Token
+    text: str
+
+    @property
+    def is_identifier(self) -> bool:
+        return self.token is _Token.WORD
+
+    @property
+    def is_end(self) -> bool:
+        return self.token is _Token.END
+
+    def is_symbol(self, *symbols: str) -> bool:
+        return self.token is _Token.SYMBOL and self.text in symbols
+
+
+_END = _Item(_Token.END, "")
+
+
+def _scan(selector: str) -> list[_Item]:
+    items = list[_Item]()
+    position = 0
+    # A NUL ends the text, as in the original.
+    while match := _TOKEN.match(selector, position):
+        symbol, word = match.groups()
+        items.append(_Item(_Token.SYMBOL, symbol) if symbol else _Item(_Token.WORD, word))
+        position = match.end()
+    return [*items, _END]
+
+
+class _Parser:
+    """Parses one selector from left to right; each method consumes what it returns."""
+
+    def __init__(self, selector: str) -> None:
+        self._items = _scan(selector)
+        self._position = 0
+
+    def _peek(self) -> _Item:
+        return self._items[min(self._position, len(self._items) - 1)]
+
+    def _next(self) -> _Item:
+        item = self._peek()
+        self._position += 1
+        return item
+
+    def requirements(self) -> list[Requirement]:
+        found = list[Requirement]()
+        while not self._peek().is_end:
+            if not _begins_requirement(self._peek()):
+                raise _Malformed(
+                    f"found '{self._peek().text}', expected: !, identifier, or 'end of string'"
+                )
+            try:
+                found.append(self._requirement())
+            except _Malformed as malformed:
+                raise _Malformed(f"unable to parse requirement: {malformed}") from None
+            self._separator()
+        return found
+
+    def _separator(self) -> None:
+        item = self._next()
+        if item.is_end:
+            return
+        if not item.is_symbol(","):
+            raise _Malformed(f"found '{item.text}', expected: ',' or 'end of string'")
+        if not _begins_requirement(self._peek()):
+            raise _Malformed(f"found '{self._peek().text}', expected: identifier after ','")
+
+    def _requirement(self) -> Requirement:
+        absent = self._peek().is_symbol("!")
+        if absent:
+            self._next()
+        item = self._next()
+        if not item.is_identifier:
+            raise _Malformed(f"found '{item.text}', expected: identifier")
+        key = item.text
+        wrong = formats.qualified_name(key)
+        if wrong:
+            raise _Malformed(str(field_errors.invalid("<nil>", key, "; ".join(wrong))))
+        if absent:
+            return _label_requirement(key, Operator.DOES_NOT_EXIST, set())
+        if self._peek().is_end or self._peek().is_symbol(","):
+            return _label_requirement(key, Operator.EXISTS, set())
+        operator = self._operator()
+        if operator in (Operator.IN, Operator.NOT_IN):
+            return _label_requirement(key, operator, self._values())
+        return _label_requirement(key, operator, {self._exact_value()})
+
+    def _operator(self) -> Operator:
+        item = self._next()
+        operator = _SYMBOLS.get(item.text)
+        if operator is None:
+            raise _Malformed(f"found '{item.text}', expected: {', '.join(_BINARY)}")
+        return operator
+
+    def _exact_value(self) -> str:
+        if self._peek().is_end or self._peek().is_symbol(","):
+            return ""
+        item = self._next()
+        if not item.is_identifier:
+            raise _Malformed(f"found '{item.text}', expected: identifier")
+        return item.text
+
+    def _values(self) -> set[str]:
+        item = self._next()
+        if not item.is_symbol("("):
+            raise _Malformed(f"found '{item.text}' expected: '('")
+        first = self._peek()
+        if first.is_symbol(")"):
+            self._next()
+            return {""}
+        if not first.is_identifier and not first.is_symbol(","):
+            raise _Malformed(f"found '{first.text}', expected: ',', ')' or identifier")
+        values = self._list()
+        self._next()  # the `)` that ends every list
+        return values
+
+    def _list(self) -> set[str]:
+        values = set[str]()
+        while True:
+            item = self._next()
+            following = self._peek()
+            if item.is_identifier:
+                values.add(item.text)
+                if not following.is_symbol(",", ")"):
+                    raise _Malformed(f"found '{following.text}', expected: ',' or ')'")
+            elif item.is_symbol(","):
+                # An empty value stands before the first comma and after any that nothing follows.
+                if not values or following.is_symbol(",", ")"):
+                    values.add("")
+            else:
+                raise _Malformed(f"found '{item.text}', expected: ',', or identifier")
+            if following.is_symbol(")"):
+                return values
+
+
+def _begins_requirement(item: _Item) -> bool:
+    return item.is_identifier or item.is_symbol("!")
+
+
+def _label_requirement(key: str, operator: Operator, values: set[str]) -> Requirement:
+    ordered = tuple(sorted(values))
+    causes = [*_operand_errors(operator, ordered)]
+    for index, value in enumerate(ordered):
+        wrong = formats.label_value(value)
+        if wrong:
+            place = f"values[{index}][{key}]"
+            causes.append(field_errors.invalid(place, value, "; ".join(wrong)))
+    if causes:
+        raise _Malformed(errors.aggregate([str(cause) for cause in causes]))
+    return Requirement(key, operator, ordered)
+
+
+def _operand_errors(operator: Operator, values: tuple[str, ...]) -> list[Cause]:
+    if operator not in (Operator.GREATER_THAN, Operator.LESS_THAN):
+        return []
+    detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+    return [
+        field_errors.invalid(f"values[{index}]", value, detail)
+        for index, value in enumerate(values)
+        if _int64(value) is None
+    ]
+
+
+NAME = "metadata.name"
+NAMESPACE = "metadata.namespace"
+
+_TERM = re.compile(r"((?:[^\\,]|\\.)*\\?)(?:,|\Z)", re.DOTALL)
+_OPERATOR = re.compile("!=|==|=")
+_ESCAPED = re.compile(r"[\\,=]")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """One condition: the field equals the value, or does not."""
+
+    field: str
+    value: str
+    equal: bool = True
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Tell whether fields meet the requirement; a missing field is empty."""
+        return (fields.get(self.field, "") == self.value) is self.equal
+
+    def __str__(self) -> str:
+        escaped = _ESCAPED.sub(r"\\\g<0>", self.value)
+        return f"{self.field}{'=' if self.equal else '!='}{escaped}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Requirements that must all be met; without any, all objects match."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Tell whether fields, named as in selectors, meet all requirements."""
+        return all(requirement.matches(fields) for requirement in self.requirements)
+
+    def exact(self, field: str) -> str | None:
+        """Return the value that a field must have; None when any other is possible."""
+        for requirement in self.requirements:
+            if requirement.field == field and requirement.equal:
+                return requirement.value
+        return None
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def parse_fields(selector: str) -> FieldSelector:
+    """Parse the query parameter `fieldSelector`.
+
+    Raises:
+        ObjectError: It is malformed, or names a field that is not supported; 400.
+    """
+    # Upstream sorts the terms before it reads them, which decides what error comes first.
+    read = [_field_requirement(selector, term) for term in sorted(_terms(selector)) if term]
+    for requirement in read:
+        if requirement.field not in {NAME, NAMESPACE}:
+            raise errors.bad_request(
+                f"{quote(requirement.field)} is not a known field selector: "
+                f"only {quote(NAME)}, {quote(NAMESPACE)}"
+            )
+    return FieldSelector(tuple(read))
+
+
+def _terms(selector: str) -> Iterator[str]:
+    for match in _TERM.finditer(selector):
+        yield match[1]
+
+
+def _field_requirement(selector: str, term: str) -> FieldRequirement:
+    operator = _OPERATOR.search(term)
+    if operator is None:
+        raise errors.bad_request(f"invalid selector: '{selector}'; can't understand '{term}'")
+    value = _unescaped(term[operator.end() :])
+    return FieldRequirement(term[: operator.start()], value, equal=operator[0] != "!=")
+
+
+def _unescaped(value: str) -> str:
+    literal = list[str]()
+    characters = iter(value)
+    for character in characters:
+        if character in ",=":
+            # Upstream prints the number of the character.
+            raise errors.bad_request(
+                f"invalid field selector: unescaped character in value: {ord(character)}"
+            )
+        if character != "\\":
+            literal.append(character)
+            continue
+        escaped = next(characters, "")
+        if escaped not in {"\\", ",", "="}:
+            raise errors.bad_request(
+                f"invalid field selector: invalid escape sequence: \\{escaped}"
+            )
+        literal.append(escaped)
+    return "".join(literal)
+
 
 _ALL_LABELS = LabelSelector()
 _ALL_FIELDS = FieldSelector()
@@ -13,23 +422,23 @@ _ALL_FIELDS = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects are meant: those whose labels and fields are as required."""
+    """Selects objects by labels and fields."""
 
     labels: LabelSelector = _ALL_LABELS
     fields: FieldSelector = _ALL_FIELDS
 
     @property
     def is_everything(self) -> bool:
-        """Whether no object is left out."""
+        """Whether all objects match."""
         return not self.labels.requirements and not self.fields.requirements
 
     @property
     def name(self) -> str | None:
-        """The only name that an object can have, if the fields require one."""
+        """The name that an object must have; None when the fields require none."""
         return self.fields.exact(NAME)
 
     def matches(self, candidate: Object) -> bool:
-        """Tell whether an object is meant."""
+        """Tell whether an object matches."""
         metadata = reading.mapping(candidate, "metadata")
         names = {
             NAME: reading.text(metadata, "name"),
@@ -41,9 +450,9 @@ class Selection:
 
 
 def parse(label_selector: str = "", field_selector: str = "") -> Selection:
-    """Return the selection that the parameters `labelSelector` and `fieldSelector` make.
+    """Return the selection of the query parameters `labelSelector` and `fieldSelector`.
 
     Raises:
-        ObjectError: One of them is malformed, or names a field that cannot be selected by; 400.
+        ObjectError: One of them is malformed, or names a field that is not supported; 400.
     """
-    return Selection(label_selectors.parse(label_selector), field_selectors.parse(field_selector))
+    return Selection(parse_labels(label_selector), parse_fields(field_selector))

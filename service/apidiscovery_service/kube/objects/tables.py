@@ -3,20 +3,20 @@
 A Table has no protobuf: kube-apiserver takes an Accept clause that asks for one as not acceptable
 (k8s.io/apiserver pkg/endpoints/handlers/rest.go, AllowsMediaTypeTransform). Sources:
 k8s.io/kubernetes pkg/printers/internalversion/printers.go and pkg/printers/tablegenerator.go;
-k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable). The descriptions of columns are not
+k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable); k8s.io/apimachinery
+pkg/util/duration/duration.go (HumanDuration) for ages. The descriptions of columns are not
 Kubernetes'.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time
-from apidiscovery_service.kube.objects.ages import human_duration
 from apidiscovery_service.kube.objects.encoding import ListMeta
-from apidiscovery_service.kube.objects.go_form import as_list, as_mapping
+from apidiscovery_service.kube.objects.fields import as_list, as_mapping
 from apidiscovery_service.kube.objects.kinds import (
     LEASE,
     PARTIAL_OBJECT_METADATA,
@@ -25,8 +25,7 @@ from apidiscovery_service.kube.objects.kinds import (
     Kind,
     Object,
 )
-from apidiscovery_service.kube.objects.metadata import metadata_of
-from apidiscovery_service.kube.objects.partial_metadata import partial
+from apidiscovery_service.kube.objects.metadata import metadata_of, partial
 from apidiscovery_service.kube.objects.watch_events import INITIAL_EVENTS_END
 
 GROUP = "meta.k8s.io"
@@ -39,14 +38,14 @@ _MOST_SERVERS = 3  # printers.go, formatStorageVersions
 
 
 class IncludeObject(StrEnum):
-    """How much of its object a row has; when it is not said, the metadata."""
+    """How much of its object a row has; the metadata by default."""
 
     NONE = "None"
     METADATA = "Metadata"
     OBJECT = "Object"
 
 
-def table(  # noqa: PLR0913 - each is one thing that a request can ask for
+def table(  # noqa: PLR0913 - each is an option of the request
     kind: Kind,
     items: Sequence[Object],
     metadata: ListMeta,
@@ -61,11 +60,11 @@ def table(  # noqa: PLR0913 - each is one thing that a request can ask for
     Args:
         kind: `STORAGE_VERSION` or `LEASE`.
         items: The objects, in the order of the rows.
-        metadata: That of the list; of a single object, its resourceVersion alone.
+        metadata: That of the list; for a single object, its resourceVersion alone.
         now: The time, for ages; with a time zone.
         include: How much of its object each row has.
         version: Of meta.k8s.io: `v1` or `v1beta1`.
-        headers: Whether to say what the columns are; a watch does in its first event alone.
+        headers: Whether to define the columns; a watch does so in its first event alone.
     """
     printer = _PRINTERS[kind.kind]
     columns: JSONValue = [column.fields() for column in printer.columns] if headers else None
@@ -90,7 +89,7 @@ def _included(item: Object, include: IncludeObject, version: str) -> JSONValue:
 
 
 def _ends_initial_events(item: Object) -> bool:
-    """Tell whether it is the bookmark that a client must recognise, whatever it left out."""
+    """Tell whether it is the bookmark that clients must recognise, which needs its metadata."""
     annotations = as_mapping(metadata_of(item).get("annotations"))
     return annotations.get(INITIAL_EVENTS_END) == "true"
 
@@ -113,7 +112,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """How objects of a kind become rows."""
+    """The columns and cells of a kind."""
 
     columns: tuple[_Column, ...]
     cells: Callable[[Object, datetime], list[JSONValue]]
@@ -172,3 +171,36 @@ def _age(item: Object, now: datetime) -> str:
     if not isinstance(created, str):
         return "<unknown>"
     return human_duration(now - go_time.moment(created))
+
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_YEAR = 365 * _DAY
+
+# For ages below so many seconds: the unit, and a smaller unit that is written unless it is 0.
+_STEPS = (
+    (2 * _MINUTE, (1, "s"), None),
+    (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
+    (3 * _HOUR, (_MINUTE, "m"), None),
+    (8 * _HOUR, (_HOUR, "h"), (_MINUTE, "m")),
+    (48 * _HOUR, (_HOUR, "h"), None),
+    (8 * _DAY, (_DAY, "d"), (_HOUR, "h")),
+    (2 * _YEAR, (_DAY, "d"), None),
+    (8 * _YEAR, (_YEAR, "y"), (_DAY, "d")),
+)
+
+
+def human_duration(age: timedelta) -> str:
+    """Return an age in at most two units: `5s`, `4m10s`, `3h`, `5d2h`, `2y40d`.
+
+    Up to a second in the future is `0s`, for clocks differ; more is `<invalid>`.
+    """
+    seconds = int(age.total_seconds())
+    if seconds < 0:
+        return "0s" if seconds == -1 else "<invalid>"
+    for limit, (unit, name), smaller in _STEPS:
+        if seconds < limit:
+            rest = seconds % unit // smaller[0] if smaller else 0
+            return f"{seconds // unit}{name}" + (f"{rest}{smaller[1]}" if smaller and rest else "")
+    return f"{seconds // _YEAR}y"

@@ -1,6 +1,6 @@
-"""A value that was read, into the fields of a Go struct, as sigs.k8s.io/json does it.
+"""Reads parsed values into the fields of Go structs, as sigs.k8s.io/json does.
 
-Names are case-sensitive. What has the wrong type is an error; unknown and duplicate fields are
+Names are case-sensitive. A value of the wrong type is an error; unknown and duplicate fields are
 problems, which strict decoding refuses. Source: sigs.k8s.io/json
 internal/golang/encoding/json/decode.go and kubernetes_patch.go.
 """
@@ -11,30 +11,29 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 
+from apidiscovery_formats.go_json import without_surrogates
 from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time
-from apidiscovery_service.kube.objects.fields import ZEROS, Field, Scalar, Shape, Struct
-from apidiscovery_service.kube.objects.go_form import as_mapping
+from apidiscovery_service.kube.objects.fields import ZEROS, Field, Scalar, Shape, Struct, as_mapping
 from apidiscovery_service.kube.objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
 _MAX_PROBLEMS = 100  # kubernetes_patch.go, saveStrictError
 
 _RANGES = {Scalar.INT32: 2**31, Scalar.INT64: 2**63}
 _INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Mistyped(ValueError):
-    """A value is not of its field's type; the error's text is Go's."""
+    """A value is not of its field's type; the message is Go's."""
 
 
 def read(struct: Struct, value: Tree) -> tuple[dict[str, JSONValue], tuple[str, ...]]:
-    """Return the fields that a value sets, in no certain order, and the problems it has.
+    """Return the fields that a value sets, in no particular order, and its problems.
 
     Raises:
-        Mistyped: Something in it is not of its field's type.
+        Mistyped: A value in it is not of its field's type.
     """
     reader = _Reader()
     fields: dict[str, JSONValue] = {}
@@ -46,11 +45,11 @@ def read(struct: Struct, value: Tree) -> tuple[dict[str, JSONValue], tuple[str, 
 
 
 class _Reader:
-    """What was found while a value was read.
+    """Reads one value.
 
     Attributes:
         problems: Unknown and duplicate fields, in order, each once.
-        mistyped: What the first value of a wrong type is; None if there is none.
+        mistyped: The error of the first value of a wrong type; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class _Reader:
         self._struct = ""
 
     def struct(self, struct: Struct, value: Tree, into: dict[str, JSONValue]) -> None:
-        """Read a struct; `into` has what an earlier value of the same field set."""
+        """Read a struct; `into` has the fields of an earlier value of a repeated field."""
         pairs = _pairs(value)
         if pairs is None:
             self._mismatch(value, struct.go_type)
@@ -114,11 +113,11 @@ class _Reader:
         seen: set[str] = set()
         for key, item in pairs:
             self._note_duplicate(key, seen)
-            strings[_clean(key)] = self._element(field, item, None)
+            strings[without_surrogates(key)] = self._element(field, item, None)
         into[field.name] = strings
 
     def _element(self, field: Field, value: Tree, before: JSONValue) -> JSONValue:
-        """Read one value; where it is of a wrong type, anything will do."""
+        """Read one value; the result of a value of the wrong type does not matter."""
         if isinstance(field.type, Struct):
             fields = dict(as_mapping(before))
             if value is not None:
@@ -134,7 +133,7 @@ class _Reader:
 
     def _scalar(self, field: Field, scalar: Scalar, value: Tree) -> JSONValue:
         if scalar is Scalar.STRING and isinstance(value, str) and not isinstance(value, Number):
-            return _clean(value)
+            return without_surrogates(value)
         if scalar is Scalar.BOOL and isinstance(value, bool):
             return value
         number = _number(value)
@@ -148,7 +147,7 @@ class _Reader:
         return None
 
     def _time(self, scalar: Scalar, value: Tree) -> str | None:
-        """Read a time. An error of `UnmarshalJSON` ends the reading where it is."""
+        """Read a time; as an error of `UnmarshalJSON`, a failure ends reading at once."""
         if not isinstance(value, str) or isinstance(value, Number):
             self.mistyped = None
             self._mismatch(value, "string")
@@ -168,7 +167,7 @@ class _Reader:
         if len(self.problems) == _MAX_PROBLEMS:
             return
         path = f"{self._path}.{key}".removeprefix(".")
-        self.problems[f"{what} field {quote(_clean(path))}"] = None
+        self.problems[f"{what} field {quote(without_surrogates(path))}"] = None
 
     def _mismatch(self, value: Tree, go_type: str, what: str = "") -> None:
         if self.mistyped is not None:
@@ -188,7 +187,7 @@ _TIMES: dict[Scalar, tuple[str, Callable[[int], str | None]]] = {
 
 
 def _pairs(value: Tree) -> Iterable[tuple[str, Tree]] | None:
-    """Return the keys and values of an object, None of anything else."""
+    """Return the keys and values of an object; None for other values."""
     if isinstance(value, Pairs):
         return value
     return value.items() if isinstance(value, Mapping) else None
@@ -199,7 +198,7 @@ def _is_list(value: Tree) -> TypeGuard[Sequence[Tree]]:
 
 
 def _number(value: Tree) -> str | None:
-    """Return a number as it is written in JSON, None of anything else."""
+    """Return a number as it is written in JSON; None for other values."""
     if isinstance(value, Number):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -217,13 +216,8 @@ def _what(value: Tree) -> str:
     return "array" if _is_list(value) else "object"
 
 
-def _clean(text: str) -> str:
-    """Return text without lone surrogates, for which Go reads U+FFFD."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
 def plain(value: Tree, depth: int = 0) -> JSONValue:
-    """Return a value as plain JSON; of keys that are there twice the last one counts.
+    """Return a value as plain JSON; the last of repeated keys counts.
 
     Raises:
         Mistyped: It has a number beyond 64-bit floats, or more levels than `MAX_DEPTH`.
@@ -232,13 +226,19 @@ def plain(value: Tree, depth: int = 0) -> JSONValue:
         raise Mistyped("exceeded max depth")
     pairs = _pairs(value)
     if pairs is not None:
-        return {_clean(key): plain(item, depth + 1) for key, item in pairs}
+        return {without_surrogates(key): plain(item, depth + 1) for key, item in pairs}
     if _is_list(value):
         return [plain(item, depth + 1) for item in value]
     number = _number(value)
     if number is not None:
         return _plain_number(number)
-    return _clean(value) if isinstance(value, str) else bool(value) if value is not None else None
+    return (
+        without_surrogates(value)
+        if isinstance(value, str)
+        else bool(value)
+        if value is not None
+        else None
+    )
 
 
 def _plain_number(text: str) -> float:

@@ -1,18 +1,201 @@
-"""The rules that an object must keep before it is stored, with what is said when it does not.
+"""Validates objects before they are stored.
 
-Each function returns causes in Kubernetes' words and order, none for an object that keeps the
-rules; `errors.invalid` makes the answer of them. Sources: kubernetes/kubernetes
+Each function returns causes in Kubernetes' words and order, none for a valid object;
+`errors.invalid` makes the answer of them. Where upstream iterates over a map in any order, this
+module does so in the order of the keys.
+
+Sources: k8s.io/apimachinery pkg/api/validation/objectmeta.go and
+pkg/apis/meta/v1/validation/validation.go; kubernetes/kubernetes
 pkg/apis/apiserverinternal/validation/validation.go; k8s.io/apiserver pkg/registry/rest/create.go
 and update.go.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
-from apidiscovery_service.kube.objects import field_errors, formats, object_meta, reading
+from apidiscovery_formats.go_text import quote
+
+from apidiscovery_service.kube.objects import field_errors, formats, reading
 from apidiscovery_service.kube.objects.errors import Cause
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Kind, Object
-from apidiscovery_service.kube.objects.object_meta import NameRule
 from apidiscovery_service.kube.objects.reading import Fields
+
+NameRule: TypeAlias = Callable[[str, bool], list[str]]
+"""Validates a name or, if the flag is set, the beginning of one."""
+
+ANNOTATIONS_MAX = 256 * 1024
+
+_IMMUTABLE = "field is immutable"
+_MANAGER_MAX = 128
+_SUBRESOURCE_MAX = 256
+
+
+def _metadata_created(
+    metadata: Fields, *, namespaced: bool, name_rule: NameRule
+) -> Iterator[Cause]:
+    """Validate the metadata of a new object; its name has been generated."""
+    generate_name = reading.text(metadata, "generateName")
+    if generate_name:
+        for error in name_rule(generate_name, True):  # noqa: FBT003 - Kubernetes' signature
+            yield field_errors.invalid("metadata.generateName", generate_name, error)
+    name = reading.text(metadata, "name")
+    if not name:
+        yield field_errors.required("metadata.name", "name or generateName is required")
+    else:
+        for error in name_rule(name, False):  # noqa: FBT003
+            yield field_errors.invalid("metadata.name", name, error)
+    yield from _namespace(reading.text(metadata, "namespace"), namespaced=namespaced)
+    yield from _generation(metadata)
+    yield from _maps(metadata)
+    yield from _owners(reading.mappings(metadata, "ownerReferences"))
+    yield from _finalizers(reading.strings(metadata, "finalizers"))
+    yield from _managers(reading.mappings(metadata, "managedFields"))
+
+
+def _metadata_updated(metadata: Fields, old: Fields) -> Iterator[Cause]:
+    """Validate the metadata of an object that replaces one with the metadata `old`."""
+    if old.get("deletionTimestamp") is not None:
+        yield from _no_new_finalizers(metadata, old)
+    if not reading.text(metadata, "resourceVersion"):
+        yield field_errors.invalid(
+            "metadata.resourceVersion", "", "must be specified for an update"
+        )
+    yield from _generation(metadata)
+    generation = reading.integer(metadata, "generation")
+    if generation < reading.integer(old, "generation"):
+        yield field_errors.invalid("metadata.generation", generation, "must not be decremented")
+    for field in ("name", "namespace", "uid"):
+        value = reading.text(metadata, field)
+        if value != reading.text(old, field):
+            yield field_errors.invalid(f"metadata.{field}", value, _IMMUTABLE)
+    for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if metadata.get(field) != old.get(field):
+            yield field_errors.invalid(f"metadata.{field}", metadata.get(field), _IMMUTABLE)
+    yield from _maps(metadata)
+    yield from _owners(reading.mappings(metadata, "ownerReferences"))
+    yield from _managers(reading.mappings(metadata, "managedFields"))
+
+
+def _namespace(namespace: str, *, namespaced: bool) -> Iterator[Cause]:
+    field = "metadata.namespace"
+    if not namespaced:
+        if namespace:
+            yield field_errors.forbidden(field, "not allowed on this type")
+    elif not namespace:
+        yield field_errors.required(field, "")
+    else:
+        for error in formats.dns_label(namespace):
+            yield field_errors.invalid(field, namespace, error)
+
+
+def _generation(metadata: Fields) -> Iterator[Cause]:
+    generation = reading.integer(metadata, "generation")
+    if generation < 0:
+        yield field_errors.invalid(
+            "metadata.generation", generation, "must be greater than or equal to 0"
+        )
+
+
+def _maps(metadata: Fields) -> Iterator[Cause]:
+    for key, value in sorted(reading.string_map(metadata, "labels").items()):
+        for error in formats.qualified_name(key):
+            yield field_errors.invalid("metadata.labels", key, error)
+        for error in formats.label_value(value):
+            yield field_errors.invalid("metadata.labels", value, error)
+    annotations = reading.string_map(metadata, "annotations")
+    for key in sorted(annotations):
+        # As a label's key, but a prefix may have capital letters.
+        for error in formats.qualified_name(key.lower()):
+            yield field_errors.invalid("metadata.annotations", key, error)
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > ANNOTATIONS_MAX:
+        yield field_errors.too_long("metadata.annotations", ANNOTATIONS_MAX)
+
+
+def _owners(owners: Sequence[Fields]) -> Iterator[Cause]:
+    field = "metadata.ownerReferences"
+    first = ""
+    for index, owner in enumerate(owners):
+        yield from _owner(owner, f"{field}[{index}]")
+        if owner.get("controller") is not True:
+            continue
+        name = f"{reading.text(owner, 'kind')}/{reading.text(owner, 'name')}"
+        if first:
+            yield field_errors.invalid(
+                field,
+                owners,
+                "Only one reference can have Controller set to true. "
+                f'Found "true" in references for {first} and {name}',
+            )
+        first = first or name
+
+
+def _owner(owner: Fields, field: str) -> Iterator[Cause]:
+    api_version = reading.text(owner, "apiVersion")
+    version = "" if api_version.count("/") > 1 else api_version.rpartition("/")[2]
+    if api_version and not version:
+        yield field_errors.invalid(
+            f"{field}.apiVersion", api_version, "must be <group>/<version> or <version>"
+        )
+    for name in ("apiVersion", "kind", "name", "uid"):
+        if not reading.text(owner, name):
+            yield field_errors.required(f"{field}.{name}", "must not be empty")
+    if (api_version, reading.text(owner, "kind")) == ("v1", "Event"):
+        yield field_errors.invalid(
+            field, owner, "/v1, Kind=Event is disallowed from being an owner"
+        )
+
+
+def _finalizers(finalizers: Sequence[str]) -> Iterator[Cause]:
+    field = "metadata.finalizers"
+    for finalizer in finalizers:
+        for error in formats.qualified_name(finalizer):
+            yield field_errors.invalid(field, finalizer, error)
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        yield field_errors.invalid(
+            field, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"
+        )
+
+
+def _no_new_finalizers(metadata: Fields, old: Fields) -> Iterator[Cause]:
+    before = reading.strings(old, "finalizers")
+    new = sorted(set(reading.strings(metadata, "finalizers")) - set(before))
+    if new:
+        # Upstream prints the list as Go source.
+        shown = f"[]string{{{', '.join(map(quote, new))}}}"
+        yield field_errors.forbidden(
+            "metadata.finalizers",
+            "no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers {shown}",
+        )
+
+
+def _managers(entries: Sequence[Fields]) -> Iterator[Cause]:
+    for index, entry in enumerate(entries):
+        field = f"metadata.managedFields[{index}]"
+        operation = reading.text(entry, "operation")
+        if not operation:
+            yield field_errors.required(f"{field}.operation", "must not be empty")
+        elif operation not in {"Apply", "Update"}:
+            yield field_errors.not_supported(f"{field}.operation", operation, ("Apply", "Update"))
+        fields_type = reading.text(entry, "fieldsType")
+        if fields_type not in {"", "FieldsV1"}:
+            yield field_errors.invalid(f"{field}.fieldsType", fields_type, "must be `FieldsV1`")
+        yield from manager(reading.text(entry, "manager"), f"{field}.manager")
+        if len(reading.text(entry, "subresource").encode()) > _SUBRESOURCE_MAX:
+            yield field_errors.too_long(f"{field}.subresource", _SUBRESOURCE_MAX)
+
+
+def manager(name: str, field: str) -> Iterator[Cause]:
+    """Validate the name of a field manager."""
+    if len(name.encode()) > _MANAGER_MAX:
+        yield field_errors.too_long(field, _MANAGER_MAX)
+    position = 0
+    for character in name:
+        if not character.isprintable():
+            detail = f"invalid character U+{ord(character):04X} (at position {position})"
+            yield field_errors.invalid(field, name, detail)
+        position += len(character.encode())
 
 
 def _storage_version_name(name: str, prefix: bool) -> list[str]:  # noqa: FBT001 - a NameRule
@@ -35,38 +218,35 @@ _NAME_RULES: dict[str, NameRule] = {
 
 
 def created(new: Object, kind: Kind) -> list[Cause]:
-    """Return what is wrong with an object that is to be created.
-
-    Its system fields (uid, creationTimestamp) and a generated name are filled in.
-    """
+    """Validate a new object; its system fields and a generated name are filled in."""
     metadata = reading.mapping(new, "metadata")
     rule = _NAME_RULES[kind.kind]
-    causes = [*object_meta.created(metadata, namespaced=kind.namespaced, name_rule=rule)]
+    causes = [*_metadata_created(metadata, namespaced=kind.namespaced, name_rule=rule)]
     if kind.kind == STORAGE_VERSION.kind:
         causes += status(reading.mapping(new, "status"))
     return causes
 
 
 def updated(new: Object, old: Object, kind: Kind) -> list[Cause]:
-    """Return what keeps an object from taking the place of an old one, its status apart.
+    """Validate an object that replaces an old one, without its status.
 
-    What is wrong with labels, annotations, owners and managers is reported twice, as upstream
-    does; the message has it once.
+    Errors of labels, annotations, owners and managers are reported twice, as upstream does; the
+    message has them once.
     """
     metadata = reading.mapping(new, "metadata")
     return [
-        *object_meta.created(metadata, namespaced=kind.namespaced, name_rule=_path_segment),
-        *object_meta.updated(metadata, reading.mapping(old, "metadata")),
+        *_metadata_created(metadata, namespaced=kind.namespaced, name_rule=_path_segment),
+        *_metadata_updated(metadata, reading.mapping(old, "metadata")),
     ]
 
 
 def status_updated(new: Object, old: Object) -> list[Cause]:
-    """Return what keeps a StorageVersion from taking the place of an old one, with its status."""
+    """Validate a StorageVersion with its status that replaces an old one."""
     return updated(new, old, STORAGE_VERSION) + status(reading.mapping(new, "status"))
 
 
 def status(fields: Fields) -> list[Cause]:
-    """Return what is wrong with the status of a StorageVersion."""
+    """Validate the status of a StorageVersion."""
     servers = reading.mappings(fields, "storageVersions")
     return [
         *(

@@ -1,4 +1,4 @@
-"""Events of a watch as frames of a stream.
+"""Events of a watch, and their frames in a stream.
 
 Sources: k8s.io/apiserver pkg/endpoints/handlers/response.go (watchEncoder); k8s.io/apimachinery
 pkg/runtime/serializer/json/json.go (Framer) and protobuf/protobuf.go (NewRawSerializer,
@@ -11,12 +11,12 @@ from struct import Struct
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Serializer
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects.go_form import in_go_form
+from apidiscovery_service.kube.objects.fields import in_go_form
 from apidiscovery_service.kube.objects.kinds import Kind, Object
 from apidiscovery_service.kube.wire import delimited
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark after which a watch has seen the state it began with."""
+"""The annotation of the bookmark that ends the initial events of a watch."""
 
 _LENGTH = Struct(">I")
 
@@ -36,8 +36,8 @@ def frame(event: EventType, body: bytes, serializer: Serializer) -> bytes:
 
     Args:
         event: What happened.
-        body: The object it happened to, or the Status of an error, as the answer to a GET would
-            have it (`encoding.encode`), in the same serializer and not pretty.
+        body: The object, or the Status of an error, as `encoding.encode` returns it, in the same
+            serializer and not pretty.
         serializer: JSON (`{"type":...,"object":...}` and a line feed) or protobuf (the length in
             four bytes, then a WatchEvent without envelope around the object with its own).
 
@@ -53,13 +53,12 @@ def frame(event: EventType, body: bytes, serializer: Serializer) -> bytes:
 
 
 def bookmark(kind: Kind, resource_version: str, *, initial_events_end: bool = False) -> Object:
-    """Return the object of a BOOKMARK: nothing but how far the watch has come.
+    """Return the object of a BOOKMARK, which has nothing but a resourceVersion.
 
     Args:
         kind: The kind that is watched.
-        resource_version: Up to where all events were sent.
-        initial_events_end: Whether it marks the end of the initial events of a `sendInitialEvents`
-            watch.
+        resource_version: The revision up to which all events were sent.
+        initial_events_end: Whether it ends the initial events of a `sendInitialEvents` watch.
     """
     metadata: dict[str, JSONValue] = {"resourceVersion": resource_version}
     if initial_events_end:

@@ -1,6 +1,6 @@
-"""YAML as sigs.k8s.io/yaml hands it to the JSON decoder, and the keys that are there twice.
+"""Parses YAML as sigs.k8s.io/yaml does before it decodes JSON, and reports repeated keys.
 
-libyaml finds the events and values are built from them without recursion. Scalars are those of
+libyaml parses events, and values are built from them without recursion. Scalars are those of
 YAML 1.1 as go-yaml sees them; dates are text. Sources: sigs.k8s.io/yaml yaml.go (YAMLToJSON,
 YAMLToJSONStrict) and goyaml.v2/resolve.go.
 """
@@ -35,19 +35,19 @@ _EXPONENT = 1e21  # from here on Go writes a float with an exponent
 
 
 class NotYAML(ValueError):
-    """A text is no YAML that JSON could say; the error's text is go-yaml's as near as it goes."""
+    """A text is no YAML, or its value is not possible in JSON; the message is like go-yaml's."""
 
 
 def parse(body: bytes) -> tuple[Tree, tuple[str, ...]]:
-    """Return what a YAML document says, and the problem that strict decoding has with it, if any.
+    """Return the value of a YAML document, and its problem for strict decoding, if any.
 
-    A key that is there twice has its last value; keys are sorted, as Go does when it makes JSON of
-    them. A second document is not looked at.
+    A repeated key has its last value; keys are sorted, as Go sorts them in JSON. A second document
+    is ignored.
 
     Raises:
-        NotYAML: It is no YAML or says what JSON cannot, has more than `MAX_DEPTH` levels, or more
-            values than `limits` has it because of aliases.
-        ObjectError: It is too long, or has more values without; 413.
+        NotYAML: It is no YAML, its value is not possible in JSON, it has more than `MAX_DEPTH`
+            levels, or too many values because of aliases.
+        ObjectError: It is too long, or has too many values without aliases; 413.
     """
     limits.check_size(body, limits.MAX_YAML_BYTES)
     try:
@@ -69,13 +69,13 @@ def parse(body: bytes) -> tuple[Tree, tuple[str, ...]]:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or sequence that has begun.
+    """A mapping or sequence that is open.
 
     Attributes:
-        is_mapping: Which of the two.
+        is_mapping: Whether it is a mapping.
         anchor: Its name for aliases.
-        before: How many values there were when it began.
-        items: The elements; of a mapping, its keys and values by turns.
+        before: The number of values before it.
+        items: The elements; of a mapping, keys and values in turn.
     """
 
     is_mapping: bool
@@ -90,7 +90,7 @@ class _Open:
 
 
 class _Merge(str):
-    """The key `<<` without quotes, which takes over the keys of other mappings."""
+    """The unquoted key `<<`, which merges the keys of other mappings."""
 
     __slots__ = ()
 
@@ -99,13 +99,13 @@ class _Builder:
     """Builds the value of one document.
 
     Attributes:
-        duplicates: What go-yaml says of each key that is there twice.
+        duplicates: The message of go-yaml for each repeated key.
     """
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []
         self._open: list[_Open] = []
-        # The value that a name stands for and how many values that are; None while it is open.
+        # The value of a name and the number of values in it; None while it is open.
         self._anchors: dict[str, tuple[Tree, int] | None] = {}
         self._count = 0
         self._result: Tree = None
@@ -160,7 +160,7 @@ class _Builder:
         self._add(*found, line)
 
     def _add(self, value: Tree, count: int, line: int) -> None:
-        """Put a value where it belongs; it stands for so many that are not yet counted."""
+        """Add a value to the innermost open collection, and count its values."""
         self._spend(count, line)
         if not self._open:
             self._result = value
@@ -185,7 +185,7 @@ _ENDS = (yaml.StreamEndEvent, yaml.DocumentEndEvent)
 
 
 def _mapping(items: list[Tree], line: int) -> Pairs:
-    """Return keys and values by turns as an object, sorted; the last value of a key counts."""
+    """Return an object of keys and values in turn, sorted; the last value of a key counts."""
     own: dict[str, Tree] = {}
     merged: dict[str, Tree] = {}
     for key, value in zip(items[::2], items[1::2], strict=True):
@@ -229,7 +229,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> Tree:
 
 
 def _number(text: str, line: int) -> str:
-    """Return a plain scalar as a number, if it is one."""
+    """Return a plain scalar, as a number if it is one."""
     if text[0] not in "+-.0123456789":
         return text
     plain = text.replace("_", "")

@@ -1,23 +1,37 @@
-"""The OpenAPI v3 document of a group-version that CustomResourceDefinitions make up.
+"""The OpenAPI v3 document of a group-version of CustomResourceDefinitions.
 
-It is Kubernetes' own, byte for byte: pkg/controller/openapiv3/controller.go and
-pkg/controller/openapi/builder of apiextensions-apiserver.
+It equals Kubernetes' own, byte for byte: pkg/controller/openapiv3/controller.go,
+pkg/controller/openapi/builder and pkg/apiserver/schema/unfold.go of apiextensions-apiserver.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
-from apidiscovery_service.openapi import json_text, meta_components
-from apidiscovery_service.openapi.crd import kind_schemas, resource_paths
-from apidiscovery_service.openapi.crd.resource_paths import Resource
+from apidiscovery_service.core.model import GroupVersionKind
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi import json_text, meta_components, operations
+from apidiscovery_service.openapi.crd import schema_fields, structural
+from apidiscovery_service.openapi.crd.schema_fields import Reading, Schema, ordered
+from apidiscovery_service.openapi.crd.structural import INT_OR_STRING, is_int_or_string
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
+from apidiscovery_service.openapi.meta_components import (
+    SCALE,
+    kinds_extension,
+    list_schema,
+    reference,
+)
+from apidiscovery_service.openapi.operations import Route, Subject
 
-# Of what comes out. The largest real one has 2 MB; escapes and embedded objects can make it ten
-# times what went in.
+# The largest real document has 2 MB; with escapes and embedded objects one can be ten times as
+# large as its definitions.
 MAX_DOCUMENT_BYTES = 32 * 2**20
+
+_SUBRESOURCE = (operations.READ, operations.REPLACE, operations.PATCH)
 
 _HEAD = b'{"openapi":"3.0.0","info":{"title":"Kubernetes CRD Swagger","version":"v0.1.0"},"paths":{'
 
@@ -45,20 +59,26 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """A definition in the version in question.
+    """A definition in one version.
 
     Attributes:
         name: Of the definition, for messages.
-        resource: What its paths depend on.
-        list_kind: Kind of its lists.
-        schema: What it has as schema, None when it has none.
+        kind: The kind of its objects.
+        list_kind: The kind of its lists.
+        plural: Such as `crontabs`.
+        namespaced: Whether its objects are in namespaces.
+        subresources: `status`, `scale`, both or none.
+        schema: Its schema as JSON values, None when it has none.
         path: Where the schema is.
         selectable: `x-kubernetes-selectable-fields`, or nothing.
     """
 
     name: str
-    resource: Resource
-    list_kind: str
+    kind: GroupVersionKind
+    list_kind: GroupVersionKind
+    plural: str
+    namespaced: bool
+    subresources: tuple[str, ...]
     schema: object
     path: Path
     selectable: Mapping[str, Any]
@@ -75,15 +95,15 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
         definitions: All of the group that are established and serve the version, at least one.
 
     Raises:
-        InvalidOpenAPI: Two want the same schema name or path; one is nested too deeply or too
+        InvalidOpenAPI: Two have the same schema name or path; one is nested too deeply or too
             large; one is no JSON.
     """
     served = [_served(group, version, definition) for definition in definitions]
-    served.sort(key=lambda one: (one.name, one.resource.plural))
+    served.sort(key=lambda one: (one.name, one.plural))
     limit = _Limit()
-    paths = _merged(served, "paths", lambda one: resource_paths.paths(one.resource), limit)
+    paths = _merged(served, "paths", _paths, limit)
     schemas = _merged(served, "schemas", _schemas, limit)
-    scale = any("scale" in one.resource.subresources for one in served)
+    scale = any("scale" in one.subresources for one in served)
     schemas.update(meta_components.components(scale=scale))
     return b"".join(
         (_HEAD, _members(paths), b'},"components":{"schemas":{', _members(schemas), b"}}}")
@@ -93,23 +113,15 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
 def _served(group: str, version: str, definition: Definition) -> _Served:
     fields = _fields(definition)
     subresources = _object(fields.get("subresources"))
-    model = _model_name(group, version, definition.kind)
-    resource = Resource(
-        group=group,
-        version=version,
+    return _Served(
+        name=f"{definition.plural}.{group}",
+        kind=GroupVersionKind(group, version, definition.kind),
+        list_kind=GroupVersionKind(group, version, definition.list_kind),
         plural=definition.plural,
-        kind=definition.kind,
-        model=model,
-        list_model=_model_name(group, version, definition.list_kind),
         namespaced=definition.scope == "Namespaced",
         subresources=tuple(
             name for name in ("status", "scale") if subresources.get(name) is not None
         ),
-    )
-    return _Served(
-        name=f"{definition.plural}.{group}",
-        resource=resource,
-        list_kind=definition.list_kind,
         schema=_object(fields.get("schema")).get("openAPIV3Schema"),
         path=("spec", "versions", definition.index, "schema", "openAPIV3Schema"),
         selectable=_selectable(fields),
@@ -132,7 +144,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the extension that names the fields one may select by.
+    """Return the extension that names the selectable fields.
 
     Source: pkg/controller/openapi/builder/builder.go:buildSelectableFields.
     """
@@ -141,47 +153,109 @@ def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"x-kubernetes-selectable-fields": named} if named else {}
 
 
-def _model_name(group: str, version: str, kind: str) -> str:
+def _model_name(kind: GroupVersionKind) -> str:
     """Return the name of a kind's schema: `com.example.stable.v1.CronTab`."""
-    return ".".join((*reversed(group.split(".")), version, kind))
+    return ".".join((*reversed(kind.group.split(".")), kind.version, kind.kind))
+
+
+def _paths(one: _Served) -> Iterator[tuple[str, bytes]]:
+    """Yield each path with the JSON of its path item, in no particular order.
+
+    Source: pkg/controller/openapi/builder/builder.go:generateBuilder and buildRoute.
+    """
+    kind = one.kind
+    base = f"/apis/{kind.group}/{kind.version}"
+    root = f"{base}/{one.plural}"
+    subject = Subject(kind.group, kind.version, kind.kind, kind)
+    if one.namespaced:
+        everywhere = replace(subject, suffix="ForAllNamespaces")
+        yield root, _path_item(one, everywhere, (operations.LIST,))
+        root = f"{base}/namespaces/{{namespace}}/{one.plural}"
+        subject = replace(subject, scope="Namespaced")
+    in_path = meta_components.parameters()["namespace"] if one.namespaced else ()
+    yield root, _path_item(one, subject, operations.COLLECTION, in_path)
+    in_path = (operations.name_parameter(kind.kind), *in_path)
+    yield f"{root}/{{name}}", _path_item(one, subject, operations.ITEM, in_path)
+    for name in one.subresources:
+        below = replace(subject, subresource=name)
+        yield f"{root}/{{name}}/{name}", _path_item(one, below, _SUBRESOURCE, in_path)
+
+
+def _path_item(
+    one: _Served,
+    subject: Subject,
+    routes: tuple[Route, ...],
+    in_path: Iterable[Mapping[str, Any]] = (),
+) -> bytes:
+    """Return the JSON of a path item.
+
+    Args:
+        one: What the path belongs to.
+        subject: What the operations are about.
+        routes: The operations, in the order of the path item's fields.
+        in_path: The parameters in the path.
+    """
+    shared, own = _parameters(routes)
+    model = SCALE if subject.subresource == "scale" else _model_name(one.kind)
+    item: dict[str, object] = {
+        route.method: operations.operation(
+            route,
+            subject,
+            subject.operation_id(route),
+            own[route],
+            reference(_model_name(one.list_kind) if route is operations.LIST else model),
+        )
+        for route in routes
+    }
+    item["parameters"] = sorted((*in_path, *shared), key=itemgetter("name"))
+    return go_json.dumps(item)
+
+
+@cache
+def _parameters(
+    routes: tuple[Route, ...],
+) -> tuple[Sequence[Mapping[str, Any]], Mapping[Route, Sequence[Mapping[str, Any]] | None]]:
+    """Return the parameters that all operations of a path have, which stand at the path.
+
+    The second value has the others of each operation, sorted by name; None for none. No two of
+    Kubernetes' parameters have the same name.
+    """
+    known = meta_components.parameters()
+    every = {
+        route: {one["name"]: one for one in (*known[route.action], *known["pretty"])}
+        for route in routes
+    }
+    shared = set(every[routes[0]]).intersection(*every.values())
+    own = {
+        route: [several[name] for name in sorted(several.keys() - shared)] or None
+        for route, several in every.items()
+    }
+    return [every[routes[0]][name] for name in shared], own
 
 
 def _schemas(one: _Served) -> Iterator[tuple[str, bytes]]:
-    resource, selectable = one.resource, one.selectable
-    gvk = "x-kubernetes-group-version-kind"
-    extensions = {gvk: [_gvk(resource, resource.kind)], **selectable}
-    yield resource.model, _kind_schema(one, extensions)
-    extensions = {gvk: [_gvk(resource, one.list_kind)], **selectable}
-    yield (
-        resource.list_model,
-        kind_schemas.list_schema(
-            resource.model, resource.kind, one.list_kind, resource.plural, extensions
-        ),
-    )
-
-
-def _kind_schema(one: _Served, extensions: Mapping[str, Any]) -> bytes:
+    extensions = {**kinds_extension(one.kind), **one.selectable}
+    model = _model_name(one.kind)
     try:
-        return kind_schemas.kind_schema(one.schema, extensions, one.path)
+        yield model, kind_schema(one.schema, extensions, one.path)
     except InvalidOpenAPI as error:
         raise InvalidOpenAPI(error.path, f"{one.name}: {error.message}") from error
-
-
-def _gvk(resource: Resource, kind: str) -> dict[str, str]:
-    return {"group": resource.group, "kind": kind, "version": resource.version}
+    schema = list_schema(one.list_kind.kind, one.kind.kind, one.plural, model)
+    schema |= {**kinds_extension(one.list_kind), **one.selectable}
+    yield _model_name(one.list_kind), go_json.dumps(schema)
 
 
 class _Limit:
-    """How many bytes a document may still get."""
+    """Counts the bytes of a document."""
 
     def __init__(self) -> None:
         self._left = MAX_DOCUMENT_BYTES
 
     def count(self, data: bytes, name: str) -> None:
-        """Count what goes into the document.
+        """Count a part of the document.
 
         Raises:
-            InvalidOpenAPI: It is too large with that.
+            InvalidOpenAPI: The document is too large.
         """
         self._left -= len(data)
         if self._left < 0:
@@ -194,10 +268,10 @@ def _merged(
     make: Callable[[_Served], Iterable[tuple[str, bytes]]],
     limit: _Limit,
 ) -> dict[str, bytes]:
-    """Return what all definitions bring to a part of the document.
+    """Return the members of a part of the document, from all definitions.
 
     Raises:
-        InvalidOpenAPI: Two bring something of the same name, or it is too large.
+        InvalidOpenAPI: Two definitions have the same member, or the document is too large.
     """
     merged: dict[str, bytes] = {}
     owners = dict.fromkeys(meta_components.components(scale=True), "Kubernetes")
@@ -213,4 +287,66 @@ def _merged(
 
 def _members(several: Mapping[str, bytes]) -> bytes:
     """Return the members of a JSON object, sorted, without its braces."""
-    return b",".join(json_text.dumps(name) + b":" + several[name] for name in sorted(several))
+    return b",".join(go_json.dumps(name) + b":" + several[name] for name in sorted(several))
+
+
+def kind_schema(raw: object, extensions: Mapping[str, Any], path: Path) -> bytes:
+    """Return the JSON of a kind's schema.
+
+    A schema that is absent or not structural is published as an object without fields.
+
+    Args:
+        raw: The schema as JSON values; None for none.
+        extensions: Extensions of the published schema.
+        path: Where the schema is in its definition.
+
+    Raises:
+        InvalidOpenAPI: The schema is nested too deeply or has too many values.
+    """
+    schema: Schema = {"type": "object"}
+    if raw is not None:
+        reading = schema_fields.read(raw, path)
+        if structural.is_structural(reading):
+            schema = _published(reading)
+    return go_json.dumps(ordered({**schema, **extensions}))
+
+
+def _published(reading: Reading) -> Schema:
+    """Return a structural schema as it is published; this changes the reading."""
+    for schema in reading.int_or_string:
+        _unfold(schema)
+    root = reading.schema
+    _add_properties(
+        root, {**meta_components.type_meta(), "metadata": meta_components.object_meta()}
+    )
+    for schema in reading.embedded:
+        _add_properties(schema, dict(meta_components.embedded_meta()))
+        required: list[str] = schema.setdefault("required", [])
+        required += [name for name in ("kind", "apiVersion") if name not in required]
+        _sort_fields(schema)
+    return root
+
+
+def _add_properties(schema: Schema, added: Schema) -> None:
+    properties = schema.get("properties", {}) | added
+    schema["properties"] = {name: properties[name] for name in sorted(properties)}
+
+
+def _unfold(schema: Schema) -> None:
+    """Add the alternatives that `x-kubernetes-int-or-string` stands for."""
+    all_of = schema.get("allOf", [])
+    if is_int_or_string(schema.get("anyOf")) or (
+        all_of and is_int_or_string(all_of[0].get("anyOf"))
+    ):
+        return
+    if "anyOf" not in schema:
+        schema["anyOf"] = INT_OR_STRING
+    else:
+        schema["allOf"] = [{"anyOf": INT_OR_STRING}, *all_of]
+    _sort_fields(schema)
+
+
+def _sort_fields(schema: Schema) -> None:
+    fields = ordered(schema)
+    schema.clear()
+    schema.update(fields)

@@ -1,6 +1,6 @@
-"""What Kubernetes' API validation asks of a schema beside that it be structural.
+"""The rules of Kubernetes' API validation for schemas, beside that they be structural.
 
-Schemas are as `schema_fields.read` returns them; what that says itself is not said again here.
+Schemas are as `schema_fields.read` returns them; problems that it reports are not repeated here.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go:
 validateCustomResourceDefinitionValidation and ValidateCustomResourceDefinitionOpenAPISchema.
@@ -10,19 +10,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
-from apidiscovery_service.openapi.crd.errors import (
+from apidiscovery_service.openapi.crd.problems import (
+    MAX_PROBLEMS,
     Problem,
     forbidden,
     invalid,
     required,
     unsupported,
 )
-from apidiscovery_service.openapi.crd.field_path import is_field_path
-from apidiscovery_service.openapi.crd.limits import MAX_PROBLEMS
 from apidiscovery_service.openapi.crd.schema_fields import Schema
 from apidiscovery_service.openapi.errors import Path
+from apidiscovery_service.openapi.json_text import is_object
 
 _META = frozenset({"metadata", "kind", "apiVersion"})
 _LIST_TYPES = ("atomic", "set", "map")
@@ -61,13 +61,13 @@ _AT_ROOT = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """What the surroundings of a schema allow in it.
+class _Context:
+    """The context of a schema.
 
     Attributes:
-        is_root: Whether it is the outermost.
-        in_meta: Whether it is of the kind, apiVersion or metadata of an object.
-        no_default: Why it may have no default; empty when it may.
+        is_root: Whether it is the outermost schema.
+        in_meta: Whether it is in the kind, apiVersion or metadata of an object.
+        no_default: Why it must not have a default; empty when it may.
     """
 
     is_root: bool = False
@@ -76,22 +76,22 @@ class _Place:
 
 
 def problems(schema: Schema, path: Path, *, status: bool) -> list[Problem]:
-    """Return what is against the rules, in no particular order; twice `MAX_PROBLEMS` at most.
+    """Return violations, in no particular order; twice `MAX_PROBLEMS` at most.
 
     Args:
-        schema: The outermost.
+        schema: The outermost schema.
         path: Where it is.
         status: Whether its version has the status subresource.
     """
     found: list[Problem] = list(_root(schema, path, status=status))
-    _check(schema, path, _Place(is_root=True), found)
+    _check(schema, path, _Context(is_root=True), found)
     return found
 
 
-def _check(schema: Schema, path: Path, place: _Place, found: list[Problem]) -> None:
+def _check(schema: Schema, path: Path, context: _Context, found: list[Problem]) -> None:
     if len(found) < MAX_PROBLEMS:
-        found += islice(_rules(schema, path, place), MAX_PROBLEMS)
-        for member, at, inside in _members(schema, path, place):
+        found += islice(_rules(schema, path, context), MAX_PROBLEMS)
+        for member, at, inside in _members(schema, path, context):
             _check(member, at, inside, found)
 
 
@@ -115,19 +115,21 @@ def _root(schema: Schema, path: Path, *, status: bool) -> Iterator[Problem]:
         yield path, invalid(sorted(schema.keys() - _AT_ROOT.keys()), detail)
 
 
-def _members(schema: Schema, path: Path, place: _Place) -> Iterator[tuple[Schema, Path, _Place]]:
-    """Yield the schemas directly within one."""
-    inside = replace(place, is_root=False)
+def _members(
+    schema: Schema, path: Path, context: _Context
+) -> Iterator[tuple[Schema, Path, _Context]]:
+    """Yield the schemas directly in a schema, with their paths and contexts."""
+    inside = replace(context, is_root=False)
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
         reason = "inside additionalProperties applying to object metadata"
-        narrower = replace(inside, no_default=reason) if place.in_meta else inside
+        narrower = replace(inside, no_default=reason) if context.in_meta else inside
         yield additional, (*path, "additionalProperties"), narrower
-    of_object = place.is_root or "x-kubernetes-embedded-resource" in schema
+    of_object = context.is_root or "x-kubernetes-embedded-resource" in schema
     for name, member in schema.get("properties", {}).items():
         narrower = inside
         if of_object and name in _META:
-            reason = f"in top-level {name}" if place.is_root else inside.no_default
+            reason = f"in top-level {name}" if context.is_root else inside.no_default
             narrower = replace(inside, in_meta=True, no_default=reason)
         yield member, (*path, "properties", name), narrower
     for word in ("not", "items"):
@@ -138,13 +140,13 @@ def _members(schema: Schema, path: Path, place: _Place) -> Iterator[tuple[Schema
             yield one, (*path, word, index), inside
 
 
-def _rules(schema: Schema, path: Path, place: _Place) -> Iterator[Problem]:
-    if "default" in schema and place.no_default:
-        yield (*path, "default"), forbidden(f"must not be set {place.no_default}")
+def _rules(schema: Schema, path: Path, context: _Context) -> Iterator[Problem]:
+    if "default" in schema and context.no_default:
+        yield (*path, "default"), forbidden(f"must not be set {context.no_default}")
     if schema.get("type") == "null":
         detail = "type cannot be set to null, use nullable as an alternative"
         yield (*path, "type"), forbidden(detail)
-    if place.in_meta and "x-kubernetes-embedded-resource" in schema:
+    if context.in_meta and "x-kubernetes-embedded-resource" in schema:
         at = (*path, "x-kubernetes-embedded-resource")
         yield at, forbidden("must not be used inside of resource meta")
     if "uniqueItems" in schema:
@@ -250,7 +252,7 @@ def _map_key(member: Schema, path: Path, is_required: bool) -> Iterator[Problem]
 
 
 def _rule(schema: Schema, rule: dict[str, Any], path: Path) -> Iterator[Problem]:
-    """Check what is about a CEL rule; the rule itself is text."""
+    """Check the fields of a CEL rule, but not the expression."""
     yield from _rule_text(rule, path)
     if "messageExpression" in rule and not rule["messageExpression"].strip():
         detail = "messageExpression must be non-empty if specified"
@@ -278,3 +280,76 @@ def _rule_text(rule: dict[str, Any], path: Path) -> Iterator[Problem]:
         yield at_message, invalid(rule["message"], "must not contain line breaks")
     elif _LINE_BREAK.search(text) and not message:
         yield at_message, required("message must be specified if rule contains line breaks")
+
+
+# Quoted text ends at a quote without backslash, other text at a delimiter.
+_PART = re.compile(r"'[^']*(?:(?<=\\)'[^']*)*'?|[.\[\]]|[^.\[\]]+", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "'": "'",
+    "\\": "\\",
+}
+
+
+def is_field_path(text: str, schema: Schema) -> bool:
+    """Tell whether a path leads to a field that a schema describes.
+
+    Paths are those of the `fieldPath` of validation rules, such as `.spec['a.b'].replicas`. Source:
+    apiextensions-apiserver pkg/apiserver/schema/cel/validation.go:ValidFieldPath.
+    """
+    place: object = schema
+    try:
+        for name in _names(text):
+            place = _member(place, name)
+    except ValueError:
+        return False
+    return True
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the names of a path.
+
+    Raises:
+        ValueError: It is malformed.
+    """
+    parts = iter(_PART.findall(text))
+    for part in parts:
+        if part == ".":
+            yield next(parts, "")
+        elif part == "[":
+            yield _unquoted(next(parts, ""))
+            if next(parts, "") != "]":
+                raise ValueError("expected ]")
+        else:
+            raise ValueError("expected [ or .")
+
+
+def _unquoted(part: str) -> str:
+    if len(part) < len("''") or not (part.startswith("'") and part.endswith("'")):
+        raise ValueError("expected single quoted string")
+    inner = part[1:-1]
+    if not _ESCAPES.keys() >= set(_ESCAPED.findall(inner)):
+        raise ValueError("invalid string literal")
+    return _ESCAPED.sub(lambda match: _ESCAPES[match[1]], inner)
+
+
+def _member(place: object, name: str) -> object:
+    """Return the schema of a field.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if is_object(place):
+        if "properties" in place:
+            if name in place["properties"]:
+                return cast("object", place["properties"][name])
+        elif "additionalProperties" in place:
+            return cast("object", place["additionalProperties"])
+    raise ValueError("does not refer to a valid field")

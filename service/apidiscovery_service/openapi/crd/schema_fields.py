@@ -1,7 +1,7 @@
-"""Reading a schema of a CustomResourceDefinition as Kubernetes does: what it does not know is gone.
+"""Reads the schema of a CustomResourceDefinition as Kubernetes does: unknown fields are dropped.
 
-What comes back has fields of the right type only, none at its zero value, in the order in which
-Kubernetes publishes them, so that it can be written as it is.
+The result has fields of the right type only, none with a zero value, in the order in which
+Kubernetes publishes them.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/v1/types_jsonschema.go:JSONSchemaProps and
 marshal.go (reading); kube-openapi pkg/validation/spec/schema.go:Schema.MarshalJSONTo (order, and
@@ -14,8 +14,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from apidiscovery_service.openapi import json_text
-from apidiscovery_service.openapi.crd.errors import Problem, forbidden, invalid, unsupported
-from apidiscovery_service.openapi.crd.limits import MAX_PROBLEMS, check_limits
+from apidiscovery_service.openapi.crd.problems import (
+    MAX_PROBLEMS,
+    Problem,
+    check_limits,
+    forbidden,
+    invalid,
+    unsupported,
+)
 from apidiscovery_service.openapi.errors import Path
 
 Schema: TypeAlias = dict[str, Any]
@@ -28,19 +34,19 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 @dataclass(slots=True)
 class Reading:
-    """A schema as it was read, and what was found on the way.
+    """A schema as it was read, and its problems.
 
     Attributes:
-        schema: What is known of it. It is nobody else's: the holder may change it.
+        schema: The known fields. The caller may change it.
         malformed: Values of the wrong type; Kubernetes refuses to decode them.
-        types: Types that there are not.
-        unstructural: Fields that keep it from being a structural schema.
-        unsupported: Fields that Kubernetes accepts in no schema, though they say nothing.
-        nulls: Fields that are null, which Kubernetes takes as absent; not where any value may be.
-        unknown: Places, and the names of the fields there that Kubernetes does not know, and drops.
-        int_or_string: The schemas within that have `x-kubernetes-int-or-string`.
-        embedded: The schemas within that have `x-kubernetes-embedded-resource`.
-        conditions: How many logical conditions the schema that is being read is within.
+        types: Unknown types.
+        unstructural: Fields for which the schema is not structural.
+        unsupported: Fields that Kubernetes accepts in no schema, even empty.
+        nulls: Fields that are null, which count as absent; not where any value may be.
+        unknown: Places, and the names of unknown fields there, which Kubernetes drops.
+        int_or_string: The schemas in it that have `x-kubernetes-int-or-string`.
+        embedded: The schemas in it that have `x-kubernetes-embedded-resource`.
+        conditions: The number of logical conditions around the schema that is being read.
     """
 
     schema: Schema = field(default_factory=dict[str, Any])
@@ -68,11 +74,11 @@ def note(problems: list[Problem], path: Path, message: str) -> None:
 
 
 def read(raw: object, path: Path = ()) -> Reading:
-    """Return a schema as it was read.
+    """Read a schema.
 
     Args:
         raw: The schema as JSON values.
-        path: Where it is; what is found names its place from there.
+        path: Where it is; the paths of problems begin with it.
 
     Raises:
         InvalidOpenAPI: It is nested too deeply or has too many values.
@@ -84,7 +90,7 @@ def read(raw: object, path: Path = ()) -> Reading:
 
 
 def ordered(schema: Schema) -> Schema:
-    """Return a schema, some fields of which were added later, with its fields in order."""
+    """Return a schema with its fields in the order of publishing."""
     return {name: schema[name] for name in sorted(schema, key=_ORDER.__getitem__)}
 
 
@@ -116,7 +122,7 @@ def _text(reading: Reading, schema: Schema, name: str, value: object, path: Path
 
 
 def _present_text(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    """Read a text that is not the same when it is empty as when it is not there."""
+    """Read a text that may be empty."""
     if type(value) is not str:
         reading.wrong_type((*path, name), value, "a string")
     else:
@@ -248,7 +254,7 @@ def _additional(reading: Reading, schema: Schema, name: str, value: object, path
 def _object(
     reading: Reading, value: object, path: Path, fields: Mapping[str, _Read]
 ) -> dict[str, Any]:
-    """Return an object that is no schema, with its fields in the order given."""
+    """Return an object that is no schema, with its fields in the order of `fields`."""
     found: dict[str, Any] = {}
     if not json_text.is_object(value):
         reading.wrong_type(path, value, "an object")
@@ -283,9 +289,9 @@ def _present_flag(reading: Reading, schema: Schema, name: str, value: object, pa
 
 
 def _unsupported(reading: Reading, _schema: Schema, name: str, value: object, path: Path) -> None:
-    """Note a field of JSON Schema that definitions may not have.
+    """Note a field of JSON Schema that definitions must not have.
 
-    An empty one says nothing, so it does not hinder publishing; of additionalItems even that does.
+    A schema with an empty one is published all the same, but for additionalItems.
     """
     message = forbidden(f"{name} is not supported")
     if value not in ("", {}) or name == "additionalItems":
@@ -354,7 +360,7 @@ _FIELDS: dict[str, _Read] = {
     "x-kubernetes-preserve-unknown-fields": _preserve,
     "x-kubernetes-validations": _validations,
 }
-# What a schema may have, known to Kubernetes.
+# The fields of schemas that Kubernetes knows.
 FIELD_NAMES = _FIELDS.keys()
 _ADDED = ("x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields")
 _EXTENSIONS = sorted([*_ADDED, *(name for name in _FIELDS if name.startswith("x-"))])
@@ -373,7 +379,7 @@ def _plan(known: frozenset[str]) -> tuple[tuple[str, _Read], ...]:
 
 
 def _scalar(value: object) -> object:
-    """Return a value to be shown: of an object or array that it is one, for they are large."""
+    """Return a scalar itself, and only the type of an object or array, which may be large."""
     if isinstance(value, dict):
         return "object"
     return "array" if isinstance(value, list) else value

@@ -1,33 +1,18 @@
-"""Documents of OpenAPI v2 as documents of v3.
+"""OpenAPI v2 documents as v3.
 
-The result is what Kubernetes makes (kube-openapi `openapiconv: ConvertV2ToV3`), in the same order,
-but for what that loses or breaks. What it loses and v3 can say is kept, except for whether a body
-is required, what security a document as a whole demands, and schemes, which it always drops. Every
-reference in the result resolves.
+The result is that of Kubernetes (kube-openapi `openapiconv: ConvertV2ToV3`), in the same order, but
+every reference resolves, and what v3 can express is not lost. Only whether a body is required, the
+security of the whole document, and schemes are dropped, as Kubernetes drops them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from apidiscovery_formats.openapi.places import Place
+
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.v2 import key_order, security_schemes
-from apidiscovery_service.openapi.v2.convert_schema import Schemas, simple_schema, style
-from apidiscovery_service.openapi.v2.operation_words import described
-from apidiscovery_service.openapi.v2.places import (
-    Object,
-    Place,
-    as_flag,
-    as_list,
-    as_object,
-    as_text,
-    as_texts,
-    check_depth,
-    extensions,
-    invalid,
-    paths_of,
-)
-from apidiscovery_service.openapi.v2.references import (
+from apidiscovery_service.openapi.references import (
     MAX_HOPS,
     UNRESOLVED,
     ComponentNames,
@@ -35,25 +20,39 @@ from apidiscovery_service.openapi.v2.references import (
     pointed,
     resolves,
 )
-from apidiscovery_service.openapi.v2.size_limit import SizeLimit
+from apidiscovery_service.openapi.v2 import key_order, security_schemes
+from apidiscovery_service.openapi.v2.fields import (
+    Object,
+    SizeLimit,
+    as_flag,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    check_depth,
+    described,
+    extensions,
+    invalid,
+    paths_of,
+)
+from apidiscovery_service.openapi.v2.schemas import SchemasToV3, simple_schema, style
 
 _FORM_TYPES: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def convert(document: Mapping[str, JSONValue]) -> Object:
-    """Return the v3 document that says what a v2 document says.
+    """Return a v2 document as v3.
 
-    References that lead nowhere become schemas that allow anything, or responses that say nothing,
-    marked by `x-apidiscovery-unresolved`; parameters that are not there are listed in an extension
-    of that name on their operation.
+    Dangling references become schemas that allow anything, or empty responses, marked by
+    `x-apidiscovery-unresolved`; missing parameters are listed in an extension of that name on their
+    operation.
 
     Args:
-        document: As a parser of JSON returns it. It is not changed, and the result shares parts
-            with it and within itself.
+        document: JSON values. It is not changed; the result shares parts with it and within itself.
 
     Raises:
-        InvalidOpenAPI: It is not a v2 document, a value has a type that it must not have, it nests
-            too deeply, or it would grow beyond measure.
+        InvalidOpenAPI: It is not a v2 document, a value has a wrong type, it nests too deeply, or
+            the result would be too large.
     """
     source = as_object(dict(document), None)
     check_depth(source)
@@ -72,7 +71,7 @@ class _MediaTypes:
 
 @dataclass(slots=True)
 class _Inputs:
-    """What parameters become: those that stay, the body, fields of forms, and what is missing."""
+    """Parameters by what they become: parameters, the body, fields of forms, or missing ones."""
 
     plain: list[JSONValue] = field(default_factory=list[JSONValue])
     body: tuple[Object, Place] | None = None
@@ -88,7 +87,7 @@ class _Conversion:
         self._size_limit = SizeLimit()
         # By identity of the parameter, which any number of operations may refer to.
         self._body_schemas: dict[int, Object] = {}
-        self._schemas = Schemas(self._section("definitions"))
+        self._schemas = SchemasToV3(self._section("definitions"))
         self._parameters = self._section("parameters")
         self._responses = self._section("responses")
         self._parameter_names = ComponentNames(self._parameters.keys())
@@ -119,7 +118,7 @@ class _Conversion:
         return result | extensions(self._source)
 
     def _servers(self) -> list[JSONValue]:
-        """Return where the document says that its paths are; nothing when at the server's root."""
+        """Return the servers of a document; empty when its paths are at the server's root."""
         host = as_text(self._source.get("host", ""), (None, "host"))
         base = as_text(self._source.get("basePath", ""), (None, "basePath"))
         if not host and base in ("", "/"):
@@ -129,7 +128,7 @@ class _Conversion:
         return [{"url": start + base} for start in (starts if host else [""])]
 
     def _components(self) -> Object:
-        """Return the components; schemas are made last, when all references to them are known."""
+        """Return the components; schemas come last, when all references to them are known."""
         sections = {
             "securitySchemes": self._security_schemes(),
             "responses": self._response_components(),
@@ -156,7 +155,7 @@ class _Conversion:
         return {name: made[name] for name in sorted(made)}
 
     def _parameter_components(self) -> Object:
-        """Return the parameters that are components in v3 too: bodies and forms are not."""
+        """Return the parameters that are components in v3: all but bodies and forms."""
         made: Object = {}
         for name, value in self._parameters.items():
             at: Place = ((None, "parameters"), name)
@@ -167,7 +166,7 @@ class _Conversion:
         return {name: made[name] for name in sorted(made)}
 
     def _close_deep_references(self, components: Object) -> None:
-        """See that references to something within a component lead to an object."""
+        """Mark references into a component that do not lead to an object."""
         schemas = as_object(components.get("schemas", {}), None)
         for schema, name, rest in self._schemas.deep:
             if not resolves(schemas[name], rest):
@@ -188,7 +187,7 @@ class _Conversion:
         return _MediaTypes(names, sum(len(text) + len('"":{"schema":},') for text in names))
 
     def _content(self, types: _MediaTypes, schema: Object) -> Object:
-        """Return a schema by media type; all of them have the same."""
+        """Return content with the same schema for each media type."""
         self._size_limit.charge(types.size + len(types.names) * self._size_limit.size(schema))
         return {name: {"schema": schema} for name in types.names}
 
@@ -282,7 +281,7 @@ class _Conversion:
     ) -> tuple[str, Object, Place] | None:
         """Return the name, the value and the place that a reference leads to in the end.
 
-        None when that is not there, or when it takes more than `MAX_HOPS` references.
+        None when that does not exist, or is more than `MAX_HOPS` references away.
         """
         prefix = f"#/{name}/"
         for _ in range(MAX_HOPS):

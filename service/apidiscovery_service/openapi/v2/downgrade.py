@@ -1,33 +1,34 @@
-"""Documents of OpenAPI v3 as documents of v2.
+"""OpenAPI v3 documents as v2.
 
-What v2 has no word for is left out: servers, callbacks, links, parameters in cookies, tags of the
-document, security by bearer tokens other than as a header. Lost are also differences between media
-types: a body and a response have one schema each.
+What v2 cannot express is left out: servers, callbacks, links, parameters in cookies, tags of the
+document, bearer tokens other than as a header, and differences between media types: a body and a
+response have one schema each.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from apidiscovery_formats.openapi.places import Place
+
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.references import MAX_HOPS, UNRESOLVED, escaped, pointed
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
-from apidiscovery_service.openapi.v2.downgrade_schema import Schemas
-from apidiscovery_service.openapi.v2.operation_words import described
-from apidiscovery_service.openapi.v2.places import (
+from apidiscovery_service.openapi.v2.fields import (
     Object,
-    Place,
+    SizeLimit,
     as_flag,
     as_list,
     as_object,
     as_text,
     as_texts,
     check_depth,
+    described,
     extensions,
     invalid,
     paths_of,
 )
-from apidiscovery_service.openapi.v2.references import MAX_HOPS, UNRESOLVED, escaped, pointed
-from apidiscovery_service.openapi.v2.size_limit import SizeLimit
+from apidiscovery_service.openapi.v2.schemas import SchemasToV2
 
 # A section of a v2 document and a name in it.
 Entry: TypeAlias = tuple[str, str]
@@ -63,7 +64,7 @@ class Downgrade:
     """
 
     def __init__(self, source: Object, renamed: Mapping[Entry, str] | None = None) -> None:
-        """Begin, with other names for some components, by section and name of v3."""
+        """Take a v3 document, and other names for some components, by section and name of v3."""
         check_depth(source)
         version = as_text(source.get("openapi"), (None, "openapi"))
         if not version.startswith("3."):
@@ -76,7 +77,7 @@ class Downgrade:
             for section in (*SECTIONS, "headers")
         }
         self.names = self._all_names(renamed or {})
-        self.schemas = Schemas(self.names["schemas"])
+        self.schemas = SchemasToV2(self.names["schemas"])
         self._referred: set[Entry] = set()
         self._security = source.get("security")
         schemes = self._sections["securitySchemes"]
@@ -90,7 +91,7 @@ class Downgrade:
             section: {name: renamed.get((section, name), name) for name in self._sections[section]}
             for section in SECTIONS
         }
-        # A body that is called as a parameter is called otherwise: they are in one section in v2.
+        # Bodies and parameters are in one section in v2, so a body may need another name.
         taken = set(names["parameters"].values())
         for name, plain in sorted(names["requestBodies"].items()):
             free, number = plain, 1
@@ -177,7 +178,7 @@ class Downgrade:
         return key_order.V2_OPERATION.arranged(result | extensions(source))
 
     def _requirements(self, value: JSONValue, at: Place) -> Object:
-        """Return who may do an operation; nothing when v2 cannot say any of it."""
+        """Return the security of an operation; empty when v2 cannot express any of it."""
         given = as_list(value, at)
         result: list[JSONValue] = []
         for index, item in enumerate(given):
@@ -197,7 +198,7 @@ class Downgrade:
         return section, target[0]
 
     def _resolved(self, value: JSONValue, section: str, at: Place) -> Object:
-        """Return what a value is or refers to in the end; nothing when that is not there."""
+        """Return a value, or what it refers to in the end; empty when that does not exist."""
         source = as_object(value, at)
         for _ in range(MAX_HOPS):
             if "$ref" not in source:
@@ -244,9 +245,9 @@ class Downgrade:
         return key_order.V2_PARAMETER.arranged(result | extensions(source))
 
     def _simple(self, value: JSONValue, at: Place) -> Object:
-        """Return what v2 says of a simple value in the place of its schema.
+        """Return the fields that v2 has in place of the schema of a simple value.
 
-        A value of a type that v2 does not have there is said to be a string: that is its form.
+        A value of a type that v2 does not allow there becomes a string, which is its form.
         """
         source = self._resolved(value, "schemas", at)
         result: Object = {name: source[name] for name in source if name in _SIMPLE}
@@ -259,7 +260,7 @@ class Downgrade:
         return result
 
     def _inputs(self, value: JSONValue, at: Place) -> tuple[list[JSONValue], list[JSONValue]]:
-        """Return the media types of a request's body, and the parameters that it becomes in v2."""
+        """Return the media types of a request body, and the parameters that it becomes in v2."""
         source = self._resolved(value, "requestBodies", at)
         content = as_object(source.get("content", {}), (at, "content"))
         types: list[JSONValue] = [*sorted(content)]
@@ -274,7 +275,7 @@ class Downgrade:
         return self._body(self._resolved(value, "requestBodies", at), at)
 
     def _body(self, source: Object, at: Place) -> Object:
-        """Return the parameter that is the body, which Kubernetes always calls so."""
+        """Return the parameter of the body; Kubernetes always names it `body`."""
         result: Object = {"name": "body", "in": "body"}
         if "description" in source:
             result["description"] = as_text(source["description"], (at, "description"))
@@ -285,7 +286,7 @@ class Downgrade:
         return key_order.V2_PARAMETER.arranged(result | extensions(source))
 
     def _form(self, content: Object, at: Place) -> list[JSONValue]:
-        """Return the fields of a form, when a body is one and its schema is there; else nothing."""
+        """Return the fields of a form; empty when the body is none or has no schema."""
         if not content or any(name.partition(";")[0] not in _FORM_TYPES for name in content):
             return []
         name = min(content)
@@ -332,7 +333,7 @@ class Downgrade:
         return [*sorted(types)]
 
     def _responses(self, value: JSONValue, at: Place) -> Object:
-        """Return responses by status code; v2 has no codes such as `4XX`, which become `400`."""
+        """Return responses by status code; `4XX`, which v2 does not have, becomes `400`."""
         source = as_object(value, at)
         result: Object = {}
         for code in key_order.RESPONSES.names(source):
@@ -377,7 +378,7 @@ class Downgrade:
         return key_order.V2_PARAMETER.arranged(result | extensions(source))
 
 
-# What v2 says of a simple value, but for its items.
+# Fields of a simple value in v2, without its items.
 _SIMPLE: Final = frozenset(
     (
         *("type", "format", "default", "maximum", "exclusiveMaximum", "minimum"),
@@ -388,7 +389,7 @@ _SIMPLE: Final = frozenset(
 
 
 def _nests(at: Place) -> bool:
-    """Return whether items within items are still few; references may make them endless."""
+    """Tell whether items may nest further; references may make them endless."""
     levels = 0
     while at is not None and at[1] == "items":
         at, levels = at[0], levels + 1

@@ -1,24 +1,24 @@
-"""In which order the fields of an OpenAPI object are written.
+"""The order in which the fields of an OpenAPI object are written.
 
-It is the order of the Go structs (kube-openapi `pkg/spec3` and `pkg/validation/spec`), with what
-these do not name after them, by name. Maps are written by name.
+It is that of the Go structs (kube-openapi `pkg/spec3` and `pkg/validation/spec`), then other fields
+by name. Maps are sorted.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.v2.places import Object
+from apidiscovery_service.openapi.v2.fields import Object
 
 
 class KeyOrder(dict[str, str]):
-    """A text for each name of a field, by which the names sort."""
+    """Maps each field's name to a text by which the names are sorted."""
 
     def __init__(self, *names: str) -> None:
         super().__init__({name: chr(place) for place, name in enumerate(names)})
 
     def __missing__(self, name: str) -> str:
-        """Return a text behind those of all that have a place; there are fewer than 126."""
+        """Return a text behind those of all named fields, of which there are fewer than 126."""
         return "~" + name
 
     def names(self, fields: Mapping[str, JSONValue]) -> list[str]:

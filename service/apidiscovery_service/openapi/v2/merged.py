@@ -1,17 +1,18 @@
-"""The v2 document of everything that is served, made of v3 documents.
+"""The v2 document of everything that is served, merged from v3 documents.
 
 Kubernetes merges so (kube-openapi `aggregator.go: mergeSpecs`): a definition that several documents
-have is there once; one that is another thing under the same name gets the next free of `NAME_v2`,
-`NAME_v3`, … and what refers to it is told. Two definitions are the same here when also all that
-they lead to is the same; Kubernetes compares their own text alone.
+have is written once; another definition of the same name becomes the first free of `NAME_v2`,
+`NAME_v3`, …, and references follow. Definitions are the same here if all that they refer to is the
+same too; Kubernetes compares their own text alone.
 
-Of Kubernetes' own documents the v2 form is packaged, and says more than can be made of v3: shared
-parameters, schemes, what an operation consumes. It stands for those of them that are served.
+The packaged release has a v2 document of its own, which says more than v3 documents: shared
+parameters, schemes, what an operation consumes. It is used for those of its group-versions that are
+served.
 
-The text is that of kube-openapi `Swagger.MarshalJSON`, which escapes nothing for the sake of HTML.
+The text is that of kube-openapi `Swagger.MarshalJSON`, which does not escape for HTML.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -20,33 +21,34 @@ from typing import Final, NamedTuple, cast
 
 import orjson
 import zstandard
+from apidiscovery_formats.openapi.places import Place
 
 from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.openapi.body import Packed, pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.packed import Packed, pack
-from apidiscovery_service.openapi.v2 import key_order
-from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Component, Downgrade, Entry
-from apidiscovery_service.openapi.v2.downgrade_schema import KINDS
-from apidiscovery_service.openapi.v2.places import (
-    Object,
-    Place,
-    as_list,
-    as_object,
-    as_text,
-)
-from apidiscovery_service.openapi.v2.references import (
+from apidiscovery_service.openapi.references import (
     UNRESOLVED,
+    UniqueNames,
     components,
     pointed,
     reached,
     references_in,
 )
+from apidiscovery_service.openapi.v2 import key_order
+from apidiscovery_service.openapi.v2.downgrade import SECTIONS, Component, Downgrade, Entry
+from apidiscovery_service.openapi.v2.fields import (
+    Object,
+    as_list,
+    as_object,
+    as_text,
+)
+from apidiscovery_service.openapi.v2.schemas import KINDS
 
 _MAX_NOTES: Final = 100
-# Of the result. That of 5000 CustomResourceDefinitions of usual size has as much, and making it
-# takes about as much memory.
+# Of the result: that of 5000 CustomResourceDefinitions of usual size. Making it takes about as much
+# memory.
 MAX_BYTES: Final = 256 * 2**20
 # The sections that the packaged document has, by those of v3.
 _PACKAGED: Final = ("schemas", "parameters", "securitySchemes")
@@ -61,9 +63,9 @@ class Merged:
     """A merged document.
 
     Attributes:
-        document: It as canonical JSON, packed, for it can be large.
-        notes: What is not in it and why, a line each: documents that are no OpenAPI, and paths that
-            an earlier document has with something else.
+        document: Canonical JSON, packed, for it can be large.
+        notes: A line for each thing that is left out: documents that are no OpenAPI, and paths that
+            differ from those of an earlier document.
     """
 
     document: Packed
@@ -76,14 +78,14 @@ def merged(
     max_bytes: int = MAX_BYTES,
     packaged: Collection[str] = (),
 ) -> Merged:
-    """Return the v2 document of all that v3 documents say.
+    """Return the v2 document of v3 documents.
 
-    Of a path that two of them have, the first is kept. One document is held at a time, and what
-    the result is made of is compressed until it is written. What a document says as a whole is not
-    in the result, but for security, which stands on each of its operations.
+    If two documents have a path, that of the first is used. One document is in memory at a time,
+    and the parts of the result are compressed until it is written. Of the fields of whole documents
+    the result has security alone, on each operation.
 
     Args:
-        documents: Documents as JSON by key, such as `apis/apps/v1`, in the order of their keys.
+        documents: Keys such as `apis/apps/v1`, in order, and documents as JSON compressed by zstd.
         info: The `info` of the result.
         max_bytes: Of the result as JSON.
         packaged: Keys of documents that are those of the packaged release; not among `documents`.
@@ -101,21 +103,10 @@ def merged(
             raise ValueError(f"the document of {key!r} comes after that of {last!r}")
         last = key
         try:
-            merge.add(key, _parsed(text))
+            merge.add(key, _parsed(zstandard.decompress(text)))
         except InvalidOpenAPI as error:
             merge.note(f"{key}: left out of the v2 document: {error}")
     return Merged(merge.document(info), merge.notes())
-
-
-def merged_packed(
-    documents: Sequence[tuple[str, bytes]],
-    info: Mapping[str, JSONValue],
-    max_bytes: int = MAX_BYTES,
-    packaged: Collection[str] = (),
-) -> Merged:
-    """Return what `merged` does, of documents that are compressed by zstd."""
-    texts = ((key, zstandard.decompress(packed)) for key, packed in documents)
-    return merged(texts, info, max_bytes, packaged)
 
 
 def _parsed(text: bytes) -> Object:
@@ -154,7 +145,7 @@ class _Path(NamedTuple):
 
 
 class _Pack:
-    """Compresses texts that all look alike: what is kept of thousands is a tenth of it."""
+    """Compresses parts, which takes a tenth of the memory."""
 
     def __init__(self) -> None:
         self.compress = zstandard.ZstdCompressor(level=1).compress
@@ -166,27 +157,18 @@ class _Names:
 
     def __init__(self) -> None:
         self._finals: dict[tuple[str, bytes], str] = {}
-        self._taken: set[str] = set()
-        # The number to go on from: every document may have something else under one name.
-        self._numbers: dict[str, int] = {}
+        self._unique = UniqueNames()
 
-    def final(self, name: str, digest: bytes, avoid: Iterable[str]) -> str:
+    def final(self, name: str, digest: bytes, avoid: Collection[str]) -> str:
         """Return the name of something; no new one is among those to avoid."""
         known = self._finals.get((name, digest))
-        if known is not None:
-            return known
-        number, free = self._numbers.get(name, 1), name
-        while free in self._taken or (free != name and free in avoid):
-            number += 1
-            free = f"{name}_v{number}"
-        self._numbers[name] = number
-        self._taken.add(free)
-        self._finals[name, digest] = free
-        return free
+        if known is None:
+            known = self._finals[name, digest] = self._unique.free(name, avoid)
+        return known
 
 
 class _Merge:
-    """What has been merged so far, as compressed JSON text by section and name."""
+    """The parts that have been merged so far, as compressed JSON by section and name."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = self._left_bytes = max_bytes
@@ -195,7 +177,7 @@ class _Merge:
         self._parts: dict[Entry, _Part] = {}
         self._kinds: dict[Entry, dict[str, JSONValue]] = {}
         self._names = {section: _Names() for section in SECTIONS.values()}
-        # Nearly all definitions of a document stand in others too; by digest of the v3 text.
+        # By digest of the v3 text: nearly all definitions of a document are in others too.
         self._known: dict[bytes, _Part] = {}
         self._notes: list[str] = []
         self._left_out = 0
@@ -212,10 +194,10 @@ class _Merge:
         return self._notes + more
 
     def add(self, key: str, document: Object) -> None:
-        """Add a document; nothing of it when it is not OpenAPI v3.
+        """Add a document, all of it or nothing.
 
         Raises:
-            InvalidOpenAPI: It is not.
+            InvalidOpenAPI: It is not OpenAPI v3.
         """
         source = Downgrade(document)
         parts = self._parts_of(source)
@@ -233,7 +215,7 @@ class _Merge:
             self._add_path(key, path, orjson.dumps(item))
 
     def add_packaged(self, keys: Collection[str]) -> None:
-        """Add what the packaged document says of some v3 documents, and all that this leads to."""
+        """Add the packaged document's paths of some v3 documents, and all that they reach."""
         (text,) = releases.read("openapi/v2.json")
         source = _parsed(text)
         values = {
@@ -279,7 +261,7 @@ class _Merge:
                 else:
                     fresh.append(entry)
         made = source.components(fresh)
-        for entry in list(made):  # each is dropped by itself: all at once that took 20 ms
+        for entry in list(made):  # freed one by one
             part = parts[entry] = self._part(entry, made.pop(entry))
             if part.is_whole:
                 self._known[digests[entry]] = part
@@ -336,7 +318,7 @@ class _Merge:
         return _Part(self._pack.compress(text), digest, kinds, component.referred, is_whole)
 
     def document(self, info: Mapping[str, JSONValue]) -> Packed:
-        """Return the result; what it is made of is gone afterwards."""
+        """Return the result; the parts are removed as they are written."""
         out = BytesIO()
         out.write(b'{"swagger":"2.0","info":')
         out.write(orjson.dumps(key_order.INFO.arranged(info)))
@@ -357,7 +339,7 @@ class _Merge:
         return pack(out.getvalue())
 
     def _take(self, section: str, name: str) -> bytes:
-        """Return the JSON of a part, which is not kept any more."""
+        """Remove a part, and return its JSON."""
         entry = (section, name)
         text = self._pack.decompress(self._parts.pop(entry).packed)
         if entry not in self._kinds:
@@ -400,9 +382,9 @@ def _by_kind(kinds: list[JSONValue], place: Place) -> dict[str, JSONValue]:
 
 
 def _closed_digests(parts: Mapping[Entry, _Part]) -> dict[Entry, bytes]:
-    """Return digests that are equal when parts are equal with all that they lead to.
+    """Return digests that are equal when parts and all that they refer to are equal.
 
-    Parts that lead to each other have the digest of all of them together, so it takes one pass.
+    Parts that refer to each other are digested together, so it takes one pass.
     """
     edges = {entry: part.referred for entry, part in parts.items()}
     result: dict[Entry, bytes] = {}
@@ -418,7 +400,7 @@ def _closed_digests(parts: Mapping[Entry, _Part]) -> dict[Entry, bytes]:
 
 
 def _write_object(out: BytesIO, names: Iterable[str], text_of: Callable[[str], bytes]) -> None:
-    """Write an object whose members are JSON text, by name."""
+    """Write an object whose members are JSON text, sorted by name."""
     before = b"{"
     for name in sorted(names):
         out.write(before + orjson.dumps(name) + b":")

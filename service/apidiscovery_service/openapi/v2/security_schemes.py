@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Final
 
+from apidiscovery_formats.openapi.places import Place
+
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order
-from apidiscovery_service.openapi.v2.places import (
+from apidiscovery_service.openapi.v2.fields import (
     Object,
-    Place,
     as_object,
     as_text,
     extensions,
@@ -21,7 +22,7 @@ _V3_FLOWS: Final = {
     "accessCode": "authorizationCode",
 }
 
-# In this order the flow is chosen that v2 gets, which has one for each scheme.
+# v2 has one flow for each scheme: the first of these.
 _V2_FLOWS: Final = {
     "implicit": "implicit",
     "password": "password",
@@ -31,7 +32,7 @@ _V2_FLOWS: Final = {
 
 
 def upgraded(source: Object, at: Place) -> Object:
-    """Return a scheme of v2 as v3 has it, which has other words for passwords and for flows."""
+    """Return a scheme of v2 as v3."""
     kind = as_text(source.get("type"), (at, "type"))
     result: Object = {"type": kind}
     for name in ("description", "name", "in"):
@@ -60,7 +61,7 @@ def _flows_v3(source: Object, at: Place) -> Object:
 
 
 def downgraded(value: JSONValue, at: Place) -> Object:
-    """Return a scheme of v3 as v2 has it; nothing when v2 has none like it."""
+    """Return a scheme of v3 as v2; empty when v2 has none like it."""
     source = as_object(value, at)
     kind = as_text(source.get("type", ""), (at, "type"))
     result: Object = {"type": kind}
@@ -69,7 +70,7 @@ def downgraded(value: JSONValue, at: Place) -> Object:
     elif kind == "http" and str(source.get("scheme")).lower() == "basic":
         result["type"] = "basic"
     elif kind == "http":
-        # Kubernetes' own v2 says so of its bearer tokens.
+        # Kubernetes' own v2 document declares its bearer tokens so.
         result |= {"type": "apiKey", "name": "authorization", "in": "header"}
     elif kind == "oauth2":
         result |= _flow_v2(as_object(source.get("flows"), (at, "flows")), (at, "flows"))

@@ -1,14 +1,13 @@
-"""One v2 document of a whole server as v3 documents by path."""
+"""Splits the v2 document of a server into v3 documents of group-versions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.references import pointed, reached, references_in
 from apidiscovery_service.openapi.v2.convert import convert
-from apidiscovery_service.openapi.v2.places import Object, as_object
-from apidiscovery_service.openapi.v2.references import pointed, reached, references_in
-from apidiscovery_service.openapi.v2.size_limit import json_text
+from apidiscovery_service.openapi.v2.fields import Object, as_object, json_text
 
 # Kubernetes' own 4 MiB become 13 MiB.
 MAX_SPLIT_BYTES: Final = 256 * 1024 * 1024
@@ -16,8 +15,7 @@ MAX_SPLIT_BYTES: Final = 256 * 1024 * 1024
 # The section of a component, such as `schemas`, and its name.
 _Entry: TypeAlias = tuple[str, str]
 
-# Those that are referred to, in the order in which they are written; the others are in every
-# document.
+# Sections of the components of a document, in order.
 _SECTIONS: Final = ("schemas", "securitySchemes", "responses", "parameters")
 
 
@@ -57,7 +55,7 @@ def split(document: Mapping[str, JSONValue]) -> dict[str, bytes]:
 
 
 class _Parts:
-    """The JSON text of all parts of a document, of which documents are put together."""
+    """The JSON text of all parts of a document."""
 
     def __init__(self, whole: Object) -> None:
         self._left = MAX_SPLIT_BYTES
@@ -78,7 +76,7 @@ class _Parts:
             self._edges[section, name] = set(_entries(part))
 
     def document(self, paths: Iterable[str]) -> bytes:
-        """Return the document of some paths, with all that they lead to."""
+        """Return the document of some paths, with all components that they reach."""
         entries = reached([("paths", path) for path in paths], self._edges) | self._always
         names: dict[str, list[str]] = {}
         for section, name in sorted(entries):

@@ -17,9 +17,8 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.openapi.body import Body, Form, Index
-from apidiscovery_service.openapi.index import server_relative_url
-from apidiscovery_service.openapi.once import Once
+from apidiscovery_service.openapi.body import Body, Form, Index, server_relative_url
+from apidiscovery_service.openapi.making import Once
 from apidiscovery_service.serving.grpc.errors import DOMAIN, abort, abort_invalid, counted
 from apidiscovery_service.serving.grpc.handlers import serialized, unary
 from apidiscovery_service.serving.grpc.unread import holding

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
-from apidiscovery_service.openapi.packed import Packed
+from apidiscovery_service.openapi.body import Packed
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 

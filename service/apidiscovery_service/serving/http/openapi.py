@@ -14,10 +14,15 @@ from apidiscovery_formats.negotiation import JSON, parse_accept
 
 from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody
-from apidiscovery_service.openapi.index import server_relative_url
-from apidiscovery_service.openapi.once import Once
-from apidiscovery_service.openapi.packed import Packed
+from apidiscovery_service.openapi.body import (
+    Body,
+    Form,
+    Index,
+    Packed,
+    PackedBody,
+    server_relative_url,
+)
+from apidiscovery_service.openapi.making import Once
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
 from apidiscovery_service.serving.http.static_content import (
     Content,

@@ -17,7 +17,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
-from apidiscovery_service.openapi.packed import Packed
+from apidiscovery_service.openapi.body import Packed
 from apidiscovery_service.serving.http.kept import Message, Ready
 from apidiscovery_service.serving.unread import Place, Unread
 

@@ -12,7 +12,7 @@ from typing import Final
 import zstandard
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.validation.documents import DEFAULT_LIMITS, concerning, validate
+from apidiscovery_service.openapi.validation import DEFAULT_LIMITS, concerning, validate
 from apidiscovery_service.sources.registrations.record import InvalidRecord, Object, as_object
 
 # A seventh smaller than at level 3, which is worth having where a registration has 1 MiB; it takes

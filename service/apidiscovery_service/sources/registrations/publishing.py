@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from apidiscovery_service.errors import FieldViolation
-from apidiscovery_service.openapi.validation.documents import InvalidDocuments
+from apidiscovery_service.openapi.validation import InvalidDocuments
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.openapi_documents import CarriedDocument, carried
 from apidiscovery_service.sources.registrations.published import PlacedGroup

@@ -21,14 +21,14 @@ from apidiscovery_service.kube.objects.errors import (
     group_resource,
     invalid_options,
 )
-from apidiscovery_service.kube.objects.field_selectors import (
+from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.selectors import (
     NAME,
     NAMESPACE,
     FieldRequirement,
     FieldSelector,
+    Selection,
 )
-from apidiscovery_service.kube.objects.kinds import Kind, Object
-from apidiscovery_service.kube.objects.selectors import Selection
 from apidiscovery_service.kube.objects.tables import IncludeObject
 from apidiscovery_service.serving.http.messages import Request
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute

@@ -22,7 +22,7 @@ from apidiscovery_service.kube.objects.kinds import (
     Kind,
     Object,
 )
-from apidiscovery_service.kube.objects.partial_metadata import partial
+from apidiscovery_service.kube.objects.metadata import partial
 from apidiscovery_service.kube.objects.tables import IncludeObject, table
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
 from apidiscovery_service.serving.http.objects.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form

@@ -5,10 +5,10 @@ from http import HTTPStatus
 
 from apidiscovery.meta.v1 import status_pb2
 
-from apidiscovery_service.encoding.meta import list_meta
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
+from apidiscovery_service.kube.wire import list_meta
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.statuses import negotiated_status
 

@@ -1,4 +1,4 @@
-"""References within a document: their text, what they reach, and names that they may use."""
+"""References within a document, what they reach, and free names for their targets."""
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -9,11 +9,10 @@ from apidiscovery_service.kube.go_json import JSONValue
 
 Node = TypeVar("Node", bound=Hashable)
 
-# On what stood for something that the document does not have; the value is the reference.
+# Marks a dangling reference; the value is the reference.
 UNRESOLVED: Final = "x-apidiscovery-unresolved"
 
-# So many references may lead to one another until something else comes; a longer chain is a circle,
-# or made so that following it for all who begin it takes long.
+# References in a row that are followed; a longer chain is a circle, or made to take time.
 MAX_HOPS: Final = 16
 
 # OpenAPI 3.0, Components Object: names of components.
@@ -28,8 +27,8 @@ def escaped(name: str) -> str:
 def pointed(reference: str, prefix: str) -> tuple[str, str] | None:
     """Return the name that follows a prefix such as `#/definitions/`, and the rest from its slash.
 
-    Like the reference (kube-openapi `ConvertSchema`) it takes no notice of what stands before the
-    prefix. None when the prefix is not there.
+    Text before the prefix is ignored, as in kube-openapi `ConvertSchema`. None when the prefix is
+    missing.
 
     >>> pointed("#/definitions/a~1b/properties/c", "#/definitions/")
     ('a/b', '/properties/c')
@@ -55,22 +54,47 @@ def resolves(value: JSONValue, pointer: str) -> bool:
 
 
 def _is_index(token: str, length: int) -> bool:
-    # Digits beyond these are no place in any list, and more than 4 300 of them no number in Python.
+    # Longer ones are no index of any list; Python refuses more than 4 300 digits.
     return token.isdecimal() and len(token) < len("1000000000") and int(token) < length
 
 
-class ComponentNames:
-    """Names that OpenAPI 3.0 allows for components, by names of any characters.
+class UniqueNames:
+    """Gives out names, each once, in constant time however many names are alike."""
 
-    Those that are allowed stay; the others get theirs in their order, so that it does not matter in
-    which order names are given at the start.
+    def __init__(self, taken: Iterable[str] = (), separator: str = "_v") -> None:
+        """Take the names in use, and the text before the number of a name."""
+        self._taken = set(taken)
+        self._separator = separator
+        # The last number of each name.
+        self._numbers: dict[str, int] = {}
+
+    def free(self, name: str, avoid: Collection[str] = ()) -> str:
+        """Return the name if it is free, else the name with the first number that is free.
+
+        Args:
+            name: The name that is wanted.
+            avoid: Names that none with a number may have.
+        """
+        number = self._numbers.get(name, 1)
+        free = name if number == 1 else f"{name}{self._separator}{number}"
+        while free in self._taken or (free != name and free in avoid):
+            number += 1
+            free = f"{name}{self._separator}{number}"
+        self._numbers[name] = number
+        self._taken.add(free)
+        return free
+
+
+class ComponentNames:
+    """Maps names of any characters to names that OpenAPI 3.0 allows for components.
+
+    Allowed names stay as they are. The others are mapped in sorted order, so the order of the names
+    that are given at the start does not matter.
     """
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name: name for name in names if name and not _NOT_IN_NAMES.search(name)}
-        self._taken = set(self._names)
-        # The number to go on from: thousands of names may become the same one.
-        self._numbers: dict[str, int] = {}
+        self._unique = UniqueNames(self._names)
         for name in sorted(names):
             self.add(name)
 
@@ -81,24 +105,14 @@ class ComponentNames:
         return self._names[name]
 
     def add(self, name: str) -> str:
-        """Return the component's name of a name, which is made if need be."""
+        """Return the component's name for a name, a new one if need be."""
         if name not in self._names:
-            self._names[name] = self._free(_NOT_IN_NAMES.sub("_", name) or "_")
+            self._names[name] = self._unique.free(_NOT_IN_NAMES.sub("_", name) or "_")
         return self._names[name]
-
-    def _free(self, plain: str) -> str:
-        number = self._numbers.get(plain, 1)
-        free = plain if number == 1 else f"{plain}_v{number}"
-        while free in self._taken:
-            number += 1
-            free = f"{plain}_v{number}"
-        self._numbers[plain] = number
-        self._taken.add(free)
-        return free
 
 
 def references_in(value: JSONValue) -> Iterator[str]:
-    """Yield the text of every reference in a value, in no order."""
+    """Yield every reference in a value, in no particular order."""
     values = [value]
     while values:
         value = values.pop()
@@ -112,7 +126,7 @@ def references_in(value: JSONValue) -> Iterator[str]:
 
 
 def reached(start: Iterable[Node], edges: Mapping[Node, Collection[Node]]) -> set[Node]:
-    """Return all nodes with edges that can be reached, with those at the start."""
+    """Return the nodes of a graph that can be reached, including those at the start."""
     found: set[Node] = set()
     waiting = list(start)
     while waiting:
@@ -126,7 +140,7 @@ def reached(start: Iterable[Node], edges: Mapping[Node, Collection[Node]]) -> se
 def components(edges: Mapping[Node, Collection[Node]]) -> Iterator[list[Node]]:
     """Yield the strongly connected components of a graph, each after all that it leads to.
 
-    Edges to nodes that are not there count for nothing.
+    Edges to unknown nodes are ignored.
     """
     search = _Search(edges)
     for node in edges:
@@ -138,7 +152,7 @@ class _Search(Generic[Node]):
 
     def __init__(self, edges: Mapping[Node, Collection[Node]]) -> None:
         self._edges = edges
-        # The earliest node that is known to be reached; of a closed one, after all others.
+        # The number of the earliest node that is known to be reached; behind all for closed ones.
         self._earliest: dict[Node, int] = {}
         self._open: list[Node] = []
         self._calls: list[tuple[Node, int, Iterator[Node]]] = []
@@ -159,7 +173,7 @@ class _Search(Generic[Node]):
         self._calls.append((node, number, iter(self._edges[node])))
 
     def _step(self) -> bool:
-        """Follow the edges of the innermost node; return whether one led to a new node."""
+        """Follow the edges of the innermost node; return whether one leads to a new node."""
         node, _, following = self._calls[-1]
         for other in following:
             if other in self._earliest:

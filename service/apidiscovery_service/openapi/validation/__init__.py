@@ -1,1 +1,0 @@
-"""Whether a document from a stranger is sound OpenAPI 3.0."""
