@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
-from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.state import Known, Root
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
 from groups import offer
@@ -114,7 +113,7 @@ async def test_what_a_restored_store_has_lost_is_written_again(
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            (entry,) = (await store.list(record.PREFIX)).entries
+            (entry,) = (await store.list(KNOWN_RECORDS.prefix)).entries
             await store.lose(entry.key)
 
             async def is_back() -> bool:
@@ -269,11 +268,11 @@ async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: 
     before = await store.put("elsewhere", b"")
     claimed = before.revision + 2
     root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
-    sealed = record.seal(spec.id, Known(claimed, (root,)))
-    await store.put(sealed.key, sealed.value)
+    key = KNOWN_RECORDS.key(spec.id)
+    await store.put(key, KNOWN_RECORDS.seal(Known(claimed, (root,)))[0])
     async with running(store, spec, polls=False, grace_s=0.05) as run:
         assert run.freshness("a.test") == "Stale"
-        claim = await store.put(f"claims/{sealed.key}", b"")
+        claim = await store.put(f"claims/{key}", b"")
         assert claim.created == claimed
         await until(lambda: run.freshness("a.test") == "Current", "it is believed")
         await store.delete(claim.key)
@@ -283,9 +282,9 @@ async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: 
 async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
     root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
-    sealed = record.seal(spec.id, Known(1_000, (root,)))
-    await store.put(sealed.key, sealed.value)
-    await store.put(f"claims/{sealed.key}", b"")
+    key = KNOWN_RECORDS.key(spec.id)
+    await store.put(key, KNOWN_RECORDS.seal(Known(1_000, (root,)))[0])
+    await store.put(f"claims/{key}", b"")
     async with running(store, spec, polls=False) as run:
         assert run.freshness("a.test") == "Stale"
         await asyncio.sleep(0.05)
@@ -322,11 +321,11 @@ async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: St
 
 async def test_a_damaged_or_newer_record_is_passed_over(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
-    await store.put(record.key_of(spec.id), b'{"format":99,"sha256":""}\nwhatever')
+    await store.put(KNOWN_RECORDS.key(spec.id), b'{"format":99,"sha256":""}\nwhatever')
     await store.put("upstreams/somebody-elses", b"whatever")
     async with running(store, spec, polls=False) as run:
         assert run.state() == "Pending"
-        await store.put(record.key_of(spec.id), b"\x00")
+        await store.put(KNOWN_RECORDS.key(spec.id), b"\x00")
         await asyncio.sleep(0.05)
         assert run.state() == "Pending"
 
@@ -338,25 +337,3 @@ async def test_warnings_are_bounded_and_of_plain_characters(store: Store) -> Non
     assert len(warnings) == 51
     assert warnings[-1] == "upstreams: 10 more such lines"
     assert all(line.isprintable() and line.isascii() for line in warnings)
-
-
-async def test_a_large_record_is_read_beside_the_others(store: Store) -> None:
-    """Also one that packs to little, for everything in it is alike."""
-    east, west = spec_of("http://127.0.0.1:1"), spec_of("http://127.0.0.1:1", "west")
-    many = tuple(Group(f"g{i}.test", _A_TEST.versions) for i in range(5_000))
-    large, small = (
-        record.seal(
-            spec.id,
-            Known(1, (Root("/apis", core=False, state=Freshness.CURRENT, groups=groups),)),
-        )
-        for spec, groups in ((east, many), (west, (_A_TEST,)))
-    )
-    assert record.is_large(large.value)
-    assert not record.is_large(small.value)
-    async with running(store, east, west, polls=False) as run:
-        await asyncio.sleep(0.05)
-        await store.put(large.key, large.value)
-        await store.put(small.key, small.value)
-        await until(lambda: run.group("a.test") is not None, "the small one is there")
-        assert run.group("g0.test") is None
-        await until(lambda: run.group("g0.test") is not None, "the large one is there")

@@ -97,9 +97,9 @@ async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str)
     ):
         await until(lambda: run.hash("b.test"), "both are there")
         await polled(server)
-        before = (await store.list(openapi_record.INDEXES)).revision
+        before = (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision
         await polled(server)
-        assert (await store.list(openapi_record.INDEXES)).revision == before
+        assert (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision == before
         assert fetched(server) == [A, B]
         assert server.requests[-1].headers.get("if-none-match", "") in ("", etag)
         publisher.documents[B], publisher.etag = openapi_document("other"), etag and '"2"'

@@ -1,10 +1,13 @@
 """Documents are kept by content: fenced, index last, nothing left over."""
 
 import asyncio
+import base64
 
 import pytest
-from apidiscovery_service.sources.upstreams import openapi_record, openapi_writer
+from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.openapi_record import (
+    INDEX_RECORDS,
+    DocumentsWriter,
     Form,
     Kept,
     Packed,
@@ -12,7 +15,6 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     Refused,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.record import BadRecord
 from apidiscovery_service.store import (
     Entry,
@@ -68,11 +70,31 @@ _PUBLISHED = st.builds(
 @given(_PUBLISHED)
 @settings(max_examples=50, deadline=None)
 def test_an_index_says_what_was_published(published: Published) -> None:
-    async def nothing(name: str) -> bytes | None:
-        raise AssertionError(name)
+    value, _ = INDEX_RECORDS.seal(published)
+    entry = Entry("upstream-openapi/indexes/x", value, 1, 1)
+    assert asyncio.run(INDEX_RECORDS.read(MemoryStore(), entry)) == published
 
-    sealed = openapi_record.seal("x", published)
-    assert asyncio.run(openapi_record.unseal(sealed.value, nothing)) == published
+
+# Written by release 0.1.0.
+_OLD_INDEX = (
+    "eyJmb3JtYXQiOjIsInNoYTI1NiI6ImI3Nzk1MWFkYWM4MDkxNGQ5MmIzYjEyYmRlMjFhMThhZmViMmZkODQwYzky"
+    "YjJhOWUyYzJlMmRjNTAyNTVkMTkifQootS/9IOoFBQACiyAeYEmcMXA328smdlg0ItLveiDl2GLLu2mJMiAJAEB5"
+    "C+qYWuhGKUuULWqNbtuajkjuqjTFDLtv3KDgINU5S9uIJD2NJ0wwMI4IAD4y5jRYoIELBIwXD/GcvoMi3IKgPg60"
+    "e40yTrI7OrXpWjuemTn6OVWWHD8Vp9GKejpuPKOZtmuFCgBmJlblwFOGTWUrGEGFRUK14xN1JNUQw6qg"
+)
+
+
+async def test_an_index_of_an_older_release_is_read() -> None:
+    """Releases share a store while replicas are replaced one by one."""
+    documents = {
+        KEY: Kept("AB", 3, 1, "AB", "", 9),
+        "api": Kept("CD", 3, 1, "x", '"e"', 9),
+    }
+    refused = {"apis/b.test/v1": Refused("EF", "too large")}
+    entry = Entry("upstream-openapi/indexes/x", base64.b64decode(_OLD_INDEX), 1, 1)
+    assert await INDEX_RECORDS.read(MemoryStore(), entry) == Published(
+        Form.V3, '"1"', "dddd", "o", documents, refused, ("odd",), "failed", is_clean=False
+    )
 
 
 @given(st.binary(max_size=300))
@@ -111,7 +133,7 @@ async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.Monke
     await writer.sweep()
     assert len(await keys(store)) == 3
     assert not writer.published.is_clean
-    monkeypatch.setattr(openapi_writer, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
     await writer.sweep()
     assert await keys(store) == [
         openapi_record.piece_keys("x", new.hash, 1)[0],
@@ -124,7 +146,7 @@ async def test_documents_that_change_all_the_time_are_removed_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_writer, "monotonic", lambda: now)
+    monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
     store = MemoryStore()
     writer = DocumentsWriter(store, "x", await claimed(store))
     await writer.load()
@@ -153,7 +175,7 @@ class _Unsure(MemoryStore):
         lease: Lease | None = None,
     ) -> Entry:
         written = await super().put(key, value, expected=expected, guard=guard, lease=lease)
-        if self.fails and key.startswith(openapi_record.INDEXES):
+        if self.fails and key.startswith(INDEX_RECORDS.prefix):
             raise StoreUnavailable("no answer")
         return written
 
@@ -162,7 +184,7 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_writer, "monotonic", lambda: now)
+    monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
     store = _Unsure()
     writer, old, new = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
     await writer.load()
@@ -189,7 +211,7 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
 async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(openapi_writer, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
     store = MemoryStore()
     first = DocumentsWriter(store, "x", await claimed(store))
     await first.load()

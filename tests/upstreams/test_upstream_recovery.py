@@ -31,7 +31,7 @@ def test_the_pause_after_failures_is_bounded_by_the_interval(
     poll_s: float, longest_s: float
 ) -> None:
     timing = Timing(poll_s=poll_s)
-    pauses = [timing.retry_s(failures) for failures in range(1, 100)]
+    pauses = [timing.pause_s(failures) for failures in range(1, 100)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.5, longest_s)
 

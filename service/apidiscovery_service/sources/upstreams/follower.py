@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Protocol
 
 import structlog
@@ -21,11 +20,9 @@ from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
-from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_poller import ROUNDS_AT_ONCE
-from apidiscovery_service.sources.upstreams.poller import Poller
+from apidiscovery_service.sources.upstreams.poller import DOCUMENT_ROUNDS_AT_ONCE, Poller
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
     View,
@@ -34,6 +31,7 @@ from apidiscovery_service.sources.upstreams.projection import (
     service_condition,
     service_offer,
 )
+from apidiscovery_service.sources.upstreams.record import BadRecord
 from apidiscovery_service.sources.upstreams.rounds import now_text
 from apidiscovery_service.sources.upstreams.services import (
     ServiceSettings,
@@ -41,18 +39,19 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.store import Batch, Entry, Guard, Store
-from apidiscovery_service.store.claims import is_dead
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
+from apidiscovery_service.store import Batch, Entry, Store
+from apidiscovery_service.store.claims import PREFIX as CLAIMS
+from apidiscovery_service.store.claims import Claims, is_dead
 from apidiscovery_service.store.following import PAUSE_S, follow
 
-_CLAIMS = "claims/"
 # How long a record is believed after its writer has gone: the next one asks at once, and has its
 # answer after two exchanges at most.
 GRACE_S = 12.0
 # How long records are believed while the store says nothing: as old as that they may be anyway,
 # for upstreams are asked once a minute.
 SILENCE_S = 60.0
-# So often in that time the store is asked whether it is there.
+# How often in that time the silence is measured.
 _LOOKS = 6
 
 _MAX_WARNINGS = 50
@@ -69,14 +68,6 @@ class DeclaredServices(Protocol):
     def api_services(self) -> Mapping[str, ApiService]: ...
 
     def on_api_services(self, listener: Callable[[], None]) -> object: ...
-
-
-class WorkClaims(Protocol):
-    """Where a process takes part in claims to work."""
-
-    def register(self, name: str, work: Callable[[Guard], Awaitable[None]]) -> None: ...
-
-    def unregister(self, name: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -135,7 +126,7 @@ class Upstreams(Source):
         specs: The servers that are mirrored, by configuration.
         services: How servers behind APIServices are reached.
         grace_s: How long a record is believed after its writer has gone.
-        silence_s: How long records are believed while the store cannot be asked.
+        silence_s: How long records are believed while the store has no news.
 
     Attributes:
         documents: The OpenAPI documents of all of them.
@@ -146,7 +137,7 @@ class Upstreams(Source):
         store: Store,
         registry: Registry,
         declarations: DeclaredServices,
-        claims: WorkClaims,
+        claims: Claims,
         metrics: Metrics,
         *,
         specs: Sequence[UpstreamSpec] = (),
@@ -155,7 +146,7 @@ class Upstreams(Source):
         silence_s: float = SILENCE_S,
     ) -> None:
         self.documents = UpstreamDocuments(store)
-        self._turns = asyncio.Semaphore(ROUNDS_AT_ONCE)
+        self._turns = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
         self._store = store
         self._registry = registry
         self._declarations = declarations
@@ -164,8 +155,10 @@ class Upstreams(Source):
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
         self._silence_s = silence_s
-        # Why no record is believed: the store does not answer; empty when it does.
+        # Why no record is believed: the store has no news; empty when it has.
         self._silence = ""
+        # When claims were heard of last: on the monotonic clock, and for people.
+        self._heard = time.monotonic(), now_text()
         self._followed: dict[str, _Followed] = {}
         self._specs = {spec.id: spec for spec in specs}
         # Revision since which a claim is held, by the id of the upstream.
@@ -191,10 +184,11 @@ class Upstreams(Source):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.documents.follow())
-                tasks.create_task(self._watch(record.PREFIX, self._records_changed))
-                tasks.create_task(self._watch(_CLAIMS + record.PREFIX, self._claims_changed))
+                records, claims = KNOWN_RECORDS.prefix, CLAIMS + KNOWN_RECORDS.prefix
+                tasks.create_task(self._watch(records, self._list_records, self._records_changed))
+                tasks.create_task(self._watch(claims, self._list_claims, self._claims_changed))
                 tasks.create_task(self._read_new())
-                tasks.create_task(self._listen())
+                tasks.create_task(self._notice_silence())
         finally:
             for followed in self._followed.values():
                 _stop(followed)
@@ -272,7 +266,7 @@ class Upstreams(Source):
                 turns=self._turns,
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
-            self._claims.register(record.key_of(spec_id), poller.work)
+            self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)
             self._unread.put_nowait(spec_id)
         followed.services = services
         self.documents.use(spec_id, followed.sources)
@@ -284,7 +278,7 @@ class Upstreams(Source):
         _stop(followed)
         self.documents.drop(spec_id)
         followed.poller.retire()
-        self._claims.unregister(record.key_of(spec_id))
+        self._claims.unregister(KNOWN_RECORDS.key(spec_id))
         if followed.spec.name not in {other.spec.name for other in self._followed.values()}:
             self._metrics.upstreams.forget_upstream(followed.spec.name)
 
@@ -312,19 +306,20 @@ class Upstreams(Source):
 
     # What is known of them.
 
-    async def _watch(self, prefix: str, changed: "_OnChanges") -> None:
+    async def _watch(
+        self,
+        prefix: str,
+        load: Callable[[], Awaitable[int]],
+        changed: Callable[[Mapping[str, Entry | None]], Awaitable[None]],
+    ) -> None:
         async def take(batch: Batch) -> None:
             await changed({c.key.removeprefix(prefix): c.entry for c in batch.changes})
 
-        await follow(self._store, prefix, partial(self._listed, prefix), take)
-
-    async def _listed(self, prefix: str) -> int:
-        is_records = prefix == record.PREFIX
-        return await (self._list_records() if is_records else self._list_claims())
+        await follow(self._store, prefix, load, take)
 
     async def _list_records(self) -> int:
-        listing = await self._store.list(record.PREFIX)
-        entries = {e.key.removeprefix(record.PREFIX): e for e in listing.entries}
+        listing = await self._store.list(KNOWN_RECORDS.prefix)
+        entries = {e.key.removeprefix(KNOWN_RECORDS.prefix): e for e in listing.entries}
         for spec_id, followed in self._followed.items():
             entry = entries.get(spec_id)
             if entry is None or (
@@ -356,10 +351,6 @@ class Upstreams(Source):
             # A record that is removed was of no more use to its writer; it may be to us.
             if followed is None or entry is None:
                 continue
-            if is_news and record.is_large(entry.value):
-                # Beside the others, which would have to wait.
-                self._unread.put_nowait(spec_id)
-                continue
             if await self._take(followed, entry, is_news=is_news):
                 taken.append(followed)
         self._publish(f for f in taken if self._followed.get(f.spec.id) is f)
@@ -374,14 +365,9 @@ class Upstreams(Source):
         """
         if entry.revision <= followed.mark[0]:
             return False
-
-        async def part(name: str) -> bytes | None:
-            found = await self._store.get(f"{entry.key}/{name}")
-            return found.value if found else None
-
         try:
-            known = await record.unseal(entry.value, part)
-        except record.BadRecord as error:
+            known = await KNOWN_RECORDS.read(self._store, entry)
+        except BadRecord as error:
             _log.warning("record of an upstream passed over", key=entry.key, reason=str(error))
             return False
         if entry.revision <= followed.mark[0]:
@@ -395,14 +381,14 @@ class Upstreams(Source):
         return True
 
     async def _read_new(self) -> None:
-        """Read large records, and those of upstreams that come into use later.
+        """Read the records of upstreams that come into use later.
 
         Another may have asked them before.
         """
         while True:
             spec_id = await self._unread.get()
             try:
-                entry = await self._store.get(record.key_of(spec_id))
+                entry = await self._store.get(KNOWN_RECORDS.key(spec_id))
                 if entry is not None:
                     await self._records_changed({spec_id: entry}, is_news=False)
             except DiscoveryError as error:
@@ -413,7 +399,7 @@ class Upstreams(Source):
     # Whether their writers are alive.
 
     async def _list_claims(self) -> int:
-        prefix = _CLAIMS + record.PREFIX
+        prefix = CLAIMS + KNOWN_RECORDS.prefix
         listing = await self._store.list(prefix)
         entries: dict[str, Entry | None] = dict.fromkeys(self._held)
         entries |= {e.key.removeprefix(prefix): e for e in listing.entries}
@@ -429,6 +415,9 @@ class Upstreams(Source):
             followed = self._followed.get(spec_id)
             if followed is not None:
                 self._reconsider(followed)
+        self._heard = time.monotonic(), now_text()
+        if self._silence:
+            await self._hear_again()
 
     def _reconsider(self, followed: _Followed) -> None:
         """Trust a record whose writer is alive; lose trust in a while when it has gone."""
@@ -452,33 +441,24 @@ class Upstreams(Source):
         followed.view = replace(followed.view, is_trusted=False, since=now_text())
         self._publish([followed])
 
-    # Whether the store would tell.
+    # Whether the store has news.
 
-    async def _listen(self) -> None:
-        """Ask the store now and then whether it is there, until cancelled.
+    async def _notice_silence(self) -> None:
+        """Take upstreams for stale while the store has no news, until cancelled.
 
-        Whoever is cut off hears neither that an upstream has died nor that its writer has; a watch
-        may be silent for either reason.
+        A process that is cut off learns neither that an upstream has died nor that its writer has.
+        A watch that works has news every few seconds, even if nothing has changed.
         """
-        pause_s = self._silence_s / _LOOKS
-        heard, since = time.monotonic(), now_text()
         while True:
-            try:
-                async with asyncio.timeout(pause_s):
-                    await self._list_claims()
-            except (DiscoveryError, TimeoutError) as error:
-                if not self._silence and time.monotonic() - heard >= self._silence_s:
-                    self._fall_silent(since, str(error) or "no answer in time")
-            else:
-                heard, since = time.monotonic(), now_text()
-                if self._silence:
-                    await self._hear_again()
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(self._silence_s / _LOOKS)
+            heard, since = self._heard
+            if not self._silence and time.monotonic() - heard >= self._silence_s:
+                self._fall_silent(since)
 
-    def _fall_silent(self, since: str, reason: str) -> None:
+    def _fall_silent(self, since: str) -> None:
         """Believe no record any more."""
-        self._silence = f"last known; the store has told nothing since: {reason}"
-        _log.warning("upstreams are taken for stale: the store is silent", reason=reason)
+        self._silence = "last known; the store has told nothing since"
+        _log.warning("upstreams are taken for stale: the store is silent", since=since)
         for followed in self._followed.values():
             _stop(followed)
             view = followed.view
@@ -491,17 +471,13 @@ class Upstreams(Source):
         try:
             await self._list_records()
         except DiscoveryError:
-            return  # the next look comes soon
+            return  # the next news come soon
         self._silence = ""
         _log.info("the store answers again")
         for followed in self._followed.values():
             followed.view = replace(followed.view, doubt="")
             self._reconsider(followed)
         self._publish(self._followed.values())
-
-
-class _OnChanges(Protocol):
-    async def __call__(self, entries: Mapping[str, Entry | None], /) -> None: ...
 
 
 def _stop(followed: _Followed) -> None:

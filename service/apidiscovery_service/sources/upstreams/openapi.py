@@ -15,8 +15,14 @@ from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.sources.upstreams import openapi_record, record
-from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published
+from apidiscovery_service.sources.upstreams.openapi_record import (
+    INDEX_RECORDS,
+    Kept,
+    Published,
+    piece_keys,
+    unpack,
+)
+from apidiscovery_service.sources.upstreams.record import BadRecord, is_part
 from apidiscovery_service.store import Batch, Entry, Store
 from apidiscovery_service.store.following import follow
 
@@ -117,8 +123,8 @@ class UpstreamDocuments:
         try:
             return await self._kept_document(upstream, key, kept)
         except DocumentUnavailable:
-            entry = await self._store.get(openapi_record.index_key(upstream))
-            published = await self._unsealed(entry) if entry else _NOTHING
+            entry = await self._store.get(INDEX_RECORDS.key(upstream))
+            published = await INDEX_RECORDS.read(self._store, entry) if entry else _NOTHING
             now = published.documents.get(key)
             if now is None or now.hash == kept.hash:
                 raise
@@ -126,12 +132,12 @@ class UpstreamDocuments:
 
     async def _kept_document(self, upstream: str, key: str, kept: Kept) -> bytes:
         packed = bytearray()
-        for piece in openapi_record.piece_keys(upstream, kept.hash, kept.pieces):
+        for piece in piece_keys(upstream, kept.hash, kept.pieces):
             entry = await self._store.get(piece)
             if entry is None:
                 raise DocumentUnavailable(f"document of {key}: {piece} is not in the store")
             packed += entry.value
-        return await asyncio.to_thread(openapi_record.unpack, bytes(packed), kept)
+        return await asyncio.to_thread(unpack, bytes(packed), kept)
 
     async def load(self) -> int:
         """Read which documents there are; returns the revision of the store.
@@ -139,10 +145,10 @@ class UpstreamDocuments:
         Raises:
             StoreUnavailable: That cannot be read now.
         """
-        listing = await self._store.list(openapi_record.INDEXES)
+        listing = await self._store.list(INDEX_RECORDS.prefix)
         gone = self._published.keys() - {_upstream(entry.key) for entry in listing.entries}
         await self._changed({entry.key: entry for entry in listing.entries})
-        await self._changed({openapi_record.index_key(upstream): None for upstream in gone})
+        await self._changed({INDEX_RECORDS.key(upstream): None for upstream in gone})
         return listing.revision
 
     async def follow(self) -> None:
@@ -151,11 +157,11 @@ class UpstreamDocuments:
         async def take(batch: Batch) -> None:
             await self._changed({change.key: change.entry for change in batch.changes})
 
-        await follow(self._store, openapi_record.INDEXES, self.load, take)
+        await follow(self._store, INDEX_RECORDS.prefix, self.load, take)
 
     async def _changed(self, entries: Mapping[str, Entry | None]) -> None:
         for key, entry in entries.items():
-            if record.is_part(key):
+            if is_part(key):
                 continue
             if entry is None:
                 self._marks.pop(_upstream(key), None)
@@ -163,17 +169,10 @@ class UpstreamDocuments:
             elif entry.mark != self._marks.get(_upstream(key)):
                 await self._read(entry)
 
-    async def _unsealed(self, entry: Entry) -> Published:
-        async def part(name: str) -> bytes | None:
-            found = await self._store.get(f"{entry.key}/{name}")
-            return found.value if found else None
-
-        return await openapi_record.unseal(entry.value, part)
-
     async def _read(self, entry: Entry) -> None:
         try:
-            published = await self._unsealed(entry)
-        except record.BadRecord as error:
+            published = await INDEX_RECORDS.read(self._store, entry)
+        except BadRecord as error:
             _log.warning("index of documents passed over", key=entry.key, reason=str(error))
             return
         self._marks[_upstream(entry.key)] = entry.mark
@@ -190,7 +189,7 @@ class UpstreamDocuments:
 
 
 def _upstream(key: str) -> str:
-    return key.removeprefix(openapi_record.INDEXES)
+    return key.removeprefix(INDEX_RECORDS.prefix)
 
 
 def _groups_of(keys: Iterable[str]) -> frozenset[str]:

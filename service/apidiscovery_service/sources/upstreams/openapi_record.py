@@ -1,31 +1,36 @@
-"""What is kept of an upstream's OpenAPI documents in the store.
+"""The OpenAPI documents of upstreams in the store: an index of them, and their pieces.
 
-Under `upstream-openapi/indexes/ID` stands which documents there are, under
-`upstream-openapi/documents/ID/HASH-NUMBER` the pieces of each, compressed. Documents are named by
-their content and written before the index that names them, so whoever has read the index finds
-them; whoever follows indexes is not sent documents.
+The record `upstream-openapi/indexes/ID` names all documents of an upstream; the compressed pieces
+of each stand under `upstream-openapi/documents/ID/HASH-NUMBER`. Documents are named by their
+content and written before the index that names them, so that a reader of the index finds them.
+Followers of indexes are not sent documents.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from time import monotonic
 from typing import TypeAlias, cast
 
 import orjson
 import zstandard
 
-from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.record import BadRecord, Sealed
+from apidiscovery_service.sources.upstreams.record import (
+    BadRecord,
+    RecordFormat,
+    RecordWriter,
+    cut,
+)
+from apidiscovery_service.store import Guard, Store
 
-INDEXES = "upstream-openapi/indexes/"
 DOCUMENTS = "upstream-openapi/documents/"
 
 _LEVEL = 6
-# What a damaged index may unpack to at most.
-_MAX_INDEX = 64 * 1024 * 1024
 # Half of a hash tells documents apart well enough for a key; the whole of it is compared after.
 _HASH_IN_KEY = 64
+# How long a replaced document stays for readers of the former index.
+_SWEPT_AFTER_S = 10.0
 
 _Row: TypeAlias = list[str | int | None]
 
@@ -108,11 +113,6 @@ class Published:
             yield refused.reason
 
 
-def index_key(upstream: str) -> str:
-    """Return where the index of an upstream's documents is, by its id."""
-    return f"{INDEXES}{upstream}"
-
-
 def documents_prefix(upstream: str) -> str:
     """Return what all keys of an upstream's documents begin with."""
     return f"{DOCUMENTS}{upstream}/"
@@ -124,8 +124,7 @@ def piece_keys(upstream: str, document_hash: str, pieces: int) -> list[str]:
     return [f"{name}-{number}" for number in range(pieces)]
 
 
-def seal(upstream: str, published: Published) -> Sealed:
-    """Return the index as it is written."""
+def _encode(published: Published) -> bytes:
     content = {
         "form": published.form,
         "etag": published.etag,
@@ -137,8 +136,7 @@ def seal(upstream: str, published: Published) -> Sealed:
         "error": published.error,
         "clean": published.is_clean,
     }
-    packed = zstandard.compress(orjson.dumps(content), _LEVEL)
-    return record.cut(index_key(upstream), packed)
+    return orjson.dumps(content)
 
 
 def _document_row(key: str, kept: Kept) -> _Row:
@@ -146,37 +144,19 @@ def _document_row(key: str, kept: Kept) -> _Row:
     return [key, kept.hash, kept.size, kept.pieces, listed, kept.etag, kept.packed_size]
 
 
-async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -> Published:
-    """Return what an index says.
-
-    Args:
-        value: What stands under its key.
-        part: Returns what stands under `part-HASH` below its key.
-
-    Raises:
-        BadRecord: It is damaged, of a newer format, or a part of it is missing.
-        StoreUnavailable: A part cannot be read now.
-    """
-    return await record.opened(value, part, _published)
-
-
-def _published(packed: bytes) -> Published:
-    try:
-        text = zstandard.ZstdDecompressor().decompress(packed, _MAX_INDEX)
-        content = orjson.loads(text)
-        return Published(
-            form=Form(content["form"]),
-            etag=str(content["etag"]),
-            digest=str(content["digest"]),
-            offered=str(content["offered"]),
-            documents=dict(map(_document, cast("list[_Row]", content["documents"]))),
-            refused={key: Refused(listed, why) for key, listed, why in content["refused"]},
-            odd=tuple(map(str, content["odd"])),
-            error=str(content["error"]),
-            is_clean=bool(content["clean"]),
-        )
-    except (zstandard.ZstdError, LookupError, TypeError, ValueError) as error:
-        raise BadRecord(f"it cannot be read: {type(error).__name__}: {error}") from None
+def _decode(text: bytes) -> Published:
+    content = orjson.loads(text)
+    return Published(
+        form=Form(content["form"]),
+        etag=str(content["etag"]),
+        digest=str(content["digest"]),
+        offered=str(content["offered"]),
+        documents=dict(map(_document, cast("list[_Row]", content["documents"]))),
+        refused={key: Refused(listed, why) for key, listed, why in content["refused"]},
+        odd=tuple(map(str, content["odd"])),
+        error=str(content["error"]),
+        is_clean=bool(content["clean"]),
+    )
 
 
 def _document(row: _Row) -> tuple[str, Kept]:
@@ -191,6 +171,9 @@ def _document(row: _Row) -> tuple[str, Kept]:
         int(packed_size or 0),
     )
     return str(key), kept
+
+
+INDEX_RECORDS = RecordFormat("upstream-openapi/indexes/", _encode, _decode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +199,7 @@ class Packed:
 def pack(document: bytes | bytearray) -> Packed:
     """Return a document as it is written; takes 20 ms for a megabyte."""
     packed = zstandard.compress(document, _LEVEL)
-    starts = range(0, len(packed), record.PART_BYTES)
-    pieces = tuple(packed[start : start + record.PART_BYTES] for start in starts)
-    return Packed(sha512(document), len(document), pieces)
+    return Packed(sha512(document), len(document), cut(packed))
 
 
 def unpack(packed: bytes, kept: Kept) -> bytes:
@@ -239,3 +220,121 @@ def unpack(packed: bytes, kept: Kept) -> bytes:
 def sha512(document: bytes | bytearray) -> str:
     """Return what Kubernetes names a document by: SHA-512 in upper-case hex."""
     return hashlib.sha512(document).hexdigest().upper()
+
+
+class DocumentsWriter:
+    """Writes documents, then the index that names them, and removes the others later.
+
+    The index says whether there may be others, so that a successor looks for them only then.
+
+    Args:
+        store: Where they are.
+        upstream: Its id.
+        guard: Goes with every write.
+
+    Attributes:
+        published: The index as it is in the store.
+    """
+
+    def __init__(self, store: Store, upstream: str, guard: Guard) -> None:
+        self.published = Published()
+        self._store = store
+        self._upstream = upstream
+        self._guard = guard
+        self._index = RecordWriter(INDEX_RECORDS, store, upstream, guard)
+        # All keys of documents that are in the store, or may be.
+        self._keys: set[str] = set()
+        # Of these, the ones that the index names.
+        self._named: frozenset[str] = frozenset()
+        # Of the others, since when no index names them.
+        self._unnamed: dict[str, float] = {}
+
+    async def load(self) -> None:
+        """Read the index; a damaged one is treated as if there were none.
+
+        Raises:
+            StoreUnavailable: It cannot be read now.
+        """
+        self.published = await self._index.load(Published(is_clean=False)) or Published()
+        self._named = self._keys_of(self.published)
+        self._keys = set(self._named)
+        if not self.published.is_clean:
+            self._keys |= await self._found()
+        self._note_unnamed()
+
+    async def _found(self) -> set[str]:
+        listing = await self._store.list(documents_prefix(self._upstream))
+        return {entry.key for entry in listing.entries}
+
+    def _keys_of(self, published: Published) -> frozenset[str]:
+        return frozenset(
+            key
+            for kept in published.documents.values()
+            for key in piece_keys(self._upstream, kept.hash, kept.pieces)
+        )
+
+    async def put(self, packed: Packed) -> None:
+        """Write a document, unless it is there.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps it is not written.
+        """
+        keys = piece_keys(self._upstream, packed.hash, len(packed.pieces))
+        if self._named.issuperset(keys):
+            return
+        if self.published.is_clean:
+            await self._write(replace(self.published, is_clean=False))
+        self._keys.update(keys)
+        for key, piece in zip(keys, packed.pieces, strict=True):
+            await self._store.put(key, piece, guard=self._guard)
+
+    async def save(self, published: Published) -> None:
+        """Write the index if it changes.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps it is not written.
+        """
+        is_clean = self._keys <= self._keys_of(published)
+        await self._write(replace(published, is_clean=is_clean))
+
+    async def _write(self, published: Published) -> None:
+        await self._index.save(published)
+        self.published = published
+        self._named = self._keys_of(published)
+        self._note_unnamed()
+
+    def _note_unnamed(self) -> None:
+        now = monotonic()
+        self._unnamed = {key: self._unnamed.get(key, now) for key in self._keys - self._named}
+
+    async def sweep(self) -> None:
+        """Remove documents that no index has named for some seconds.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps not all are removed.
+        """
+        if self._index.is_in_doubt:
+            # The index in the store may name them.
+            self._unnamed = {}
+            await self.save(self.published)
+        before = monotonic() - _SWEPT_AFTER_S
+        for key in [key for key, since in self._unnamed.items() if since <= before]:
+            await self._store.delete(key, guard=self._guard)
+            self._keys.discard(key)
+            del self._unnamed[key]
+        if not self.published.is_clean:
+            await self.save(self.published)
+
+    async def remove(self) -> None:
+        """Remove everything of this upstream.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps not all is removed.
+        """
+        await self._index.remove()
+        for key in await self._found():
+            await self._store.delete(key, guard=self._guard)

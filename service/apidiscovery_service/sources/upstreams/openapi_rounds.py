@@ -29,6 +29,7 @@ from apidiscovery_service.sources.upstreams.openapi_index import (
     read_index,
 )
 from apidiscovery_service.sources.upstreams.openapi_record import (
+    DocumentsWriter,
     Form,
     Kept,
     Packed,
@@ -36,7 +37,6 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     Refused,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
 # Documents are JSON, whatever they are called: old kube-apiservers say plain text.

@@ -121,10 +121,22 @@ class Timing:
     openapi_last_retry_s: float = 3600.0
     openapi_after_s: float = 0.5
 
-    def retry_s(self, failures: int) -> float:
-        """Return the pause after so many failures in a row."""
+    def pause_s(self, failures: int) -> float:
+        """Return the pause before the next poll, after so many failures in a row."""
+        if not failures:
+            return self.poll_s
         longest = max(self.first_retry_s, min(self.last_retry_s, _LONGEST_RETRY * self.poll_s))
-        return min(self.first_retry_s * 2.0 ** min(failures - 1, 32), longest)
+        return _doubled(self.first_retry_s, failures, longest)
+
+    def openapi_pause_s(self, failures: int) -> float:
+        """Return the pause before the next request for the index of OpenAPI documents."""
+        longest = max(self.openapi_s, self.openapi_last_retry_s)
+        return _doubled(self.openapi_s, failures, longest)
+
+
+def _doubled(first_s: float, failures: int, longest_s: float) -> float:
+    """Return a pause that doubles with each failure after the first."""
+    return min(first_s * 2.0 ** min(max(failures - 1, 0), 32), longest_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,23 @@
-"""What is known of an upstream: what it served last, and whether it does still."""
+"""What is known of an upstream: what it served last, whether it still does, and its record.
 
-from dataclasses import dataclass
+A record is lines of JSON: what is known, then for each path its groups as an aggregated document
+with what only unaggregated documents tell.
+"""
 
+from dataclasses import asdict, dataclass, replace
+from typing import cast
+
+import orjson
+
+from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Freshness, Group
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
+from apidiscovery_service.sources.upstreams.record import RecordFormat
+from apidiscovery_service.sources.upstreams.spec import Limits
+
+# What was accepted once is accepted again, whatever the limits are now.
+_RECORD_LIMITS = Limits(group_versions=10**9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +85,58 @@ class Known:
         # A server that is not there is not there for each path.
         reasons = {root.error.removeprefix(f"GET {root.path}: ") for root in self.bad}
         return "; ".join(errors if len(reasons) > 1 or len(errors) == 1 else reasons)
+
+
+def _encode(known: Known) -> bytes:
+    roots = [asdict(replace(root, groups=())) for root in known.roots]
+    for root in roots:
+        del root["groups"]
+    lines = [orjson.dumps({"claim": known.claim, "roots": roots})]
+    for root in known.roots:
+        # Group by group: the whole at once would hold the interpreter for long.
+        items = b",".join(orjson.dumps(_group_value(group)) for group in root.groups)
+        lines.append(b'{"items":[' + items + b"]}")
+    return b"\n".join(lines)
+
+
+def _group_value(group: Group) -> dict[str, JSONValue]:
+    """Return the item of an aggregated document with what only unaggregated ones tell."""
+    value = group_value(group)
+    versions = cast("list[dict[str, JSONValue]]", value.get("versions", []))
+    for version, version_value in zip(group.versions, versions, strict=True):
+        resources = cast("list[dict[str, JSONValue]]", version_value.get("resources", []))
+        for resource, resource_value in zip(version.resources, resources, strict=True):
+            if resource.storage_version_hash:
+                resource_value["storageVersionHash"] = resource.storage_version_hash
+        if version.listed:
+            version_value["listed"] = version.listed
+    return value
+
+
+def _decode(text: bytes) -> Known:
+    head, *documents = text.split(b"\n")
+    content = orjson.loads(head)
+    roots = zip(content["roots"], documents, strict=True)
+    return Known(int(content["claim"]), tuple(_read_root(*root) for root in roots))
+
+
+def _read_root(value: dict[str, object], document: bytes) -> Root:
+    core = bool(value["core"])
+    failures = cast("list[tuple[str, str]]", value["failures"])
+    return Root(
+        path=str(value["path"]),
+        core=core,
+        state=Freshness(str(value["state"])),
+        since=str(value["since"]),
+        error=str(value["error"]),
+        reason=str(value["reason"]),
+        etag=str(value["etag"]),
+        old=bool(value["old"]),
+        groups=read_aggregated(document, Reading(_RECORD_LIMITS, core=core, kept=True)),
+        failures=tuple((str(name), str(text)) for name, text in failures),
+        warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
+        listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),
+    )
+
+
+KNOWN_RECORDS = RecordFormat("upstreams/", _encode, _decode)
