@@ -14,7 +14,7 @@ import pytest
 from apidiscovery_kubeconfig import kubeconfig
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.kubeconfig import Resolved, read_kubeconfig
+from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_kubeconfig
 from certificates import Authority
 from kubectl_config import EXEC, Content, config, write
 from recording_server import Seen, recording, server_context
@@ -63,9 +63,10 @@ async def kubectl_view(*flags: str) -> dict[str, object] | None:
     return found | {"namespace": context["context"].get("namespace", "")}
 
 
-async def ours_as_kubectl(resolved: Resolved) -> dict[str, object]:
-    """Return what was resolved, in the form of `kubectl_view`."""
-    endpoint = resolved.endpoint
+async def ours_as_kubectl(path: str | None, context: str | None) -> dict[str, object]:
+    """Return what is read, in the form of `kubectl_view`."""
+    resolved = kubeconfig.read_kubeconfig(path, context)
+    endpoint = endpoint_from_kubeconfig(path, context)
     tls, whom = endpoint.tls, endpoint.impersonation
     told = {
         "cluster.server": endpoint.url,
@@ -102,7 +103,7 @@ def _shown(authorization: str) -> dict[str, str]:
 async def same_as_kubectl(*flags: str, path: str | None = None, context: str | None = None) -> None:
     expected = await kubectl_view(*flags)
     assert expected is not None
-    assert await ours_as_kubectl(read_kubeconfig(path, context)) == expected
+    assert await ours_as_kubectl(path, context) == expected
 
 
 def pem_files(folder: Path) -> dict[str, Path]:
@@ -175,7 +176,7 @@ async def test_files_are_merged_as_kubectl_merges_them(
         await same_as_kubectl("--context", "c", context="c")
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((one, two, three)))
     await same_as_kubectl()
-    assert read_kubeconfig(None, None).files == (Path(one), Path(two), Path(three))
+    assert kubeconfig.read_kubeconfig(None, None).files == (Path(one), Path(two), Path(three))
 
 
 async def test_without_a_name_the_file_at_home_is_read(tmp_path: Path) -> None:
@@ -199,9 +200,9 @@ async def test_generated_combinations_are_read_as_kubectl_reads_them(
         expected = await kubectl_view()
         if expected is None:
             with pytest.raises(InvalidConfiguration):
-                read_kubeconfig(None, None)
+                endpoint_from_kubeconfig(None, None)
         else:
-            assert await ours_as_kubectl(read_kubeconfig(None, None)) == expected, seed
+            assert await ours_as_kubectl(None, None) == expected, seed
             accepted += 1
     assert 15 < accepted < 40
 
@@ -310,7 +311,7 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
         status, _, err = await kubectl("--kubeconfig", path, "get", "--raw", "/apis")
         assert status == 0, err
         theirs, told = _sent(server.last), _told(tmp_path)
-        endpoint = read_kubeconfig(path, None).endpoint
+        endpoint = endpoint_from_kubeconfig(path, None)
         await endpoint.client().get("/apis", headers=await endpoint.headers())
         assert _sent(server.last) == theirs
         assert _told(tmp_path) == told
@@ -389,7 +390,7 @@ def test_a_mistake_is_told_with_file_and_key(
 ) -> None:
     path = write(tmp_path / "config", content)
     with pytest.raises(InvalidConfiguration) as error:
-        read_kubeconfig(path, None)
+        endpoint_from_kubeconfig(path, None)
     assert expected in str(error.value)
     assert path in str(error.value)
     assert SECRET not in str(error.value)
@@ -400,13 +401,13 @@ def test_a_file_that_cannot_be_read_is_told(
 ) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(InvalidConfiguration, match=f"^{path}: cannot be read: "):
-            read_kubeconfig(str(path), None)
+            endpoint_from_kubeconfig(str(path), None)
     (tmp_path / "latin").write_bytes(b"\xe9")
     with pytest.raises(InvalidConfiguration, match="not UTF-8"):
-        read_kubeconfig(str(tmp_path / "latin"), None)
+        endpoint_from_kubeconfig(str(tmp_path / "latin"), None)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(InvalidConfiguration, match=r"nothing in .*/none; name a file"):
-        read_kubeconfig(None, None)
+        endpoint_from_kubeconfig(None, None)
 
 
 def test_the_contexts_that_there_are_are_told(tmp_path: Path) -> None:
@@ -415,8 +416,8 @@ def test_the_contexts_that_there_are_are_told(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "config", config(contexts=contexts))
     with pytest.raises(InvalidConfiguration, match=r"no context 'x'; there are dev, prod$"):
-        read_kubeconfig(path, "x")
-    resolved = read_kubeconfig(path, "dev")
+        endpoint_from_kubeconfig(path, "x")
+    resolved = kubeconfig.read_kubeconfig(path, "dev")
     assert (resolved.context, resolved.cluster, resolved.user) == ("dev", "k", "")
 
 
@@ -428,10 +429,10 @@ async def test_a_pod_without_a_kubeconfig_asks_its_own_cluster(
     monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    resolved = read_kubeconfig(None, None)
-    assert resolved.endpoint.url == "https://[fd00::1]:443"
-    assert await resolved.endpoint.headers() == {"Authorization": "Bearer of-the-account"}
+    endpoint = endpoint_from_kubeconfig(None, None)
+    assert endpoint.url == "https://[fd00::1]:443"
+    assert await endpoint.headers() == {"Authorization": "Bearer of-the-account"}
     with pytest.raises(InvalidConfiguration, match="nothing in"):
-        read_kubeconfig(None, "named")
+        endpoint_from_kubeconfig(None, "named")
     write(tmp_path / "home" / ".kube" / "config", config())
-    assert read_kubeconfig(None, None).context == "c"
+    assert kubeconfig.read_kubeconfig(None, None).context == "c"

@@ -2,19 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import TypeVar
 
 import structlog
 from apidiscovery_kubeconfig import errors
 from apidiscovery_kubeconfig.credentials import ClientCertificate, Credentials, Proof
 
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_service.sources.upstreams.threads import in_thread
 
 _END_S = 5.0  # a file on a server that hangs is not waited for
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class CredentialsUnavailable(DiscoveryError):
@@ -54,7 +58,7 @@ class AskedCredentials:
         if held is not None:
             return held
         if self._asking is None:
-            self._asking = in_thread(self._source.get, "credentials")
+            self._asking = _in_thread(self._source.get, "credentials")
             self._asking.add_done_callback(self._answered)
         with translated():
             return await asyncio.shield(self._asking)
@@ -67,13 +71,32 @@ class AskedCredentials:
         """End what runs, and wait for that as long as it can be ended."""
         asking = self._asking
         if asking is not None:
-            await in_thread(self._source.close, "end of credentials")
+            await _in_thread(self._source.close, "end of credentials")
             await asyncio.wait([asking], timeout=_END_S)
 
     def _answered(self, asking: asyncio.Future[Proof]) -> None:
         self._asking = None
         if not asking.cancelled():
             asking.exception()  # whoever asked may have given up
+
+
+def _in_thread(call: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Return what will be the result of a call in a thread of its own.
+
+    For what may hang: it keeps nobody else from being served, and does not outlive the process.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - for whoever waits
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return asyncio.wrap_future(future)
 
 
 class _Notices(logging.Handler):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 import httpx2
-from apidiscovery_kubeconfig import addresses
+from apidiscovery_kubeconfig import addresses, kubeconfig
 from apidiscovery_kubeconfig.credentials import (
     Anonymous,
     Credentials,
@@ -207,6 +207,24 @@ def endpoint_from_settings(url: str, settings: Mapping[str, object]) -> Endpoint
         )
     endpoint.check()
     return endpoint
+
+
+def endpoint_from_kubeconfig(path: str | None, context: str | None) -> Endpoint:
+    """Return the server of a context, the current one for None; as `kubeconfig.read_kubeconfig`.
+
+    Raises:
+        InvalidConfiguration: The message names file, key, and what to do.
+    """
+    with translated():
+        found = kubeconfig.read_kubeconfig(path, context).connection
+    return Endpoint(
+        found.url,
+        tls=found.tls,
+        credentials=found.credentials,
+        impersonation=found.impersonation,
+        proxy_url=found.proxy_url,
+        compress=found.compress,
+    )
 
 
 def server_url(text: str, where: str) -> str:

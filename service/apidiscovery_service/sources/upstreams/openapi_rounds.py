@@ -15,18 +15,20 @@ from urllib.parse import urlsplit
 import structlog
 from apidiscovery_formats.media_types import JSON, parse_media_type
 
-from apidiscovery_service.sources.upstreams import openapi_index, openapi_v2
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
-from apidiscovery_service.sources.upstreams.openapi_check import check
-from apidiscovery_service.sources.upstreams.openapi_index import (
+from apidiscovery_service.sources.upstreams.openapi_answers import (
+    INDEX_PATH,
+    V2_PATH,
     Index,
     Listed,
     Wanted,
+    check,
     key_of,
     read_index,
+    split_document,
 )
 from apidiscovery_service.sources.upstreams.openapi_record import (
     DocumentsWriter,
@@ -128,7 +130,7 @@ class DocumentRounds:
                 await self._ask_v2(offered, v2_etag)
             return
         etag = known.etag if is_same and known.form is Form.V3 else ""
-        answer = await self._get(self._v3, openapi_index.PATH, etag)
+        answer = await self._get(self._v3, INDEX_PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._writer.save(replace(known, error=""))
@@ -252,16 +254,16 @@ class DocumentRounds:
 
     async def _ask_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
         known = self._writer.published
-        answer = await self._get(self._v2, openapi_v2.PATH, etag)
+        answer = await self._get(self._v2, V2_PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
-                self._doubt(f"{openapi_index.PATH} and {openapi_v2.PATH}")
+                self._doubt(f"{INDEX_PATH} and {V2_PATH}")
                 await self._writer.save(Published(Form.NONE, offered=_digest_of(offered)))
             case HTTPStatus.OK if _is_document(answer):
                 if known.form is Form.V3:
-                    self._doubt(openapi_index.PATH)
+                    self._doubt(INDEX_PATH)
                 await self._whole(answer, offered)
             case HTTPStatus.OK:
                 raise answer.wrong(JSON)
@@ -322,7 +324,7 @@ def _read_whole(
     digest = _digest(body)
     if digest == known_digest:
         return digest, None
-    documents = openapi_v2.split_document(body)
+    documents = split_document(body)
     return digest, {key: pack(documents[key]) for key in keys if key in documents}
 
 

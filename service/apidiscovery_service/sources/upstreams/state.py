@@ -89,8 +89,8 @@ class Known:
 
 def _encode(known: Known) -> bytes:
     roots = [asdict(replace(root, groups=())) for root in known.roots]
-    for root in roots:
-        del root["groups"]
+    for value in roots:
+        del value["groups"]
     lines = [orjson.dumps({"claim": known.claim, "roots": roots})]
     for root in known.roots:
         # Group by group: the whole at once would hold the interpreter for long.
