@@ -16,11 +16,12 @@ from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_kubeconfig
 from certificates import Authority
+from fake_api_server import Answer, FakeApiServer, Request, server_context
 from kubectl_config import EXEC, Content, config, write
-from recording_server import Seen, recording, server_context
 
 from tools import find_tool
 
+OK = Answer(b"{}")
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 
@@ -273,10 +274,10 @@ SENT: Mapping[str, Content] = {
 }
 
 
-def _sent(seen: Seen) -> tuple[str, list[tuple[str, str]]]:
+def _sent(seen: Request) -> tuple[str, list[tuple[str, str]]]:
     kept = [
         pair
-        for pair in seen.headers
+        for pair in seen.fields
         if pair[0] == "authorization" or pair[0].startswith("impersonate-")
     ]
     return seen.user, sorted(kept)
@@ -297,7 +298,7 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
     context = server_context(authority.server(["127.0.0.1"]))
     context.load_verify_locations(authority.ca_file)
     context.verify_mode = ssl.CERT_OPTIONAL
-    async with recording(context if scheme == "https" else None) as server:
+    async with FakeApiServer(OK, context if scheme == "https" else None) as server:
         cluster = {
             "server": f"{scheme}://127.0.0.1:{server.port}",
             "certificate-authority": "pki/ca.crt",
@@ -310,10 +311,10 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
         path = write(tmp_path / "config", config(cluster, user))
         status, _, err = await kubectl("--kubeconfig", path, "get", "--raw", "/apis")
         assert status == 0, err
-        theirs, told = _sent(server.last), _told(tmp_path)
+        theirs, told = _sent(server.requests[-1]), _told(tmp_path)
         endpoint = endpoint_from_kubeconfig(path, None)
         await endpoint.client().get("/apis", headers=await endpoint.headers())
-        assert _sent(server.last) == theirs
+        assert _sent(server.requests[-1]) == theirs
         assert _told(tmp_path) == told
         await endpoint.aclose()
 

@@ -9,17 +9,17 @@ from apidiscovery_service.core.model import Contribution, Freshness, Group, Prec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
-from groups import offer
-from misbehaving_server import (
+from fake_api_server import (
     DOWN,
     NOT_ACCEPTABLE,
-    MisbehavingServer,
-    Reply,
-    Seen,
+    Answer,
+    FakeApiServer,
+    Request,
     aggregated,
     conditional,
     document,
 )
+from groups import offer
 from restorable_store import RestorableStore
 from upstream_setup import (
     api_service,
@@ -58,10 +58,10 @@ async def test_39_never_contacted_is_stale_without_resources(store: Store) -> No
 async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
     content = resource_list(f"{REMOTE}/v1", "widgets")
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         return document(content) if seen.path == f"/apis/{REMOTE}/v1" else NOT_ACCEPTABLE
 
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -75,7 +75,7 @@ async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
 async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
     bare = {"resource": "widgets", "scope": "Cluster", "singularResource": "", "verbs": ["get"]}
     group = {"metadata": {"name": REMOTE}, "versions": [{"version": "v1", "resources": [bare]}]}
-    async with MisbehavingServer({"/apis": aggregated(group)}) as server:
+    async with FakeApiServer({"/apis": aggregated(group)}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -84,7 +84,7 @@ async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
 
 
 async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store) -> None:
-    async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -109,7 +109,7 @@ async def test_what_a_restored_store_has_lost_is_written_again(
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)
     store = RestorableStore()
-    async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -128,7 +128,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
     stale = {**item(REMOTE, "v1", "v2")}
     for version in stale["versions"]:  # type: ignore[attr-defined] # it is a list
         version["freshness"] = "Stale"
-    async with MisbehavingServer({"/apis": aggregated(stale, other)}) as server:
+    async with FakeApiServer({"/apis": aggregated(stale, other)}) as server:
         settings = service_settings(server.url)
         services = [api_service(), api_service(version="v3"), api_service("none.example.com")]
         async with running(store, services=services, settings=settings) as run:
@@ -147,7 +147,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
 
 
 async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None:
-    async with MisbehavingServer({"/apis": aggregated(item(REMOTE))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             crd = offer(f"{REMOTE}/v1", priority=1000)
@@ -156,7 +156,7 @@ async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None
             version = run.version(REMOTE)
             assert version is not None
             assert version.resources
-            server.answers = {"/apis": Reply(hangs=-1)}
+            server.answers = {"/apis": Answer(stalls=True)}
             run.declarations.set()
             uncovered = run.version(REMOTE)
             assert uncovered == crd.version
@@ -182,7 +182,7 @@ async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
         "/apis": aggregated(item("z.test", "v1", "v2"), item("apps"), stale),
     }
     async with (
-        MisbehavingServer(answers) as server,
+        FakeApiServer(answers) as server,
         running(store, spec_of(server.url, core_paths=("/api",))) as run,
     ):
         assert run.state() == "Pending"
@@ -206,7 +206,7 @@ async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> Non
 async def test_halves_fail_by_themselves(store: Store) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
     async with (
-        MisbehavingServer(answers) as server,
+        FakeApiServer(answers) as server,
         running(store, spec_of(server.url, core_paths=("/api",))) as run,
     ):
         await until(lambda: run.state() == "Current", "it is current")
@@ -218,7 +218,7 @@ async def test_halves_fail_by_themselves(store: Store) -> None:
 
 async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         first = await SqliteStore.open(path)
         async with running(first, spec) as run:
@@ -241,7 +241,7 @@ async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_pat
 
 async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(store: Store) -> None:
     async with (
-        MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
+        FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
         AsyncExitStack() as stack,
     ):
@@ -293,7 +293,7 @@ async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
 
 async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
     async with (
-        MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
+        FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
     ):
         leader = await leader_life.enter_async_context(running(store, spec_of(server.url)))
@@ -309,7 +309,7 @@ async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
 
 
 async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: Store) -> None:
-    async with MisbehavingServer({"/apis": aggregated(item(REMOTE))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as leader:
             await until(lambda: leader.freshness(REMOTE) == "Current", "the leader knows")

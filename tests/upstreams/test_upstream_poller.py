@@ -17,9 +17,9 @@ from apidiscovery_service.sources.upstreams.spec import Filter, Limits, Timing, 
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import MAX_VALUE_BYTES, Entry, Fenced, Guard, Store
 from apidiscovery_service.store.memory import MemoryStore
+from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
 from hypothesis import given, settings
-from misbehaving_server import DOWN, MisbehavingServer, Reply, aggregated, conditional
 from upstream_setup import item, resource_item, spec_of, until, until_so
 
 _ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
@@ -190,7 +190,7 @@ async def test_a_damaged_or_newer_record_is_none(value: bytes) -> None:
 
 async def test_a_record_is_written_only_when_something_changed() -> None:
     store = MemoryStore()
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         async with polling(store, spec):
             await until(lambda: len(server.requests) >= 2, "polls")
@@ -203,7 +203,7 @@ async def test_a_record_is_written_only_when_something_changed() -> None:
 
 async def test_an_etag_survives_a_restart() -> None:
     store = MemoryStore()
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         async with polling(store, spec):
             first = await _until_state(store, spec, "Current")
@@ -223,7 +223,7 @@ async def test_an_etag_survives_a_restart() -> None:
 async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
     store, metrics = MemoryStore(), Metrics()
     reply = aggregated(item("a.test"), etag='"A"')
-    async with MisbehavingServer(conditional(reply)) as server:
+    async with FakeApiServer(conditional(reply)) as server:
         spec = spec_of(server.url)
         async with polling(store, spec, metrics):
             well = await _until_state(store, spec, "Current")
@@ -246,12 +246,12 @@ async def test_failures_are_backed_off_from() -> None:
     store, timing = MemoryStore(), Timing(poll_s=9.0, first_retry_s=0.01, last_retry_s=0.2)
     times: list[float] = []
 
-    def answer(_: object) -> Reply:
+    def answer(_: object) -> Answer:
         times.append(asyncio.get_running_loop().time())
         return DOWN
 
     async with (
-        MisbehavingServer(answer) as server,
+        FakeApiServer(answer) as server,
         polling(store, spec_of(server.url, timing=timing)),
     ):
         await until(lambda: len(times) >= 12, "retries")
@@ -263,7 +263,7 @@ async def test_failures_are_backed_off_from() -> None:
 
 async def test_who_has_lost_the_claim_writes_nothing() -> None:
     store = MemoryStore()
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         async with polling(store, spec) as task:
             await _until_state(store, spec, "Current")
@@ -277,7 +277,7 @@ async def test_who_has_lost_the_claim_writes_nothing() -> None:
 
 async def test_a_damaged_record_is_replaced() -> None:
     store = MemoryStore()
-    async with MisbehavingServer({"/apis": aggregated(item("a.test"))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item("a.test"))}) as server:
         spec = spec_of(server.url)
         await store.put(KNOWN_RECORDS.key(spec.id), b'{"format":99}\n')
         async with polling(store, spec):
@@ -312,7 +312,7 @@ async def test_a_large_document_is_kept_and_served_whole() -> None:
     group = item("a.test")
     group["versions"] = [{"version": "v1", "resources": [resource_item(name) for name in names]}]
     store = MemoryStore()
-    async with MisbehavingServer({"/apis": aggregated(group)}) as server:
+    async with FakeApiServer({"/apis": aggregated(group)}) as server:
         spec = spec_of(server.url, limits=Limits())
         async with polling(store, spec):
             root = await _until_state(store, spec, "Current")

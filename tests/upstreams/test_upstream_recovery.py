@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
-from misbehaving_server import DOWN, MisbehavingServer, aggregated
+from fake_api_server import DOWN, FakeApiServer, aggregated
 from structlog.testing import capture_logs
 from upstream_setup import Ask, Running, item, running, spec_of, until
 
@@ -43,13 +43,13 @@ async def test_a_server_that_takes_connections_again_is_asked_at_once() -> None:
     spec = spec_of(f"http://127.0.0.1:{port}", timing=slow)
     async with running(MemoryStore(), spec) as run:
         await until(lambda: run.state() == "Stale", "it is not reached")
-        async with MisbehavingServer(_GOOD, None, port):
+        async with FakeApiServer(_GOOD, None, port):
             await until(lambda: run.freshness("a.test") == "Current", "it is asked", within_s=10)
 
 
 async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop() -> None:
     slow = Timing(poll_s=3600, first_retry_s=3600, last_retry_s=3600)
-    async with MisbehavingServer({"/apis": DOWN}) as server:
+    async with FakeApiServer({"/apis": DOWN}) as server:
         async with running(MemoryStore(), spec_of(server.url, timing=slow)) as run:
             await until(lambda: run.state() == "Stale", "it is not reached")
             await asyncio.sleep(0.2)
@@ -63,7 +63,7 @@ async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop(
 async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> None:
     timing = Timing(poll_s=0.3, first_retry_s=0.01, last_retry_s=0.01)
     async with (
-        MisbehavingServer(_GOOD) as server,
+        FakeApiServer(_GOOD) as server,
         running(MemoryStore(), spec_of(server.url, timing=timing)) as run,
     ):
         await until(lambda: run.freshness("a.test") == "Current", "it is read")
@@ -81,7 +81,7 @@ async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> No
 
 
 async def test_a_doubt_ends_when_the_groups_are_back(ask: Ask) -> None:
-    async with MisbehavingServer(_GOOD) as server:
+    async with FakeApiServer(_GOOD) as server:
         one = ask(spec_of(server.url, timing=Timing(poll_s=0, empty_answers=2)))
         for answers, groups in ((_GOOD, 1), (_EMPTY, 1), (_GOOD, 1), (_EMPTY, 1), (_EMPTY, 0)):
             server.answers = answers
@@ -89,7 +89,7 @@ async def test_a_doubt_ends_when_the_groups_are_back(ask: Ask) -> None:
 
 
 async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
-    async with MisbehavingServer(_GOOD) as server:
+    async with FakeApiServer(_GOOD) as server:
         one = ask(spec_of(server.url, timing=Timing(empty_answers=1)))
         await one.round()
         server.answers = _EMPTY
@@ -104,7 +104,7 @@ async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
 async def test_death_and_recovery_are_logged_once_each() -> None:
     with capture_logs() as logs:
         async with (
-            MisbehavingServer(_GOOD) as server,
+            FakeApiServer(_GOOD) as server,
             running(MemoryStore(), spec_of(server.url)) as run,
         ):
             await until(lambda: run.freshness("a.test") == "Current", "it is read")
@@ -122,7 +122,7 @@ async def test_death_and_recovery_are_logged_once_each() -> None:
     ]
 
 
-async def _until_polled_as(server: MisbehavingServer, run: Running, state: str) -> None:
+async def _until_polled_as(server: FakeApiServer, run: Running, state: str) -> None:
     """Wait for a state, and for some more polls."""
     await until(lambda: run.state() == state, state)
     asked = server.paths.count("/apis") + 3
@@ -166,7 +166,7 @@ async def test_http_to_a_port_with_tls_is_told_in_words(tmp_path: Path) -> None:
     pair = Authority(tmp_path).server(["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert_file, pair.key_file)
-    async with MisbehavingServer(_GOOD, context) as server:
+    async with FakeApiServer(_GOOD, context) as server:
         error = await _error(server.url.replace("https:", "http:"))
     assert error == "this port speaks TLS; want an https:// URL"
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from apidiscovery_service.store import Batch, Entry, Listing, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from misbehaving_server import MisbehavingServer, aggregated
+from fake_api_server import FakeApiServer, aggregated
 from upstream_setup import Running, item, running, spec_of, until
 
 _GOOD = {"/apis": aggregated(item("a.test"))}
@@ -51,7 +51,7 @@ def _frequent_news(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None:
     store = MemoryStore()
     link = _Link(store)
-    async with MisbehavingServer(_GOOD) as server:
+    async with FakeApiServer(_GOOD) as server:
         spec = spec_of(server.url)
         async with (
             running(store, spec),
@@ -73,7 +73,7 @@ async def test_a_short_silence_of_the_store_changes_nothing() -> None:
     store = MemoryStore()
     link = _Link(store)
     async with (
-        MisbehavingServer(_GOOD) as server,
+        FakeApiServer(_GOOD) as server,
         running(store, spec_of(server.url)),
         running(link, spec_of(server.url), polls=False, silence_s=30) as cut_off,
     ):
