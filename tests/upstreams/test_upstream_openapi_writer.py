@@ -7,9 +7,9 @@ import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.openapi_record import (
     INDEX_RECORDS,
+    DocumentRef,
     DocumentsWriter,
     Form,
-    Kept,
     Packed,
     Published,
     Refused,
@@ -32,8 +32,8 @@ from hypothesis import strategies as st
 KEY = "apis/a.test/v1"
 
 
-def kept(packed: Packed) -> Kept:
-    return Kept(packed.hash, packed.size, len(packed.pieces), packed.hash)
+def kept(packed: Packed) -> DocumentRef:
+    return DocumentRef(packed.hash, packed.size, len(packed.pieces), packed.hash)
 
 
 def naming(*documents: Packed) -> Published:
@@ -51,7 +51,13 @@ async def keys(store: Store) -> list[str]:
 
 _TEXT = st.text(max_size=20)
 _KEPT = st.builds(
-    Kept, _TEXT, st.integers(0, 2**40), st.integers(0, 100), _TEXT, _TEXT, st.integers(0, 2**40)
+    DocumentRef,
+    _TEXT,
+    st.integers(0, 2**40),
+    st.integers(0, 100),
+    _TEXT,
+    _TEXT,
+    st.integers(0, 2**40),
 )
 _PUBLISHED = st.builds(
     Published,
@@ -87,8 +93,8 @@ _OLD_INDEX = (
 async def test_an_index_of_an_older_release_is_read() -> None:
     """Releases share a store while replicas are replaced one by one."""
     documents = {
-        KEY: Kept("AB", 3, 1, "AB", "", 9),
-        "api": Kept("CD", 3, 1, "x", '"e"', 9),
+        KEY: DocumentRef("AB", 3, 1, "AB", "", 9),
+        "api": DocumentRef("CD", 3, 1, "x", '"e"', 9),
     }
     refused = {"apis/b.test/v1": Refused("EF", "too large")}
     entry = Entry("upstream-openapi/indexes/x", base64.b64decode(_OLD_INDEX), 1, 1)
@@ -278,7 +284,9 @@ async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> N
 
 async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
     store = MemoryStore()
-    many = {f"apis/g{i}.test/v1": Kept(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)}
+    many = {
+        f"apis/g{i}.test/v1": DocumentRef(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)
+    }
     writer = DocumentsWriter(store, "x", await claimed(store))
     await writer.load()
     await writer.save(Published(Form.V3, documents=many))

@@ -1,8 +1,10 @@
 """OpenAPI as upstreams send it: the index, documents of group-versions, or one v2 document.
 
-A document is passed on as it is. It is not judged by the letter of the specification, so that
-clients get what they manage to read. It must be readable, within bounds, and whole: each reference
-leads to something in it.
+Documents are served byte for byte. They are not validated against the specification: clients get
+all that they manage to read. A document must be JSON, within bounds, and complete: each reference
+has a target in it.
+
+Source of the index: k8s.io/kube-openapi pkg/handler3/handler.go:OpenAPIV3Discovery.
 """
 
 import re
@@ -26,20 +28,20 @@ V2_PATH = "/openapi/v2"
 # Of the index.
 _MAX_URL = 2048
 _MAX_ODD = 10
-# Of documents that describe neither groups nor versions; a kube-apiserver has five.
+# Documents that describe neither groups nor versions; a kube-apiserver has five.
 _MAX_OTHERS = 32
 _OTHER_KEY = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _SHOWN_OF_URL = 100
-# One slash, then what may stand in a request line; a backslash is a slash to some.
+# One slash, then characters of a request line; some programs read a backslash as a slash.
 _ORIGIN_FORM = re.compile(r"/(?![/\\])[!\"$-\[\]-~]*")
 
-# Of a whole document. That of core/v1 nests 19 deep; whoever reads one recursively must not fail.
+# The document of core/v1 nests 19 deep; recursive readers must not fail.
 MAX_DEPTH = 200
 MAX_NODES = 5_000_000
-# Different ones; no more than there may be to refer to.
+# Different references; as many as there may be targets.
 MAX_REFS = 100_000
 
-# Paths, and components of a kind.
+# Paths and components.
 MAX_NAMES = 100_000
 
 _VERSION = re.compile(r"3\.\d{1,4}(\.\d{1,4})?([-+].{1,40})?")
@@ -51,8 +53,8 @@ class Listed:
     """One document as the index lists it.
 
     Attributes:
-        path: What to ask for, below the URL of the upstream, with the query.
-        hash: What the index names its content by; empty for nothing.
+        path: Path and query below the URL of the upstream.
+        hash: The hash in the index; empty for none.
     """
 
     path: str
@@ -61,10 +63,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The documents that are of interest, by key: the path that each describes, as `apis/apps/v1`.
+    """The wanted documents of an index.
 
     Attributes:
-        odd: What else should have been here, a line each; bounded.
+        documents: By key: the path that each describes, such as `apis/apps/v1`.
+        odd: Why others cannot be requested, by key.
     """
 
     documents: dict[str, Listed] = field(default_factory=dict[str, Listed])
@@ -80,19 +83,19 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which documents of an upstream are of interest.
+    """Which documents of an upstream are wanted.
 
     Attributes:
         offered: The group-versions that discovery offers.
-        is_whole: Whether also what describes no group-version: `api`, `apis`, `apis/GROUP`,
-            `version` and whatever else the upstream has.
+        is_whole: Whether documents that describe no group-version are wanted too: `api`, `apis`,
+            `apis/GROUP`, `version` and any others.
     """
 
     offered: AbstractSet[GroupVersion]
     is_whole: bool = False
 
     def takes(self, key: str) -> bool:
-        """Tell whether a document is of interest."""
+        """Tell whether a document is wanted."""
         match key.split("/"):
             case ["api", version]:
                 return ("", version) in self.offered
@@ -112,15 +115,15 @@ def key_of(gv: GroupVersion) -> str:
 
 
 def read_index(body: Body, wanted: Wanted, prefix: str) -> Index:
-    """Return which documents are listed.
+    """Return the wanted documents of an index.
 
     Args:
         body: JSON.
-        wanted: Which are of interest; others are passed over.
+        wanted: The documents to return; others are ignored.
         prefix: The path of the upstream's own URL.
 
     Raises:
-        UpstreamFailed: It is no such list.
+        UpstreamFailed: It is not an index.
     """
     value = parsed(body)
     paths = cast("dict[str, object]", value).get("paths") if isinstance(value, dict) else None
@@ -146,13 +149,14 @@ def _take(index: Index, key: str, item: object, prefix: str) -> None:
 
 
 def listed(url: str, prefix: str) -> Listed:
-    """Return where a document is.
+    """Return the location of a document.
 
-    What is not below `/openapi/v3` may have the prefix in it already; source: k8s.io/client-go
-    openapi/client.go:Paths and https://github.com/kubernetes/kubernetes/issues/117463.
+    A URL that is not below `/openapi/v3` may have the prefix in it already; source:
+    k8s.io/client-go openapi/client.go:Paths and
+    https://github.com/kubernetes/kubernetes/issues/117463.
 
     Raises:
-        ValueError: It would not lead to this server, or out of the prefix.
+        ValueError: It leads to another server, or out of the prefix.
     """
     if len(url) > _MAX_URL:
         raise ValueError(f"want at most {_MAX_URL} characters, got {len(url)}")
@@ -173,11 +177,11 @@ def listed(url: str, prefix: str) -> Listed:
 
 
 class _Keys(Enum):
-    """What the keys of an object are."""
+    """The meaning of the keys of an object."""
 
     KEYWORDS = 0
     NAMES = 1
-    # Of no meaning here; what looks like a reference is none.
+    # Any data: `$ref` in it is not a reference.
     DATA = 2
 
 
@@ -186,27 +190,27 @@ _BELOW = {
     **dict.fromkeys(("default", "enum", "example", "examples", "const"), _Keys.DATA),
 }
 
-_Place: TypeAlias = tuple[str, ...]
+_Pointer: TypeAlias = tuple[str, ...]
 _Layer: TypeAlias = list[tuple[object, _Keys]]
 
 
 @dataclass(slots=True)
 class Bounds:
-    """Counts what a document has, and refuses what has too much.
+    """Counts the values and references of a document, and refuses too many.
 
     Attributes:
-        nodes: How many values there are.
-        refs: What is referred to.
+        nodes: The number of values.
+        refs: The references.
     """
 
     nodes: int = 0
     refs: set[str] = field(default_factory=set[str])
 
-    def look(self, document: object) -> None:
-        """Look at everything in a document.
+    def count(self, document: object) -> None:
+        """Count everything in a document.
 
         Raises:
-            UpstreamFailed: There is too much of it, or it nests too deeply.
+            UpstreamFailed: It has too many values or references, or nests too deeply.
         """
         depth = 0
         layer: _Layer = [(document, _Keys.KEYWORDS)]
@@ -238,56 +242,56 @@ class Bounds:
 
 @dataclass(slots=True)
 class _Document:
-    """What references of a document may lead to.
+    """The possible targets of references in a document.
 
     Attributes:
-        places: Where a reference may lead to: a section, and the name of something in it.
-        stand_ins: Components that are nothing but a reference, and where that leads.
+        targets: A section, and the name of something in it.
+        aliases: Components that are only a reference, and its target.
     """
 
-    places: set[_Place] = field(default_factory=set[_Place])
-    stand_ins: dict[_Place, _Place] = field(default_factory=dict[_Place, _Place])
+    targets: set[_Pointer] = field(default_factory=set[_Pointer])
+    aliases: dict[_Pointer, _Pointer] = field(default_factory=dict[_Pointer, _Pointer])
 
-    def take(self, document: Mapping[str, object]) -> None:
-        """Take what is in a document."""
-        self._named(document.get("paths"), ("paths",))
+    def add(self, document: Mapping[str, object]) -> None:
+        """Add everything that a document has."""
+        self._add_names(document.get("paths"), ("paths",))
         components = _object(document.get("components"), "components")
         for section, named in components.items():
             if not section.startswith("x-"):
-                self._named(named, ("components", section))
+                self._add_names(named, ("components", section))
 
-    def _named(self, value: object, place: _Place) -> None:
+    def _add_names(self, value: object, place: _Pointer) -> None:
         for name, one in _object(value, ".".join(place)).items():
-            self.places.add((*place, name))
-            if len(self.places) > MAX_NAMES:
+            self.targets.add((*place, name))
+            if len(self.targets) > MAX_NAMES:
                 raise UpstreamFailed(
                     Reason.TOO_LARGE, f"more than {MAX_NAMES} paths and components"
                 )
             ref = cast("dict[str, object]", one).get("$ref") if isinstance(one, dict) else None
             if isinstance(ref, str):
-                self.stand_ins[*place, name] = _place_of(ref)
+                self.aliases[*place, name] = _pointer_of(ref)
 
-    def leads_nowhere(self, ref: str) -> bool:
-        """Tell whether there is nothing in the document where a reference begins to lead."""
-        place = _place_of(ref)
-        return place not in self.places and place[:2] not in self.places
+    def is_dangling(self, ref: str) -> bool:
+        """Tell whether a reference has no target in the document."""
+        place = _pointer_of(ref)
+        return place not in self.targets and place[:2] not in self.targets
 
-    def closed(self) -> _Place:
-        """Return a component that stands for itself, through others or not; empty for none."""
-        ends: set[_Place] = set()
-        for start in self.stand_ins:
-            trail: dict[_Place, None] = {}
+    def cycle(self) -> _Pointer:
+        """Return a component that is an alias of itself, directly or through others; else ()."""
+        ends: set[_Pointer] = set()
+        for start in self.aliases:
+            trail: dict[_Pointer, None] = {}
             place = start
-            while place in self.stand_ins and place not in ends:
+            while place in self.aliases and place not in ends:
                 if place in trail:
                     return place
                 trail[place] = None
-                place = self.stand_ins[place]
+                place = self.aliases[place]
             ends.update(trail)
         return ()
 
 
-def _place_of(ref: str) -> _Place:
+def _pointer_of(ref: str) -> _Pointer:
     if not ref.startswith("#/"):
         return ()
     steps = ref[2:].split("/", 3)[:3]
@@ -295,7 +299,7 @@ def _place_of(ref: str) -> _Place:
 
 
 def _object(value: object, where: str) -> Mapping[str, object]:
-    """Return an object; an empty one where there is none."""
+    """Return an object; an empty one for None."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -305,40 +309,41 @@ def _object(value: object, where: str) -> Mapping[str, object]:
 
 
 def check(body: Body) -> None:
-    """Check that a document can be passed on.
+    """Check that a document can be served.
 
     Raises:
-        UpstreamFailed: It is no OpenAPI 3 document, exceeds a bound, or refers to what it has not.
+        UpstreamFailed: It is not an OpenAPI 3 document, exceeds a bound, or has a reference
+            without a target.
     """
     value = _object(parsed(body), "the document")
     bounds, document = Bounds(), _Document()
-    bounds.look(value)
-    document.take(value)
+    bounds.count(value)
+    document.add(value)
     version = value.get("openapi")
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         seen = shown(repr(version), _SHOWN_OF_REF)
         raise UpstreamFailed(Reason.MALFORMED, f"openapi: got {seen}, want 3.0.0 or another 3.x")
-    dangling = sorted(filter(document.leads_nowhere, bounds.refs))
+    dangling = sorted(filter(document.is_dangling, bounds.refs))
     if dangling:
         first = shown(repr(dangling[0]), _SHOWN_OF_REF)
         text = f"{len(dangling)} references lead to nothing in the document, such as {first}"
         raise UpstreamFailed(Reason.MALFORMED, text)
-    if closed := document.closed():
-        name = shown(closed[-1], _SHOWN_OF_REF)
+    if cycle := document.cycle():
+        name = shown(cycle[-1], _SHOWN_OF_REF)
         raise UpstreamFailed(Reason.MALFORMED, f"{name} stands for nothing but itself")
 
 
 def split_document(body: Body) -> dict[str, bytes]:
-    """Return the OpenAPI v3 documents of what a v2 document has, by key such as `apis/apps/v1`.
+    """Split a v2 document into OpenAPI v3 documents, by key such as `apis/apps/v1`.
 
     Raises:
-        UpstreamFailed: It is no OpenAPI v2 document, or exceeds a bound.
+        UpstreamFailed: It is not an OpenAPI v2 document, or exceeds a bound.
     """
     document = parsed(body)
     if not isinstance(document, dict):
         raise UpstreamFailed(Reason.MALFORMED, "want an object, got another value")
     fields = cast("dict[str, JSONValue]", document)
-    Bounds().look(fields)
+    Bounds().count(fields)
     if fields.get("swagger") != "2.0":
         raise UpstreamFailed(Reason.MALFORMED, "swagger: want '2.0', got another or nothing")
     try:

@@ -45,16 +45,16 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DocumentRef:
     """One document in the store.
 
     Attributes:
         hash: Upper-case hex SHA-512 of its bytes.
-        size: Of it, in bytes.
-        pieces: Into how many values it is cut.
-        listed: The hash by which the upstream lists it; any text, empty when it states none.
-        etag: As the upstream sent it, where it states no hash.
-        packed_size: Of all pieces, in bytes.
+        size: Its size in bytes.
+        pieces: The number of values that it is cut into.
+        listed: The hash in the index of the upstream: any text, empty for none.
+        etag: As the upstream sent it, if the index has no hash.
+        packed_size: The size of all pieces in bytes.
     """
 
     hash: str
@@ -67,11 +67,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A document that was not taken.
+    """A document that was not accepted.
 
     Attributes:
-        listed: The hash by which the upstream lists it.
-        reason: One line.
+        listed: The hash in the index of the upstream.
+        reason: Why, in one line.
     """
 
     listed: str
@@ -83,21 +83,23 @@ class Published:
     """What is known of all OpenAPI documents of an upstream.
 
     Attributes:
-        etag: Of the upstream's index, or of its v2 document; verbatim.
-        digest: Of the body of the same.
-        offered: Of the group-versions that this is complete for; empty when something is missing.
-        documents: By key, the path that each describes, such as `apis/apps/v1`.
-        refused: Of the same upstream's index, what was not taken; what was kept before stays.
-        odd: What else of the index was passed over.
-        error: Why the last attempt failed; empty when it did not.
-        is_clean: Whether no other documents of this upstream are in the store.
+        form: The form in which the upstream publishes them.
+        etag: The ETag of the upstream's index, or of its v2 document, verbatim.
+        digest: The SHA-256 of the body with that ETag.
+        offered: The SHA-256 of the group-versions that this is complete for; empty when some
+            document is missing.
+        documents: By key: the path that each describes, such as `apis/apps/v1`.
+        refused: Documents that were not accepted, by key; their former versions stay.
+        odd: Warnings about the rest of the index.
+        error: Why the last attempt failed; empty if it succeeded.
+        is_clean: Whether the store has no other documents of this upstream.
     """
 
     form: Form = Form.UNKNOWN
     etag: str = ""
     digest: str = ""
     offered: str = ""
-    documents: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    documents: Mapping[str, DocumentRef] = field(default_factory=dict[str, DocumentRef])
     refused: Mapping[str, Refused] = field(default_factory=dict[str, Refused])
     odd: tuple[str, ...] = ()
     error: str = ""
@@ -105,7 +107,7 @@ class Published:
 
     @property
     def warnings(self) -> Iterator[str]:
-        """What is wrong, a line each."""
+        """The errors and warnings, a line each."""
         if self.error:
             yield self.error
         yield from self.odd
@@ -114,7 +116,7 @@ class Published:
 
 
 def documents_prefix(upstream: str) -> str:
-    """Return what all keys of an upstream's documents begin with."""
+    """Return the prefix of the keys of an upstream's documents."""
     return f"{DOCUMENTS}{upstream}/"
 
 
@@ -130,7 +132,7 @@ def _encode(published: Published) -> bytes:
         "etag": published.etag,
         "digest": published.digest,
         "offered": published.offered,
-        "documents": [_document_row(key, kept) for key, kept in published.documents.items()],
+        "documents": [_document_row(key, ref) for key, ref in published.documents.items()],
         "refused": [[key, r.listed, r.reason] for key, r in published.refused.items()],
         "odd": published.odd,
         "error": published.error,
@@ -139,9 +141,9 @@ def _encode(published: Published) -> bytes:
     return orjson.dumps(content)
 
 
-def _document_row(key: str, kept: Kept) -> _Row:
-    listed = None if kept.listed == kept.hash else kept.listed
-    return [key, kept.hash, kept.size, kept.pieces, listed, kept.etag, kept.packed_size]
+def _document_row(key: str, ref: DocumentRef) -> _Row:
+    listed = None if ref.listed == ref.hash else ref.listed
+    return [key, ref.hash, ref.size, ref.pieces, listed, ref.etag, ref.packed_size]
 
 
 def _decode(text: bytes) -> Published:
@@ -159,10 +161,10 @@ def _decode(text: bytes) -> Published:
     )
 
 
-def _document(row: _Row) -> tuple[str, Kept]:
+def _document(row: _Row) -> tuple[str, DocumentRef]:
     key, document_hash, size, pieces, listed, etag, packed_size = row
     stated = str(document_hash)
-    kept = Kept(
+    ref = DocumentRef(
         stated,
         int(size or 0),
         int(pieces or 0),
@@ -170,7 +172,7 @@ def _document(row: _Row) -> tuple[str, Kept]:
         str(etag),
         int(packed_size or 0),
     )
-    return str(key), kept
+    return str(key), ref
 
 
 INDEX_RECORDS = RecordFormat("upstream-openapi/indexes/", _encode, _decode)
@@ -178,11 +180,11 @@ INDEX_RECORDS = RecordFormat("upstream-openapi/indexes/", _encode, _decode)
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A document as it is written.
+    """A document, compressed and cut into values.
 
     Attributes:
         hash: Upper-case hex SHA-512 of the document.
-        size: Of the document, in bytes.
+        size: The size of the document in bytes.
         pieces: Values for the store.
     """
 
@@ -192,45 +194,50 @@ class Packed:
 
     @property
     def packed_size(self) -> int:
-        """Of all pieces, in bytes."""
+        """The size of all pieces in bytes."""
         return sum(map(len, self.pieces))
+
+    def ref(self, listed: str, etag: str = "") -> DocumentRef:
+        """Return the entry of an index for this document."""
+        pieces, size = len(self.pieces), self.packed_size
+        return DocumentRef(self.hash, self.size, pieces, listed, etag, size)
 
 
 def pack(document: bytes | bytearray) -> Packed:
-    """Return a document as it is written; takes 20 ms for a megabyte."""
+    """Compress a document and cut it; takes 20 ms for a megabyte."""
     packed = zstandard.compress(document, _LEVEL)
     return Packed(sha512(document), len(document), cut(packed))
 
 
-def unpack(packed: bytes, kept: Kept) -> bytes:
+def unpack(packed: bytes, ref: DocumentRef) -> bytes:
     """Return a document from its pieces.
 
     Raises:
-        BadRecord: It is not what was kept.
+        BadRecord: The pieces are damaged, or of another document.
     """
     try:
-        document = zstandard.ZstdDecompressor().decompress(packed, max(kept.size, 1))
+        document = zstandard.ZstdDecompressor().decompress(packed, max(ref.size, 1))
     except zstandard.ZstdError as error:
         raise BadRecord(f"it cannot be unpacked: {error}") from None
-    if sha512(document) != kept.hash:
+    if sha512(document) != ref.hash:
         raise BadRecord("its bytes do not have the hash by which it is kept")
     return document
 
 
 def sha512(document: bytes | bytearray) -> str:
-    """Return what Kubernetes names a document by: SHA-512 in upper-case hex."""
+    """Return the hash that Kubernetes names a document by: SHA-512 in upper-case hex."""
     return hashlib.sha512(document).hexdigest().upper()
 
 
 class DocumentsWriter:
-    """Writes documents, then the index that names them, and removes the others later.
+    """Writes documents, then the index that names them, and removes other documents later.
 
     The index says whether there may be others, so that a successor looks for them only then.
 
     Args:
-        store: Where they are.
-        upstream: Its id.
-        guard: Goes with every write.
+        store: The store with the documents.
+        upstream: The id of the upstream.
+        guard: The guard of every write.
 
     Attributes:
         published: The index as it is in the store.
@@ -242,11 +249,11 @@ class DocumentsWriter:
         self._upstream = upstream
         self._guard = guard
         self._index = RecordWriter(INDEX_RECORDS, store, upstream, guard)
-        # All keys of documents that are in the store, or may be.
+        # Keys of all documents that are, or may be, in the store.
         self._keys: set[str] = set()
-        # Of these, the ones that the index names.
+        # The keys that the index names.
         self._named: frozenset[str] = frozenset()
-        # Of the others, since when no index names them.
+        # For the other keys: since when no index names them.
         self._unnamed: dict[str, float] = {}
 
     async def load(self) -> None:
@@ -269,8 +276,8 @@ class DocumentsWriter:
     def _keys_of(self, published: Published) -> frozenset[str]:
         return frozenset(
             key
-            for kept in published.documents.values()
-            for key in piece_keys(self._upstream, kept.hash, kept.pieces)
+            for ref in published.documents.values()
+            for key in piece_keys(self._upstream, ref.hash, ref.pieces)
         )
 
     async def put(self, packed: Packed) -> None:

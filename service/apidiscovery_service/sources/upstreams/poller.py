@@ -1,7 +1,7 @@
-"""Polls one upstream while its claim is held: for discovery, and beside that for OpenAPI documents.
+"""Polls one upstream while its claim is held: for discovery and for OpenAPI documents.
 
-Both run in the same loop; they differ in what they ask for and in how they believe the answers.
-Documents follow discovery: they come after it, for what it offers, and never make it wait.
+Both use the same loop. Documents follow discovery: they are requested after it, for the
+group-versions that it offers, and it never waits for them.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from apidiscovery_service.store import Fenced, Guard, Store
 DOCUMENT_ROUNDS_AT_ONCE = 16
 """Rounds for OpenAPI documents at once in one process.
 
-One that only waits takes `openapi_s` for each of three documents, and then comes back after a
-minute at the earliest.
+A round with a server that does not answer takes `openapi_s` for each of three documents, and the
+next round comes after a minute at the earliest.
 """
 
-# Where the name of a server leads may change, and the old address may go on answering.
+# The address of a server may change while the former address still answers.
 _NEW_CONNECTION_EVERY_ROUNDS = 10
-# So that many servers are not asked all at the same moment for ever.
+# So that rounds of many servers do not stay synchronized.
 _JITTER = 0.1
 _FORGET_S = 10.0
-# How often a server that takes no connections is tried while the next poll is awaited.
+# How often to try to connect to a server that refuses connections, before the next poll.
 _CONNECT_EVERY_S = 2.0
 
 _log = structlog.get_logger(__name__)
@@ -51,10 +51,10 @@ class Poller:
 
     Args:
         spec: The upstream.
-        store: Where the records are.
-        metrics: What counts the polls.
+        store: The store with the records.
+        metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
-        turns: Taken for a round of OpenAPI documents; None for no polling of them.
+        turns: Limits rounds for OpenAPI documents at once; None to not poll for these.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Poller:
         self._is_retired = False
 
     def want(self, wanted: frozenset[GroupVersion]) -> None:
-        """Take other APIServices of the service, and ask at once for what is new."""
+        """Set the group-versions that have an APIService; if they change, poll at once."""
         if wanted != self._wanted:
             self._wanted = wanted
             self._woken.set()
 
     def write_again(self) -> None:
-        """Write the whole record after the next round, whatever was written before."""
+        """Write the whole record after the next round, even if it is unchanged."""
         if self._record is not None:
             self._record.write_again()
 
@@ -134,11 +134,11 @@ class Poller:
 
 
 class _Loop(ABC):
-    """Asks one upstream again and again: at intervals, later after failures, sooner when woken.
+    """Polls one upstream at intervals, with backoff after failures, or at once when woken.
 
     Args:
         spec: The upstream.
-        metrics: What counts the polls.
+        metrics: The metrics to update.
         woken: Set to have the next round begin soon.
         settle_s: How long to wait for more changes once woken.
     """
@@ -156,19 +156,19 @@ class _Loop(ABC):
         self._settle_s = settle_s
 
     async def run(self) -> None:
-        """Load what the store has, then ask until cancelled.
+        """Load the record, then poll until cancelled.
 
         Raises:
             Fenced: Another process has taken over.
         """
-        await self._load_at_last()
+        await self._load_with_retries()
         failures = 0
         while True:
             self._woken.clear()
             failures = await self._round(failures)
             await self._wait(failures)
 
-    async def _load_at_last(self) -> None:
+    async def _load_with_retries(self) -> None:
         while True:
             try:
                 return await self._load()
@@ -193,11 +193,11 @@ class _Loop(ABC):
 
     @abstractmethod
     async def _load(self) -> None:
-        """Load what the store has."""
+        """Load the record."""
 
     @abstractmethod
     async def _round(self, failures: int) -> int:
-        """Ask once; return how often that has failed in a row."""
+        """Poll once; return the number of failures in a row."""
 
     @abstractmethod
     def _pause_s(self, failures: int) -> float:
@@ -205,7 +205,7 @@ class _Loop(ABC):
 
 
 class _DiscoveryLoop(_Loop):
-    """Asks for discovery, records what is known, and tells the loop for documents of it."""
+    """Polls for discovery, records it, and passes it to the loop for documents."""
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
         self,
@@ -231,7 +231,7 @@ class _DiscoveryLoop(_Loop):
         self._is_starting = False
 
     async def _load(self) -> None:
-        """Take what is recorded of the paths that are configured now, for this holder."""
+        """Start from what is recorded of the configured paths, under the claim of this holder."""
         recorded = await self._record.load()
         by_path = {root.path: root for root in recorded.roots} if recorded else {}
         roots = (by_path.get(root.path, root) for root in self._known.roots)
@@ -244,7 +244,7 @@ class _DiscoveryLoop(_Loop):
         self._count()
         wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
         # Lists come later, so that clients do not wait for them.
-        self._known = await self._lists.look(self._known, wanted)
+        self._known = await self._lists.read(self._known, wanted)
         is_recorded = await self._save() and is_recorded
         if self._documents:
             self._documents.discovered(self._known, wanted)
@@ -253,13 +253,13 @@ class _DiscoveryLoop(_Loop):
         is_doubtful = Reason.EMPTIED in reasons
         if (self._known.is_well or is_doubtful) and is_recorded:
             failures = 0
-        else:  # who was away and starts now is asked as soon as who has failed once
+        else:  # a server that was away and starts now is retried as soon as after one failure
             failures = 1 if self._is_starting and not was_starting else failures + 1
         await self._renew_connections(is_needed=bool(failures) or is_doubtful)
         return failures
 
     async def _save(self) -> bool:
-        """Record what is known; False when the store does not take it now."""
+        """Record what is known; return False when the store fails."""
         try:
             await self._record.save(self._known)
         except Fenced:
@@ -297,10 +297,10 @@ class _DiscoveryLoop(_Loop):
                 connecting.cancel()
 
     async def _wake_when_back(self) -> None:
-        """Wake the loop once the server takes connections after it did not."""
+        """Wake the loop when a server that refused connections accepts them."""
         endpoint = self._spec.endpoint
         server = address(endpoint.url)
-        # One that takes connections and fails is not asked in a loop.
+        # A server that accepts connections and fails must not be polled in a tight loop.
         if endpoint.proxy or await accepts(*server):
             return
         while True:
@@ -311,7 +311,7 @@ class _DiscoveryLoop(_Loop):
 
 
 class _DocumentsLoop(_Loop):
-    """Asks for OpenAPI documents and records them.
+    """Polls for OpenAPI documents and records them.
 
     Attributes:
         is_asking: Whether connections are in use.
@@ -334,7 +334,7 @@ class _DocumentsLoop(_Loop):
         self._is_well = False
 
     def discovered(self, known: Known, wanted: frozenset[GroupVersion] | None) -> None:
-        """Take what a round of discovery has found; ask soon for what has changed.
+        """Take the result of a round of discovery; after a change, request documents soon.
 
         Args:
             known: What is known of the upstream now.
@@ -367,7 +367,7 @@ class _DocumentsLoop(_Loop):
         return 0 if result == "Success" else failures + 1
 
     async def _result(self) -> str:
-        """Ask once; return the result as it is counted."""
+        """Poll once; return the result as metrics count it."""
         try:
             await self._rounds.round(self._offered)
         except Fenced:
@@ -375,7 +375,9 @@ class _DocumentsLoop(_Loop):
         except UpstreamFailed as failure:
             return failure.reason
         except DiscoveryError as error:
-            _log.warning("documents not kept", upstream=self._spec.name, reason=str(error))
+            _log.warning(
+                "documents of an upstream not written", upstream=self._spec.name, reason=str(error)
+            )
             return "NotKept"
         except Exception:  # noqa: BLE001 - one odd answer must not end the polling
             _log.exception("upstream cannot be asked for documents", upstream=self._spec.name)
