@@ -6,7 +6,7 @@ import json
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,7 +25,15 @@ from apidiscovery_service.sources.upstreams.spec import Limits, Timing, Upstream
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
-from fake_api_server import NOT_FOUND, Answer, FakeApiServer, Request, aggregated
+from fake_api_server import (
+    NOT_FOUND,
+    Answer,
+    FakeApiServer,
+    Request,
+    Respond,
+    Routes,
+    aggregated,
+)
 from fake_api_server import document as json_document
 from legacy_clusters import converted, recorded
 
@@ -214,6 +222,25 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
+
+
+@asynccontextmanager
+async def mirrored(
+    store: Store, answers: Answer | Routes | Respond, **fields: object
+) -> AsyncGenerator[tuple[FakeApiServer, Running]]:
+    """Run a server, and follow and poll it."""
+    async with (
+        FakeApiServer(answers) as server,
+        running(store, spec_of(server.url, "east", **fields)) as run,
+    ):
+        yield server, run
+
+
+def published(
+    store: Store, answers: Answer | Routes | Respond, **fields: object
+) -> AbstractAsyncContextManager[tuple[FakeApiServer, Running]]:
+    """Run a server that is polled for OpenAPI documents, too."""
+    return mirrored(store, answers, **{"openapi": True, **fields})
 
 
 def service_settings(url: str, **fields: object) -> ServiceSettings:

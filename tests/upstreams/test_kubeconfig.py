@@ -122,12 +122,6 @@ SINGLE: Mapping[str, tuple[Content, Content]] = {
     "nothing": ({}, {}),
     "prefix": ({"server": "https://a.example/k8s/clusters/c-1"}, {}),
     "http": ({"server": "http://127.0.0.1:8080"}, {"as": "jane"}),
-    "token": ({}, {"token": "abc"}),
-    "basic": ({}, {"username": "jane", "password": "pass:word"}),
-    "name": ({"tls-server-name": "b.example"}, {}),
-    "insecure": ({"insecure-skip-tls-verify": True}, {}),
-    "proxy": ({"proxy-url": "http://p.example:3128"}, {}),
-    "compression": ({"disable-compression": True}, {}),
     "as": ({}, {"as": "j", "as-uid": "1", "as-groups": ["g", "h"], "as-user-extra": {"k": ["v"]}}),
     "null": ({"tls-server-name": None}, {"token": None, "as-groups": None, "exec": None}),
     "unknown keys": ({"Server": "https://b.example", "x": {"y": 1}}, {"Token": "x"}),
@@ -248,22 +242,12 @@ def _generated(random: Random, files: Mapping[str, Path]) -> Content:
 
 # --- what goes over the wire
 
+# Other users are sent in tests/client/config, by the same package.
 SENT: Mapping[str, Content] = {
-    "token": {"token": "abc"},
-    "token file": {"tokenFile": "token"},
-    "token and its file": {"token": "abc", "tokenFile": "token"},
     "token and a missing file": {"token": "abc", "tokenFile": "missing"},
-    "password": {"username": "jane", "password": "pass:wörd"},
-    "certificate": {"client-certificate": "tls.crt", "client-key": "tls.key"},
     "both": {"client-certificate": "tls.crt", "client-key": "tls.key", "token": "abc"},
     "plugin": {"exec": {"command": "./plugin", "args": ["x"]}},
     "plugin told of the cluster": {"exec": {"command": "./plugin", "provideClusterInfo": True}},
-    "plugin, but a token": {"token": "abc", "exec": {"command": "./plugin"}},
-    "plugin, but a certificate": {
-        "client-certificate": "tls.crt",
-        "client-key": "tls.key",
-        "exec": {"command": "./plugin"},
-    },
     "impersonation": {
         "token": "abc",
         "as": "jane",

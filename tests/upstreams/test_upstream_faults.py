@@ -32,7 +32,7 @@ from fake_api_server import (
     conditional,
 )
 from garbage import set_aside
-from upstream_setup import QUICK, TIGHT, Ask, item, running, spec_of, until
+from upstream_setup import QUICK, TIGHT, Ask, item, mirrored, running, spec_of, until
 
 _SMALL = Limits(exchange_s=0.5, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
@@ -256,10 +256,7 @@ async def test_flapping_never_loses_a_group() -> None:
     def answer(seen: Request) -> Answer:
         return conditional(_GOOD)(seen) if next(number) % 3 == 0 else DOWN
 
-    async with (
-        FakeApiServer(answer) as server,
-        running(MemoryStore(), spec_of(server.url)) as run,
-    ):
+    async with mirrored(MemoryStore(), answer) as (_, run):
         await until(lambda: run.freshness("a.test"), "it is there")
         seen: list[str] = []
         run.registry.subscribe(lambda _: seen.append(run.freshness("a.test")))

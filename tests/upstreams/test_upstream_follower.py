@@ -24,6 +24,7 @@ from restorable_store import RestorableStore
 from upstream_setup import (
     api_service,
     item,
+    mirrored,
     resource_list,
     running,
     service_settings,
@@ -181,10 +182,7 @@ async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
         "/api": aggregated(item("")),
         "/apis": aggregated(item("z.test", "v1", "v2"), item("apps"), stale),
     }
-    async with (
-        FakeApiServer(answers) as server,
-        running(store, spec_of(server.url, core_paths=("/api",))) as run,
-    ):
+    async with mirrored(store, answers, core_paths=("/api",)) as (_, run):
         assert run.state() == "Pending"
         await until(lambda: run.state() == "Current", "it is current")
         names = [g.group.name for g in run.registry.snapshot.named.groups]
@@ -205,10 +203,7 @@ async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> Non
 
 async def test_halves_fail_by_themselves(store: Store) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with (
-        FakeApiServer(answers) as server,
-        running(store, spec_of(server.url, core_paths=("/api",))) as run,
-    ):
+    async with mirrored(store, answers, core_paths=("/api",)) as (server, run):
         await until(lambda: run.state() == "Current", "it is current")
         server.answers = {**answers, "/api": DOWN}
         await until(lambda: run.freshness("") == "Stale", "the core group is stale")

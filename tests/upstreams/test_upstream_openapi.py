@@ -26,6 +26,7 @@ from upstream_setup import (
     item,
     openapi_document,
     polled,
+    published,
     publishing,
     running,
     service_settings,
@@ -51,10 +52,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
     publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis/unoffered.test", "api/v9")
     publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
     told: list[frozenset[str]] = []
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         run.upstreams.documents.on_change(told.append)
         await until(lambda: run.hash("b.test"), "both are there")
         assert await run.document("a.test") == publisher.documents[A]
@@ -79,10 +77,7 @@ async def test_documents_of_old_servers_are_json_that_is_called_text(store: Stor
     publisher = Publisher(A)
     place = publisher.url(A)
     publisher.replies[place] = Answer(publisher.documents[A], "text/plain; charset=utf-8")
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert await run.document("a.test") == publisher.documents[A]
 
@@ -91,10 +86,7 @@ async def test_documents_of_old_servers_are_json_that_is_called_text(store: Stor
 async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str) -> None:
     publisher = Publisher(A, B)
     publisher.etag = etag
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("b.test"), "both are there")
         await polled(server)
         before = (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision
@@ -112,10 +104,7 @@ async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str)
 async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = "anything-else"
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         await polled(server)
         assert run.hash("a.test") == sha512(publisher.documents[A])
@@ -130,10 +119,7 @@ async def test_without_hashes_each_document_is_asked_for_conditionally(store: St
     publisher.replies[f"{V3}/{A}"] = replace(
         Answer(publisher.documents[A]), headers={"ETag": '"d"'}
     )
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         publisher.replies[f"{V3}/{A}"] = Answer(b"", "", 304)
         await polled(server)
@@ -148,10 +134,7 @@ async def test_without_hashes_each_document_is_asked_for_conditionally(store: St
 async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.discovery = aggregated(item("a.test"))
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert run.hash("b.test") == ""
         publisher.discovery = aggregated(item("a.test"), item("b.test"))
@@ -248,10 +231,7 @@ async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> No
 )
 async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str) -> None:
     publisher = Publisher(A, B)
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("b.test"), "both are there")
         before = run.hash("a.test")
         publisher.urls[A] = url
@@ -274,10 +254,7 @@ _ABOVE = (".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "
 
 async def test_documents_above_group_versions_are_passed_on_too(store: Store) -> None:
     publisher = Publisher(A, "apis/a.test", *_ABOVE)
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (_, run):
         documents = run.upstreams.documents
         await until(lambda: len(documents.common()) == len(_ABOVE), "all are there")
         recipes = {**documents.common(), "apis/a.test": documents.recipe(EAST, "apis/a.test")}
@@ -389,10 +366,7 @@ async def test_all_documents_together_are_bounded(store: Store) -> None:
 async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: Store) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = b'{"openapi":"3.0.0","paths":{"/":{"$ref":"#/components/x/y"}}}'
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(run.upstreams.warnings, "it is refused")
         await polled(server)
         assert fetched(server) == [A]
@@ -413,10 +387,7 @@ async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: S
 async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: bytes) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = changed
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert await run.document("a.test") == changed
         assert run.upstreams.warnings() == []

@@ -30,6 +30,7 @@ from upstream_setup import (
     item,
     openapi_document,
     polled,
+    published,
     publishing,
     running,
     service_settings,
@@ -58,10 +59,7 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.replies[V3] = NOT_FOUND
     publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets", "/apis/x.test/v1/"), etag='"1"')
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         found = await run.document("a.test")
         assert sha512(found) == run.hash("a.test")
@@ -118,10 +116,7 @@ async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
 async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: V2 in server.paths, "it is asked")
         await polled(server, "/apis", 10)
         assert (server.paths.count(V3), server.paths.count(V2)) == (1, 1)
@@ -133,10 +128,7 @@ async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store
 
 async def test_who_publishes_nothing_any_more_is_believed_the_second_time(store: Store) -> None:
     publisher = Publisher(A)
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
         await until(lambda: not run.hash("a.test"), "it is gone")
@@ -149,10 +141,7 @@ async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
     monkeypatch.setattr(openapi_rounds, "_NEWER_FORM_AFTER_S", 0.2)
     publisher = Publisher(A)
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await polled(server, V2, 1)
         publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"), etag='"1"')
         await until(lambda: run.hash("a.test"), "the old form is there")
@@ -166,10 +155,7 @@ async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
 
 async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: Store) -> None:
     publisher = Publisher(A)
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         wanted, asked = run.hash("a.test"), server.paths.count(V3)
         publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"))
@@ -202,10 +188,7 @@ async def test_a_server_that_is_back_is_asked_for_documents_at_once(store: Store
 
 async def test_who_is_told_not_to_ask_does_not(store: Store) -> None:
     publisher = Publisher(A)
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url, openapi=False)),
-    ):
+    async with published(store, publisher, openapi=False) as (server, _):
         await polled(server, "/apis", 5)
     assert not [path for path in server.paths if path.startswith("/openapi")]
 
@@ -289,10 +272,7 @@ async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
     publisher = Publisher(A)
     noise = {f"x-{i}": sha512(str(i).encode()) for i in range(30_000)}
     publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
-    async with (
-        FakeApiServer(publisher) as server,
-        running(store, publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))) as run,
-    ):
+    async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there", 20.0)
         assert len((await store.list(openapi_record.DOCUMENTS)).entries) > 1
         assert await run.document("a.test") == publisher.documents[A]

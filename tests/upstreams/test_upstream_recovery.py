@@ -16,7 +16,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
 from fake_api_server import DOWN, FakeApiServer, aggregated
 from structlog.testing import capture_logs
-from upstream_setup import Ask, Running, item, running, spec_of, until
+from upstream_setup import Ask, Running, item, mirrored, running, spec_of, until
 
 _GOOD = {"/apis": aggregated(item("a.test"))}
 _EMPTY = {"/apis": aggregated()}
@@ -43,6 +43,7 @@ async def test_a_server_that_takes_connections_again_is_asked_at_once() -> None:
     spec = spec_of(f"http://127.0.0.1:{port}", timing=slow)
     async with running(MemoryStore(), spec) as run:
         await until(lambda: run.state() == "Stale", "it is not reached")
+        await asyncio.sleep(0.5)  # the poller tries to connect only now
         async with FakeApiServer(_GOOD, None, port):
             await until(lambda: run.freshness("a.test") == "Current", "it is asked", within_s=10)
 
@@ -62,10 +63,7 @@ async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop(
 
 async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> None:
     timing = Timing(poll_s=0.3, first_retry_s=0.01, last_retry_s=0.01)
-    async with (
-        FakeApiServer(_GOOD) as server,
-        running(MemoryStore(), spec_of(server.url, timing=timing)) as run,
-    ):
+    async with mirrored(MemoryStore(), _GOOD, timing=timing) as (server, run):
         await until(lambda: run.freshness("a.test") == "Current", "it is read")
         server.answers = _EMPTY
         await until(lambda: run.freshness("a.test") == "Stale", "it is doubted")
@@ -103,10 +101,7 @@ async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
 
 async def test_death_and_recovery_are_logged_once_each() -> None:
     with capture_logs() as logs:
-        async with (
-            FakeApiServer(_GOOD) as server,
-            running(MemoryStore(), spec_of(server.url)) as run,
-        ):
+        async with mirrored(MemoryStore(), _GOOD) as (server, run):
             await until(lambda: run.freshness("a.test") == "Current", "it is read")
             for answers, state in (({"/apis": DOWN}, "Stale"), (_GOOD, "Current")):
                 server.answers = answers

@@ -19,7 +19,7 @@ from fake_api_server import (
     aggregated,
     document,
 )
-from upstream_setup import Running, item, resource_list, running, spec_of, until, until_so
+from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until, until_so
 
 _GOLDEN = Path(__file__).parent.parent / "golden" / "upstream-lists"
 _LISTS = [("", "v1"), ("apps", "v1"), ("monitoring.coreos.com", "v1")]
@@ -59,10 +59,7 @@ async def test_a_list_is_the_upstreams_to_the_byte(group: str, version: str) -> 
 
 
 async def test_the_list_of_groups_is_the_upstreams_to_the_byte() -> None:
-    async with (
-        FakeApiServer(_recorded) as server,
-        running(MemoryStore(), spec_of(server.url)) as run,
-    ):
+    async with mirrored(MemoryStore(), _recorded) as (_, run):
         await until_so(_is(run, APIGroupList(), "apis.json"), "it is the same")
 
 
@@ -93,10 +90,7 @@ def _hash(run: Running) -> str:
 
 async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
-    async with (
-        FakeApiServer(answers) as server,
-        running(MemoryStore(), spec_of(server.url)) as run,
-    ):
+    async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: _hash(run) == "one", "the hash is there")
         asked = server.paths.count("/apis/a.test/v1")
         polls = server.paths.count("/apis")
@@ -110,10 +104,7 @@ async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
 async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
     groups = [item(f"g{number:02}.test") for number in range(40)]
     answers = {"/apis": replace(aggregated(*groups), headers={"ETag": '"A"'})}
-    async with (
-        FakeApiServer(answers) as server,
-        running(MemoryStore(), spec_of(server.url)) as run,
-    ):
+    async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: server.paths.count("/apis") >= 6, "some rounds")
         lists = [path for path in server.paths if path.startswith("/apis/")]
         # Those that were under way when the third had failed are not taken back.
