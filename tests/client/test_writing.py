@@ -26,7 +26,8 @@ from apidiscovery_client.model import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from upstream_setup import CLUSTERS, converted_cluster, recorded_cluster
+from legacy_clusters import CLUSTERS
+from upstream_setup import converted_cluster, recorded_cluster
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

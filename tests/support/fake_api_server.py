@@ -1,17 +1,30 @@
-"""A Kubernetes API server of canned answers, on a real loopback socket."""
+"""A Kubernetes API server of canned answers, right or wrong, on a real loopback socket."""
 
+import asyncio
 import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, cast
+
+import h2.config
+import h2.connection
+import h2.events
+from certificates import KeyPair
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LEGACY = GOLDEN / "legacy-clusters" / "kubernetes-v1.15.0"
+
+_PIECE = 1 << 18
+_MAX_HEAD = 1 << 20
+# Requests that are answered at once in threads; tests have some wait for each other.
+_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +33,10 @@ class Answer:
 
     Attributes:
         length: Content-Length when it is to be wrong.
+        raw: Sent in place of everything else.
+        stalls: Whether nothing is sent until the server is told to resume; then it answers anew.
+        stalls_after: How many bytes of the body are sent before it stalls; then it sends the rest.
         then: What is sent from the second request on, when that is something else.
-        stalls: Whether nothing is sent until the server is closed.
     """
 
     body: bytes = b""
@@ -29,24 +44,81 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     length: int | None = None
+    raw: bytes | None = None
     stalls: bool = False
+    stalls_after: int | None = None
     then: "Answer | None" = None
+
+    @property
+    def ends_connection(self) -> bool:
+        return self.raw is not None or (self.length or 0) > len(self.body)
+
+    def head(self) -> bytes:
+        phrase = HTTPStatus(self.status).phrase if self.status in _STATUSES else "Something"
+        lines = [f"HTTP/1.1 {self.status} {phrase}"]
+        if self.content_type:
+            lines.append(f"Content-Type: {self.content_type}")
+        if self.status != HTTPStatus.NOT_MODIFIED:
+            length = len(self.body) if self.length is None else self.length
+            lines.append(f"Content-Length: {length}")
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    def text(self) -> bytes:
+        """Return everything that is sent to a GET."""
+        return self.head() + self.body if self.raw is None else self.raw
+
+
+_STATUSES = frozenset(HTTPStatus)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """What came in.
+
+    Attributes:
+        path: Without the query.
+        headers: Names in lower case; of a name that is there twice, the last.
+        fields: All headers, in the order of arrival.
+        user: The common name in the client certificate; empty without one.
+    """
+
     path: str
-    headers: Mapping[str, str]  # names in lower case
+    headers: Mapping[str, str]
     method: str = "GET"
+    query: str = ""
+    fields: Sequence[tuple[str, str]] = ()
+    user: str = ""
+    protocol: str = "http/1.1"
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether only unaggregated JSON is accepted."""
+        return self.headers.get("accept") == "application/json"
+
+    def values(self, name: str) -> list[str]:
+        return [value for other, value in self.fields if other == name]
 
 
 Routes = Mapping[str, Answer]
 Respond = Callable[[Request], Answer]
 NOT_FOUND = Answer(b"404 page not found\n", "text/plain; charset=utf-8", 404)
+NOT_ACCEPTABLE = Answer(
+    json.dumps({"kind": "Status", "message": "406: Not Acceptable", "code": 406}).encode(),
+    status=406,
+)
+DOWN = Answer(b"service unavailable\n", "text/plain", 503)
 
 
-def document(content: object, content_type: str | None = "application/json") -> Answer:
-    return Answer(json.dumps(content).encode(), content_type)
+def document(
+    content: object, content_type: str | None = "application/json", etag: str = ""
+) -> Answer:
+    headers = {"ETag": etag} if etag else {}
+    return Answer(json.dumps(content).encode(), content_type, headers=headers)
 
 
 def status(code: int, reason: str, message: str) -> Answer:
@@ -59,11 +131,25 @@ def aggregated_type(version: str = "v2") -> str:
     return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
 
-def aggregated(*groups: object, version: str = "v2") -> Answer:
+AGG = aggregated_type()
+
+
+def aggregated(*groups: object, version: str = "v2", etag: str = "") -> Answer:
     """Return an aggregated document of these groups."""
     api_version = f"apidiscovery.k8s.io/{version}"
     content = {"kind": "APIGroupDiscoveryList", "apiVersion": api_version, "items": groups}
-    return document(content, aggregated_type(version))
+    return document(content, aggregated_type(version), etag)
+
+
+def conditional(answer: Answer) -> Respond:
+    """Return what answers 304 to a request with the ETag of an answer."""
+    etag = answer.headers["ETag"]
+    not_modified = Answer(content_type=None, status=304, headers={"ETag": etag})
+
+    def respond(request: Request) -> Answer:
+        return not_modified if request.headers.get("if-none-match") == etag else answer
+
+    return respond
 
 
 def builtin(version: str = "v2") -> Routes:
@@ -84,120 +170,255 @@ def legacy() -> Routes:
     }
 
 
-class _QuietServer(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for every connection
-    request_queue_size = 64  # with 5, clients with many connections wait a second for some
+def server_context(
+    pair: KeyPair, client_ca: Path | None = None, alpn: Sequence[str] = ("http/1.1",)
+) -> ssl.SSLContext:
+    """Return a context; with `client_ca` a client certificate is required."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    context.set_alpn_protocols(list(alpn))
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away or did not like the certificate."""
+
+# The client goes away, or sends too much, or the test is over.
+_CONNECTION_ENDS = (
+    OSError,
+    asyncio.IncompleteReadError,
+    asyncio.LimitOverrunError,
+    asyncio.CancelledError,
+)
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(
+    handle: Handler, tls: ssl.SSLContext | None = None, at: socket.socket | None = None
+) -> AsyncGenerator[int]:
+    """Accept connections on a loopback port; end them all at the end."""
+    tasks: set[asyncio.Task[None]] = set()
+    writers: set[asyncio.StreamWriter] = set()
+
+    async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        tasks.add(task)
+        writers.add(writer)
+        try:
+            await handle(reader, writer)
+            writer.close()
+        except _CONNECTION_ENDS:
+            writer.transport.abort()
+        finally:
+            tasks.discard(task)
+
+    bound = at or socket.create_server(("127.0.0.1", 0))
+    server = await asyncio.start_server(run, sock=bound, ssl=tls, limit=_MAX_HEAD)
+    try:
+        yield bound.getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for writer in writers:
+            writer.transport.abort()
 
 
 class FakeApiServer:
-    """Answers over HTTP/1.1 with connections that stay, until it is closed.
+    """Answers over HTTP with connections that stay, until it is closed.
+
+    With `async with` it runs in the event loop of the test, with `with` in a thread of its own.
 
     Attributes:
-        answers: By path, or by whatever a request says; may be replaced at any time.
-        url: Where it is.
+        answers: One for everything, by path, or by whatever a request says; may be replaced at any
+            time.
+        port: Where it is.
+        url: The same with scheme and host.
         requests: All that came in, in order.
         connections: How many were made.
+        open_connections: How many of them there are.
+        names: What each TLS client asked for by SNI.
         stalled: Released with one count for each request that is left without an answer.
     """
 
-    def __init__(self, answers: Routes | Respond, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        answers: Answer | Routes | Respond,
+        tls: ssl.SSLContext | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.answers = answers
         self.requests: list[Request] = []
+        self.names: list[str | None] = []
         self.connections = 0
         self.stalled = threading.Semaphore(0)
-        self._open: set[socket.socket] = set()
-        self._closed = threading.Event()
-        self._server = _QuietServer(("127.0.0.1", 0), self._handler())
-        if tls:
-            self._server.socket = tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tls = tls
+        if tls is not None:
+            tls.sni_callback = lambda _object, name, _context: self.names.append(name)
+        self._socket = socket.create_server((host, port), backlog=64)
+        self.port = int(self._socket.getsockname()[1])
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}"
+        self._listening = listening(self._serve, tls, self._socket)
+        self._resumed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread()
 
     @property
     def paths(self) -> list[str]:
         return [request.path for request in self.requests]
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._writers)
+
+    async def __aenter__(self) -> Self:
+        await self._listening.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._listening.__aexit__(None, None, None)
+
     def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "fake API server"))
+        self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
+        self._run(self.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closed.set()
-        self._server.shutdown()
+        assert self._loop
+        self._run(self.__aexit__())
+        self._run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self.drop_connections()
-        self._server.server_close()
+        self._loop.close()
+
+    def _run(self, doing: Coroutine[Any, Any, object]) -> None:
+        assert self._loop
+        asyncio.run_coroutine_threadsafe(doing, self._loop).result()
 
     def drop_connections(self) -> None:
         """End all connections without a word, as servers do with those that are idle."""
-        for connection in tuple(self._open):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
 
-    def _answer(self, request: Request) -> Answer:
-        self.requests.append(request)
-        if callable(self.answers):
-            answer = self.answers(request)
-        else:
+        async def drop() -> None:
+            for writer in tuple(self._writers):
+                writer.close()
+
+        self._run(drop())
+
+    def resume(self) -> None:
+        """Go on where it has stalled."""
+        loop = self._loop or asyncio.get_running_loop()
+        loop.call_soon_threadsafe(self._resumed.set)
+
+    async def _stall(self) -> None:
+        self._resumed.clear()
+        self.stalled.release()
+        await self._resumed.wait()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        try:
+            tls_object = cast("ssl.SSLObject | None", writer.get_extra_info("ssl_object"))
+            if tls_object is not None and tls_object.selected_alpn_protocol() == "h2":
+                await self._serve_h2(reader, writer)
+            else:
+                await self._serve_h1(reader, writer)
+        finally:
+            self._writers.discard(writer)
+
+    async def _serve_h1(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            method, target, fields = await read_head(reader)
+            if not method:
+                writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+                return
+            request = _request(method, target, fields, writer)
+            await reader.readexactly(int(request.headers.get("content-length", "0")))
+            self.requests.append(request)
+            answer = await self._answer(request)
+            while answer.stalls:
+                await self._stall()
+                answer = await self._answer(request)
+            await self._send(answer, writer, method)
+            if answer.ends_connection or request.headers.get("connection") == "close":
+                return
+
+    async def _send(self, answer: Answer, writer: asyncio.StreamWriter, method: str) -> None:
+        has_body = method != "HEAD" and answer.status != HTTPStatus.NOT_MODIFIED
+        sent = answer.text() if has_body or answer.raw is not None else answer.head()
+        start = 0
+        if answer.stalls_after is not None:
+            start = len(answer.head()) + answer.stalls_after
+            writer.write(sent[:start])
+            await self._stall()
+        # In pieces: the buffer of a transport is moved up after each bit that is sent.
+        for begin in range(start, len(sent), _PIECE):
+            writer.write(sent[begin : begin + _PIECE])
+            await writer.drain()
+
+    async def _serve_h2(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        connection.initiate_connection()
+        writer.write(connection.data_to_send())
+        while received := await reader.read(1 << 16):
+            for event in connection.receive_data(received):
+                if isinstance(event, h2.events.RequestReceived):
+                    fields = [(name.decode(), value.decode()) for name, value in event.headers]
+                    pseudo = dict(fields)
+                    request = _request(pseudo[":method"], pseudo[":path"], fields, writer, "h2")
+                    self.requests.append(request)
+                    answer = await self._answer(request)
+                    connection.send_headers(event.stream_id, [(":status", str(answer.status))])
+                    connection.send_data(event.stream_id, answer.body, end_stream=True)
+            writer.write(connection.data_to_send())
+
+    async def _answer(self, request: Request) -> Answer:
+        if isinstance(self.answers, Answer):
+            answer = self.answers
+        elif not callable(self.answers):
             answer = self.answers.get(request.path, NOT_FOUND)
-        is_first = self.paths.count(request.path) == 1
-        return answer if is_first else answer.then or answer
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def setup(self) -> None:
-                fake.connections += 1
-                fake._open.add(self.request)
-                if isinstance(self.request, ssl.SSLSocket):
-                    self.request.do_handshake()
-                super().setup()
-
-            def finish(self) -> None:
-                super().finish()
-                fake._open.discard(self.request)
-
-            def do_GET(self) -> None:
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                self.rfile.read(int(headers.get("content-length", "0")))
-                path = self.path.partition("?")[0]
-                answer = fake._answer(Request(path, headers, self.command))
-                if answer.stalls:
-                    fake.stalled.release()
-                    fake._closed.wait()
-                    self.close_connection = True
-                else:
-                    _send(self, answer)
-
-            do_HEAD = do_PATCH = do_GET  # noqa: N815 - as the library calls them
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Stay silent."""
-
-        return Handler
+        elif self._loop is None:
+            answer = self.answers(request)
+        else:  # it may block
+            answer = await asyncio.to_thread(self.answers, request)
+        if answer.then is None or self.paths.count(request.path) == 1:
+            return answer
+        return answer.then
 
 
-def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
-    handler.send_response(answer.status)
-    if answer.content_type is not None:
-        handler.send_header("Content-Type", answer.content_type)
-    length = len(answer.body) if answer.length is None else answer.length
-    if answer.status != 304:
-        handler.send_header("Content-Length", str(length))
-    for name, value in answer.headers.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    if handler.command != "HEAD":
-        handler.wfile.write(answer.body)
-    handler.close_connection = length > len(answer.body)
+async def read_head(reader: asyncio.StreamReader) -> tuple[str, str, list[tuple[str, str]]]:
+    """Return method, target and headers of a request; an empty method for what is none."""
+    line = (await reader.readuntil(b"\n")).decode("utf-8", "surrogateescape")
+    method, _, rest = line.partition(" ")
+    target, _, version = rest.rpartition(" ")
+    if not version.startswith("HTTP/1."):
+        return "", "", []
+    fields: list[tuple[str, str]] = []
+    while line := (await reader.readuntil(b"\n")).decode("utf-8", "surrogateescape").strip():
+        name, _, value = line.partition(":")
+        fields.append((name.lower(), value.strip()))
+    return method, target, fields
+
+
+def _request(
+    method: str,
+    target: str,
+    fields: Sequence[tuple[str, str]],
+    writer: asyncio.StreamWriter,
+    protocol: str = "http/1.1",
+) -> Request:
+    path, _, query = target.partition("?")
+    certificate = cast("dict[str, object] | None", writer.get_extra_info("peercert"))
+    user = ""
+    if certificate:
+        subject = cast("tuple[tuple[tuple[str, str], ...], ...]", certificate["subject"])
+        user = dict(pair for part in subject for pair in part)["commonName"]
+    return Request(path, dict(fields), method, query, tuple(fields), user, protocol)

@@ -11,15 +11,19 @@ from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._writing import write_group_list, write_resource_list
 from apidiscovery_client.model import Group, GroupVersion
-from fake_api_server import GOLDEN, NOT_FOUND, Answer, Request, Respond, aggregated_type
+from fake_api_server import (
+    GOLDEN,
+    NOT_ACCEPTABLE,
+    NOT_FOUND,
+    Answer,
+    Request,
+    Respond,
+    aggregated_type,
+)
 from google.protobuf.json_format import Parse
 from legacy_clusters import recorded
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-NOT_ACCEPTABLE = Answer(
-    json.dumps({"kind": "Status", "message": "406: Not Acceptable", "code": 406}).encode(),
-    status=406,
-)
 
 
 @dataclass(frozen=True, slots=True)

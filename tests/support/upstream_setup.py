@@ -2,17 +2,13 @@
 
 import asyncio
 import hashlib
-import io
 import json
 import ssl
-import tarfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import httpx2
 from apidiscovery_service.core.model import Group, Version
@@ -22,17 +18,24 @@ from apidiscovery_service.sources.api_service import ApiService, ServiceReferenc
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
-from apidiscovery_service.sources.upstreams.openapi_index import key_of
+from apidiscovery_service.sources.upstreams.openapi_answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
-from misbehaving_server import NOT_FOUND, MisbehavingServer, Reply, Seen, aggregated
-from misbehaving_server import document as json_document
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "legacy-clusters"
+from fake_api_server import (
+    NOT_FOUND,
+    Answer,
+    FakeApiServer,
+    Request,
+    Respond,
+    Routes,
+    aggregated,
+)
+from fake_api_server import document as json_document
+from legacy_clusters import converted, recorded
 
 QUICK = Timing(
     poll_s=0.05,
@@ -221,6 +224,25 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
                 await task
 
 
+@asynccontextmanager
+async def mirrored(
+    store: Store, answers: Answer | Routes | Respond, **fields: object
+) -> AsyncGenerator[tuple[FakeApiServer, Running]]:
+    """Run a server, and follow and poll it."""
+    async with (
+        FakeApiServer(answers) as server,
+        running(store, spec_of(server.url, "east", **fields)) as run,
+    ):
+        yield server, run
+
+
+def published(
+    store: Store, answers: Answer | Routes | Respond, **fields: object
+) -> AbstractAsyncContextManager[tuple[FakeApiServer, Running]]:
+    """Run a server that is polled for OpenAPI documents, too."""
+    return mirrored(store, answers, **{"openapi": True, **fields})
+
+
 def service_settings(url: str, **fields: object) -> ServiceSettings:
     """Return settings with which the service of `api_service` is at a URL."""
     defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT, "openapi": False}
@@ -323,7 +345,7 @@ class Publisher:
         self.documents = {key: openapi_document(key) for key in keys}
         self.hashes: dict[str, str] = {}
         self.urls: dict[str, str] = {}
-        self.replies: dict[str, Reply] = {}
+        self.replies: dict[str, Answer] = {}
         self.etag = ""
         self.discovery = aggregated(
             *(
@@ -339,9 +361,9 @@ class Publisher:
             key, f"/openapi/v3/{key}?hash={named}" if named else f"/openapi/v3/{key}"
         )
 
-    def __call__(self, seen: Seen) -> Reply:
-        path = seen.path.partition("?")[0]
-        for name in (seen.path, path):
+    def __call__(self, seen: Request) -> Answer:
+        path = seen.path
+        for name in (seen.target, path):
             if name in self.replies:
                 return self.replies[name]
         if path == "/apis":
@@ -349,13 +371,13 @@ class Publisher:
         if path == "/openapi/v3":
             return self._index(seen)
         document = self.documents.get(path.removeprefix("/openapi/v3/"))
-        return Reply(document) if document else NOT_FOUND
+        return Answer(document) if document else NOT_FOUND
 
-    def _index(self, seen: Seen) -> Reply:
+    def _index(self, seen: Request) -> Answer:
         paths = {key: {"serverRelativeURL": self.url(key)} for key in self.documents}
         if self.etag and seen.headers.get("if-none-match") == self.etag:
-            return Reply(b"", "", 304, {"ETag": self.etag})
-        return json_document({"paths": paths}, self.etag)
+            return Answer(b"", "", 304, {"ETag": self.etag})
+        return json_document({"paths": paths}, etag=self.etag)
 
 
 def publishing(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
@@ -363,50 +385,23 @@ def publishing(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
     return spec_of(url, name, **{"openapi": True, **fields})
 
 
-def fetched(server: MisbehavingServer) -> list[str]:
+def fetched(server: FakeApiServer) -> list[str]:
     """Return the keys of the documents that were asked for, in order."""
-    paths = (path.partition("?")[0] for path in server.paths)
-    return [p.removeprefix("/openapi/v3/") for p in paths if p.startswith("/openapi/v3/")]
+    prefix = "/openapi/v3/"
+    return [path.removeprefix(prefix) for path in server.paths if path.startswith(prefix)]
 
 
-async def polled(server: MisbehavingServer, path: str = "/openapi/v3", times: int = 3) -> None:
+async def polled(server: FakeApiServer, path: str = "/openapi/v3", times: int = 3) -> None:
     """Wait for some more polls."""
     wanted = server.paths.count(path) + times
     await until(lambda: server.paths.count(path) >= wanted, "polls")
 
 
-@cache
-def _archive(name: str) -> dict[str, bytes]:
-    with tarfile.open(fileobj=io.BytesIO((GOLDEN / name).read_bytes())) as archive:
-        files = [member for member in archive if member.isfile()]
-        return {
-            member.name.removeprefix("./"): opened.read()
-            for member in files
-            if (opened := archive.extractfile(member))
-        }
-
-
-def recorded_cluster(name: str) -> dict[str, Reply]:
+def recorded_cluster(name: str) -> dict[str, Answer]:
     """Return what an old cluster answers, by path."""
-    folder = GOLDEN / name
-    files = {str(f.relative_to(GOLDEN)): f.read_bytes() for f in folder.rglob("index.json")}
-    files = files or _archive("recorded.tar.xz")
-    return {
-        path.removeprefix(name).removesuffix("/index.json"): Reply(body)
-        for path, body in files.items()
-        if path.startswith(f"{name}/")
-    }
+    return {path: Answer(body) for path, body in recorded(name).items()}
 
 
-def converted_cluster(name: str) -> dict[str, dict[str, object]]:
+def converted_cluster(name: str) -> dict[str, Mapping[str, object]]:
     """Return the version entries that the reference made, by `group/version`."""
-    return {
-        path.removeprefix(f"{name}/").removesuffix(".json").partition("__")[2].replace("__", "/"): (
-            cast("dict[str, object]", json.loads(body))
-        )
-        for path, body in _archive("converted.tar.xz").items()
-        if path.startswith(f"{name}/")
-    }
-
-
-CLUSTERS = ("kubernetes-v1.7.0", "kubernetes-v1.15.0", "openshift-v4.1.0-rc.3")
+    return {path.split("/", 2)[2]: entry for path, entry in converted(name).items()}

@@ -20,8 +20,9 @@ from apidiscovery_service.sources.upstreams import credentials
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from certificates import Authority
-from recording_server import recording, server_context
+from fake_api_server import Answer, FakeApiServer, server_context
 
+OK = Answer(b"{}")
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 SECRET = "aVerySecretValue0123456789"  # noqa: S105 - not one
@@ -160,7 +161,7 @@ async def test_a_certificate_is_shown_and_the_next_one_after_it(tmp_path: Path) 
         )
 
     context = server_context(authority.server(["127.0.0.1"]), authority.ca_file)
-    async with recording(context) as server:
+    async with FakeApiServer(OK, context) as server:
         endpoint = Endpoint(
             f"https://127.0.0.1:{server.port}",
             tls=Tls(ca=Material("ca", file=authority.ca_file)),
@@ -172,7 +173,7 @@ async def test_a_certificate_is_shown_and_the_next_one_after_it(tmp_path: Path) 
             endpoint.refresh()
             for _ in range(2):
                 await client.get("/apis", headers=await endpoint.headers())
-        assert [seen.user for seen in server.seen] == ["jane", "jane", "joe", "joe"]
+        assert [seen.user for seen in server.requests] == ["jane", "jane", "joe", "joe"]
         assert server.connections == 2
         assert runs(tmp_path) == 2
         await endpoint.aclose()

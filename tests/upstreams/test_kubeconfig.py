@@ -14,13 +14,14 @@ import pytest
 from apidiscovery_kubeconfig import kubeconfig
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.kubeconfig import Resolved, read_kubeconfig
+from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_kubeconfig
 from certificates import Authority
+from fake_api_server import Answer, FakeApiServer, Request, server_context
 from kubectl_config import EXEC, Content, config, write
-from recording_server import Seen, recording, server_context
 
 from tools import find_tool
 
+OK = Answer(b"{}")
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 _FILES = ("certificate-authority", "client-certificate", "client-key")
 
@@ -63,9 +64,10 @@ async def kubectl_view(*flags: str) -> dict[str, object] | None:
     return found | {"namespace": context["context"].get("namespace", "")}
 
 
-async def ours_as_kubectl(resolved: Resolved) -> dict[str, object]:
-    """Return what was resolved, in the form of `kubectl_view`."""
-    endpoint = resolved.endpoint
+async def ours_as_kubectl(path: str | None, context: str | None) -> dict[str, object]:
+    """Return what is read, in the form of `kubectl_view`."""
+    resolved = kubeconfig.read_kubeconfig(path, context)
+    endpoint = endpoint_from_kubeconfig(path, context)
     tls, whom = endpoint.tls, endpoint.impersonation
     told = {
         "cluster.server": endpoint.url,
@@ -102,7 +104,7 @@ def _shown(authorization: str) -> dict[str, str]:
 async def same_as_kubectl(*flags: str, path: str | None = None, context: str | None = None) -> None:
     expected = await kubectl_view(*flags)
     assert expected is not None
-    assert await ours_as_kubectl(read_kubeconfig(path, context)) == expected
+    assert await ours_as_kubectl(path, context) == expected
 
 
 def pem_files(folder: Path) -> dict[str, Path]:
@@ -120,12 +122,6 @@ SINGLE: Mapping[str, tuple[Content, Content]] = {
     "nothing": ({}, {}),
     "prefix": ({"server": "https://a.example/k8s/clusters/c-1"}, {}),
     "http": ({"server": "http://127.0.0.1:8080"}, {"as": "jane"}),
-    "token": ({}, {"token": "abc"}),
-    "basic": ({}, {"username": "jane", "password": "pass:word"}),
-    "name": ({"tls-server-name": "b.example"}, {}),
-    "insecure": ({"insecure-skip-tls-verify": True}, {}),
-    "proxy": ({"proxy-url": "http://p.example:3128"}, {}),
-    "compression": ({"disable-compression": True}, {}),
     "as": ({}, {"as": "j", "as-uid": "1", "as-groups": ["g", "h"], "as-user-extra": {"k": ["v"]}}),
     "null": ({"tls-server-name": None}, {"token": None, "as-groups": None, "exec": None}),
     "unknown keys": ({"Server": "https://b.example", "x": {"y": 1}}, {"Token": "x"}),
@@ -175,7 +171,7 @@ async def test_files_are_merged_as_kubectl_merges_them(
         await same_as_kubectl("--context", "c", context="c")
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((one, two, three)))
     await same_as_kubectl()
-    assert read_kubeconfig(None, None).files == (Path(one), Path(two), Path(three))
+    assert kubeconfig.read_kubeconfig(None, None).files == (Path(one), Path(two), Path(three))
 
 
 async def test_without_a_name_the_file_at_home_is_read(tmp_path: Path) -> None:
@@ -199,9 +195,9 @@ async def test_generated_combinations_are_read_as_kubectl_reads_them(
         expected = await kubectl_view()
         if expected is None:
             with pytest.raises(InvalidConfiguration):
-                read_kubeconfig(None, None)
+                endpoint_from_kubeconfig(None, None)
         else:
-            assert await ours_as_kubectl(read_kubeconfig(None, None)) == expected, seed
+            assert await ours_as_kubectl(None, None) == expected, seed
             accepted += 1
     assert 15 < accepted < 40
 
@@ -246,22 +242,12 @@ def _generated(random: Random, files: Mapping[str, Path]) -> Content:
 
 # --- what goes over the wire
 
+# Other users are sent in tests/client/config, by the same package.
 SENT: Mapping[str, Content] = {
-    "token": {"token": "abc"},
-    "token file": {"tokenFile": "token"},
-    "token and its file": {"token": "abc", "tokenFile": "token"},
     "token and a missing file": {"token": "abc", "tokenFile": "missing"},
-    "password": {"username": "jane", "password": "pass:wörd"},
-    "certificate": {"client-certificate": "tls.crt", "client-key": "tls.key"},
     "both": {"client-certificate": "tls.crt", "client-key": "tls.key", "token": "abc"},
     "plugin": {"exec": {"command": "./plugin", "args": ["x"]}},
     "plugin told of the cluster": {"exec": {"command": "./plugin", "provideClusterInfo": True}},
-    "plugin, but a token": {"token": "abc", "exec": {"command": "./plugin"}},
-    "plugin, but a certificate": {
-        "client-certificate": "tls.crt",
-        "client-key": "tls.key",
-        "exec": {"command": "./plugin"},
-    },
     "impersonation": {
         "token": "abc",
         "as": "jane",
@@ -272,10 +258,10 @@ SENT: Mapping[str, Content] = {
 }
 
 
-def _sent(seen: Seen) -> tuple[str, list[tuple[str, str]]]:
+def _sent(seen: Request) -> tuple[str, list[tuple[str, str]]]:
     kept = [
         pair
-        for pair in seen.headers
+        for pair in seen.fields
         if pair[0] == "authorization" or pair[0].startswith("impersonate-")
     ]
     return seen.user, sorted(kept)
@@ -296,7 +282,7 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
     context = server_context(authority.server(["127.0.0.1"]))
     context.load_verify_locations(authority.ca_file)
     context.verify_mode = ssl.CERT_OPTIONAL
-    async with recording(context if scheme == "https" else None) as server:
+    async with FakeApiServer(OK, context if scheme == "https" else None) as server:
         cluster = {
             "server": f"{scheme}://127.0.0.1:{server.port}",
             "certificate-authority": "pki/ca.crt",
@@ -309,10 +295,10 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
         path = write(tmp_path / "config", config(cluster, user))
         status, _, err = await kubectl("--kubeconfig", path, "get", "--raw", "/apis")
         assert status == 0, err
-        theirs, told = _sent(server.last), _told(tmp_path)
-        endpoint = read_kubeconfig(path, None).endpoint
+        theirs, told = _sent(server.requests[-1]), _told(tmp_path)
+        endpoint = endpoint_from_kubeconfig(path, None)
         await endpoint.client().get("/apis", headers=await endpoint.headers())
-        assert _sent(server.last) == theirs
+        assert _sent(server.requests[-1]) == theirs
         assert _told(tmp_path) == told
         await endpoint.aclose()
 
@@ -389,7 +375,7 @@ def test_a_mistake_is_told_with_file_and_key(
 ) -> None:
     path = write(tmp_path / "config", content)
     with pytest.raises(InvalidConfiguration) as error:
-        read_kubeconfig(path, None)
+        endpoint_from_kubeconfig(path, None)
     assert expected in str(error.value)
     assert path in str(error.value)
     assert SECRET not in str(error.value)
@@ -400,13 +386,13 @@ def test_a_file_that_cannot_be_read_is_told(
 ) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(InvalidConfiguration, match=f"^{path}: cannot be read: "):
-            read_kubeconfig(str(path), None)
+            endpoint_from_kubeconfig(str(path), None)
     (tmp_path / "latin").write_bytes(b"\xe9")
     with pytest.raises(InvalidConfiguration, match="not UTF-8"):
-        read_kubeconfig(str(tmp_path / "latin"), None)
+        endpoint_from_kubeconfig(str(tmp_path / "latin"), None)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(InvalidConfiguration, match=r"nothing in .*/none; name a file"):
-        read_kubeconfig(None, None)
+        endpoint_from_kubeconfig(None, None)
 
 
 def test_the_contexts_that_there_are_are_told(tmp_path: Path) -> None:
@@ -415,8 +401,8 @@ def test_the_contexts_that_there_are_are_told(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "config", config(contexts=contexts))
     with pytest.raises(InvalidConfiguration, match=r"no context 'x'; there are dev, prod$"):
-        read_kubeconfig(path, "x")
-    resolved = read_kubeconfig(path, "dev")
+        endpoint_from_kubeconfig(path, "x")
+    resolved = kubeconfig.read_kubeconfig(path, "dev")
     assert (resolved.context, resolved.cluster, resolved.user) == ("dev", "k", "")
 
 
@@ -428,10 +414,10 @@ async def test_a_pod_without_a_kubeconfig_asks_its_own_cluster(
     monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    resolved = read_kubeconfig(None, None)
-    assert resolved.endpoint.url == "https://[fd00::1]:443"
-    assert await resolved.endpoint.headers() == {"Authorization": "Bearer of-the-account"}
+    endpoint = endpoint_from_kubeconfig(None, None)
+    assert endpoint.url == "https://[fd00::1]:443"
+    assert await endpoint.headers() == {"Authorization": "Bearer of-the-account"}
     with pytest.raises(InvalidConfiguration, match="nothing in"):
-        read_kubeconfig(None, "named")
+        endpoint_from_kubeconfig(None, "named")
     write(tmp_path / "home" / ".kube" / "config", config())
-    assert read_kubeconfig(None, None).context == "c"
+    assert kubeconfig.read_kubeconfig(None, None).context == "c"

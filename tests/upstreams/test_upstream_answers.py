@@ -34,7 +34,7 @@ def _failure(body: bytes, limits: Limits | None = None) -> UpstreamFailed:
 @settings(max_examples=60, deadline=None)
 def test_what_we_write_is_read_back(group: Group) -> None:
     body = _document(group_value(group))
-    (read,) = read_aggregated(body, Reading(kept=True)) or (Group(group.name, ()),)
+    (read,) = read_aggregated(body, Reading(is_record=True)) or (Group(group.name, ()),)
     assert json.loads(json.dumps(group_value(read))) == _with_kinds(group_value(group))
 
 

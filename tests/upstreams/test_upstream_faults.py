@@ -22,18 +22,17 @@ from apidiscovery_service.sources.upstreams.failure import Reason
 from apidiscovery_service.sources.upstreams.spec import Kind, Limits, UpstreamSpec
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority, KeyPair
-from garbage import freeze_heap
-from misbehaving_server import (
+from fake_api_server import (
     AGG,
     DOWN,
-    MisbehavingServer,
-    Reply,
-    Seen,
+    Answer,
+    FakeApiServer,
+    Request,
     aggregated,
-    always,
     conditional,
 )
-from upstream_setup import QUICK, TIGHT, Ask, item, running, spec_of, until
+from garbage import freeze_heap
+from upstream_setup import QUICK, TIGHT, Ask, item, mirrored, running, spec_of, until
 
 _SMALL = Limits(exchange_s=0.5, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
@@ -48,57 +47,57 @@ _TEXT = "text/plain"
 LOOP_LAG_S = 0.5
 
 _FAULTS = {
-    "hangs before the head": (Reply(hangs=-1), Reason.TIMEOUT),
-    "hangs after the head": (Reply(b"x" * 100, AGG, hangs=0), Reason.TIMEOUT),
-    "hangs inside the body": (Reply(_GOOD.body, AGG, hangs=20), Reason.TIMEOUT),
-    "closes before the head": (Reply(raw=b""), Reason.UNREACHABLE),
-    "closes inside the head": (Reply(raw=b"HTTP/1.1 200 OK\r\nContent-"), Reason.UNREACHABLE),
-    "closes inside the body": (Reply(_GOOD.body, AGG, length=10_000), Reason.UNREACHABLE),
-    "is no HTTP": (Reply(raw=b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), Reason.UNREACHABLE),
+    "hangs before the head": (Answer(stalls=True), Reason.TIMEOUT),
+    "hangs after the head": (Answer(b"x" * 100, AGG, stalls_after=0), Reason.TIMEOUT),
+    "hangs inside the body": (Answer(_GOOD.body, AGG, stalls_after=20), Reason.TIMEOUT),
+    "closes before the head": (Answer(raw=b""), Reason.UNREACHABLE),
+    "closes inside the head": (Answer(raw=b"HTTP/1.1 200 OK\r\nContent-"), Reason.UNREACHABLE),
+    "closes inside the body": (Answer(_GOOD.body, AGG, length=10_000), Reason.UNREACHABLE),
+    "is no HTTP": (Answer(raw=b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), Reason.UNREACHABLE),
     "has an endless head": (
-        Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 500_000),
+        Answer(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 500_000),
         Reason.UNREACHABLE,
     ),
-    "401": (Reply(b"{}", status=401), Reason.STATUS),
-    "403": (Reply(b"{}", status=403), Reason.STATUS),
-    "404": (Reply(b"{}", status=404), Reason.STATUS),
-    "406": (Reply(b"{}", status=406), Reason.STATUS),
-    "429": (Reply(b"{}", status=429, headers={"Retry-After": "1"}), Reason.STATUS),
-    "500": (Reply(b"{}", status=500), Reason.STATUS),
+    "401": (Answer(b"{}", status=401), Reason.STATUS),
+    "403": (Answer(b"{}", status=403), Reason.STATUS),
+    "404": (Answer(b"{}", status=404), Reason.STATUS),
+    "406": (Answer(b"{}", status=406), Reason.STATUS),
+    "429": (Answer(b"{}", status=429, headers={"Retry-After": "1"}), Reason.STATUS),
+    "500": (Answer(b"{}", status=500), Reason.STATUS),
     "503": (DOWN, Reason.STATUS),
-    "200 as HTML": (Reply(b"<html>sign in</html>", "text/html"), Reason.CONTENT_TYPE),
-    "200 without a type": (Reply(_GOOD.body, ""), Reason.CONTENT_TYPE),
-    "aggregated protobuf": (Reply(b"k8s\0\x0a\x02", _PBAGG), Reason.CONTENT_TYPE),
-    "protobuf called JSON": (Reply(b"k8s\0\x0a\xff\xfe", AGG), Reason.MALFORMED),
-    "protobuf called plain JSON": (Reply(b"k8s\0\x0a\xff\xfe"), Reason.MALFORMED),
-    "an empty body": (Reply(b"", AGG), Reason.MALFORMED),
-    "cut JSON": (Reply(_GOOD.body[:-5], AGG), Reason.MALFORMED),
-    "a Status": (Reply(b'{"kind":"Status","status":"Failure"}', AGG), Reason.MALFORMED),
-    "a plain Status": (Reply(b'{"kind":"Status","status":"Failure"}'), Reason.MALFORMED),
-    "too large": (Reply(b" " * 100_001, AGG), Reason.TOO_LARGE),
-    "a gzip bomb": (Reply(_BOMB, AGG, headers=_GZIP), Reason.TOO_LARGE),
+    "200 as HTML": (Answer(b"<html>sign in</html>", "text/html"), Reason.CONTENT_TYPE),
+    "200 without a type": (Answer(_GOOD.body, ""), Reason.CONTENT_TYPE),
+    "aggregated protobuf": (Answer(b"k8s\0\x0a\x02", _PBAGG), Reason.CONTENT_TYPE),
+    "protobuf called JSON": (Answer(b"k8s\0\x0a\xff\xfe", AGG), Reason.MALFORMED),
+    "protobuf called plain JSON": (Answer(b"k8s\0\x0a\xff\xfe"), Reason.MALFORMED),
+    "an empty body": (Answer(b"", AGG), Reason.MALFORMED),
+    "cut JSON": (Answer(_GOOD.body[:-5], AGG), Reason.MALFORMED),
+    "a Status": (Answer(b'{"kind":"Status","status":"Failure"}', AGG), Reason.MALFORMED),
+    "a plain Status": (Answer(b'{"kind":"Status","status":"Failure"}'), Reason.MALFORMED),
+    "too large": (Answer(b" " * 100_001, AGG), Reason.TOO_LARGE),
+    "a gzip bomb": (Answer(_BOMB, AGG, headers=_GZIP), Reason.TOO_LARGE),
     "gzip in many members": (
-        Reply(gzip.compress(b"") * 4097, AGG, headers=_GZIP),
+        Answer(gzip.compress(b"") * 4097, AGG, headers=_GZIP),
         Reason.TOO_LARGE,
     ),
-    "cut gzip": (Reply(gzip.compress(_GOOD.body)[:-9], AGG, headers=_GZIP), Reason.MALFORMED),
-    "gzip that is none": (Reply(_GOOD.body, AGG, headers=_GZIP), Reason.MALFORMED),
+    "cut gzip": (Answer(gzip.compress(_GOOD.body)[:-9], AGG, headers=_GZIP), Reason.MALFORMED),
+    "gzip that is none": (Answer(_GOOD.body, AGG, headers=_GZIP), Reason.MALFORMED),
     "another coding": (
-        Reply(_GOOD.body, AGG, headers={"Content-Encoding": "br"}),
+        Answer(_GOOD.body, AGG, headers={"Content-Encoding": "br"}),
         Reason.CONTENT_TYPE,
     ),
-    "deep nesting": (Reply(_NESTED, AGG), Reason.MALFORMED),
+    "deep nesting": (Answer(_NESTED, AGG), Reason.MALFORMED),
 }
 
 
 @pytest.mark.parametrize(("fault", "reason"), _FAULTS.values(), ids=_FAULTS)
 async def test_a_fault_keeps_what_is_known_and_is_got_over(
-    ask: Ask, fault: Reply, reason: Reason
+    ask: Ask, fault: Answer, reason: Reason
 ) -> None:
-    async with MisbehavingServer(conditional(_GOOD)) as server:
+    async with FakeApiServer(conditional(_GOOD)) as server:
         one = ask(spec_of(server.url, limits=_SMALL))
         well = await one.round()
-        server.answers = always(fault)
+        server.answers = fault
         failed = await one.round()
         # Connections that are in an odd state are not used again.
         server.answers = conditional(_GOOD)
@@ -113,10 +112,10 @@ async def test_a_fault_keeps_what_is_known_and_is_got_over(
 
 @pytest.mark.parametrize(("fault", "reason"), _FAULTS.values(), ids=_FAULTS)
 async def test_a_fault_at_first_contact_makes_a_service_stale(
-    ask: Ask, fault: Reply, reason: Reason
+    ask: Ask, fault: Answer, reason: Reason
 ) -> None:
     del reason
-    async with MisbehavingServer(always(fault)) as server:
+    async with FakeApiServer(fault) as server:
         spec = spec_of(server.url, limits=_SMALL, kind=Kind.SERVICE)
         root = await ask(spec, frozenset({("a.test", "v1")})).round()
     versions = [v for group in root.groups for v in group.versions]
@@ -126,7 +125,7 @@ async def test_a_fault_at_first_contact_makes_a_service_stale(
 
 
 async def test_a_refused_connection_is_told(ask: Ask) -> None:
-    async with MisbehavingServer({}) as server:
+    async with FakeApiServer({}) as server:
         url = server.url
     root = await ask(spec_of(url)).round()
     assert (root.state, root.reason) == (Freshness.STALE, Reason.UNREACHABLE)
@@ -134,10 +133,10 @@ async def test_a_refused_connection_is_told(ask: Ask) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_redirects_are_never_followed(ask: Ask, status: int) -> None:
-    async with MisbehavingServer({"/apis": _GOOD}) as other:
+    async with FakeApiServer({"/apis": _GOOD}) as other:
         elsewhere = other.url
-        redirect = Reply(b"", "", status, {"Location": f"{elsewhere}/apis"})
-        async with MisbehavingServer(always(redirect)) as server:
+        redirect = Answer(b"", "", status, {"Location": f"{elsewhere}/apis"})
+        async with FakeApiServer(redirect) as server:
             root = await ask(spec_of(server.url)).round()
     assert (other.requests, root.groups) == ([], ())
     assert f"got status {status} to {elsewhere}/apis, which is not followed" in root.error
@@ -147,7 +146,7 @@ async def test_redirects_are_never_followed(ask: Ask, status: int) -> None:
 async def test_304_when_nothing_is_cached_is_an_error_never_an_empty_document(
     ask: Ask, kind: Kind
 ) -> None:
-    async with MisbehavingServer(always(Reply(status=304))) as server:
+    async with FakeApiServer(Answer(status=304)) as server:
         root = await ask(spec_of(server.url, kind=kind)).round()
     assert (root.state, root.reason) == (Freshness.STALE, Reason.NOT_CACHED)
     assert root.groups == ()
@@ -155,7 +154,7 @@ async def test_304_when_nothing_is_cached_is_an_error_never_an_empty_document(
 
 async def test_duplicate_groups_are_noted_and_the_first_counts(ask: Ask) -> None:
     twice = aggregated(item("a.test"), item("a.test", "v2"), item("b.test"))
-    async with MisbehavingServer({"/apis": twice}) as server:
+    async with FakeApiServer({"/apis": twice}) as server:
         root = await ask(spec_of(server.url)).round()
     assert root.is_current
     assert [[v.version for v in g.versions] for g in root.groups] == [["v1"], ["v1"]]
@@ -198,12 +197,12 @@ async def loop_lag() -> AsyncGenerator[list[float]]:
 
 
 async def test_100_000_groups_hold_up_neither_the_event_loop_nor_others(ask: Ask) -> None:
-    many = aggregated(*(item(f"g{number}.example.com") for number in range(100_000))).bytes()
+    many = aggregated(*(item(f"g{number}.example.com") for number in range(100_000))).text()
 
-    def answer(_: Seen) -> Reply:
-        return Reply(raw=many)
+    def answer(_: Request) -> Answer:
+        return Answer(raw=many)
 
-    async with MisbehavingServer(answer) as server, MisbehavingServer({"/apis": _GOOD}) as other:
+    async with FakeApiServer(answer) as server, FakeApiServer({"/apis": _GOOD}) as other:
         large = asyncio.create_task(ask(spec_of(server.url, limits=Limits())).round())
         good = ask(spec_of(other.url))
         rounds = 0
@@ -221,23 +220,23 @@ async def test_100_000_groups_hold_up_neither_the_event_loop_nor_others(ask: Ask
 
 async def test_a_slow_or_hostile_server_delays_no_other() -> None:
     hostile = [
-        Reply(hangs=-1),
-        Reply(_BOMB, AGG, headers=_GZIP),
-        Reply(_NESTED, AGG),
-        Reply(json.dumps({"items": ["x" * 1000] * 20_000}).encode(), AGG),
+        Answer(stalls=True),
+        Answer(_BOMB, AGG, headers=_GZIP),
+        Answer(_NESTED, AGG),
+        Answer(json.dumps({"items": ["x" * 1000] * 20_000}).encode(), AGG),
     ]
     answers = iter(range(10**9))
 
-    def answer(_: Seen) -> Reply:
+    def answer(_: Request) -> Answer:
         return hostile[next(answers) % len(hostile)]
 
     polls: list[float] = []
 
-    def good(_: Seen) -> Reply:
+    def good(_: Request) -> Answer:
         polls.append(time.monotonic())
         return _GOOD
 
-    async with MisbehavingServer(answer) as bad, MisbehavingServer(good) as well:
+    async with FakeApiServer(answer) as bad, FakeApiServer(good) as well:
         specs = [spec_of(bad.url, f"bad{i}", limits=Limits(exchange_s=0.3)) for i in range(8)]
         async with running(MemoryStore(), spec_of(well.url), *specs) as run:
             await until(lambda: run.freshness("a.test") == "Current", "the good one is read", 2.0)
@@ -254,13 +253,10 @@ async def test_a_slow_or_hostile_server_delays_no_other() -> None:
 async def test_flapping_never_loses_a_group() -> None:
     number = iter(range(10**9))
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         return conditional(_GOOD)(seen) if next(number) % 3 == 0 else DOWN
 
-    async with (
-        MisbehavingServer(answer) as server,
-        running(MemoryStore(), spec_of(server.url)) as run,
-    ):
+    async with mirrored(MemoryStore(), answer) as (_, run):
         await until(lambda: run.freshness("a.test"), "it is there")
         seen: list[str] = []
         run.registry.subscribe(lambda _: seen.append(run.freshness("a.test")))
@@ -277,9 +273,9 @@ async def test_a_new_address_is_found_after_a_failure(monkeypatch: pytest.Monkey
         return real(addresses[0] if is_ours else host, *args, **named)  # type: ignore[arg-type] # as above
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
-    async with MisbehavingServer({"/apis": _GOOD}) as old:
+    async with FakeApiServer({"/apis": _GOOD}) as old:
         spec = spec_of(f"http://upstream.test:{old.port}")
-        new = MisbehavingServer({"/apis": aggregated(item("b.test"))}, None, old.port, "127.0.0.2")
+        new = FakeApiServer({"/apis": aggregated(item("b.test"))}, None, old.port, "127.0.0.2")
         async with running(MemoryStore(), spec) as run, new:
             await until(lambda: run.freshness("a.test") == "Current", "the old one is read")
             addresses[0] = "127.0.0.2"
@@ -313,17 +309,17 @@ async def test_tls_faults_are_failures_like_any_other(ask: Ask, tmp_path: Path) 
         "wrong name": ours.server(["other.test"]),
     }
     for name, pair in faulty.items():
-        async with MisbehavingServer({"/apis": _GOOD}, _context(pair)) as server:
+        async with FakeApiServer({"/apis": _GOOD}, _context(pair)) as server:
             root = await ask(_tls_spec(server.url, ours)).round()
         assert (root.reason, root.groups, server.requests) == (Reason.UNREACHABLE, (), []), name
         assert "certificate" in root.error.lower(), name
     good = _context(ours.server(["127.0.0.1"]))
-    async with MisbehavingServer({"/apis": _GOOD}, good) as server:
+    async with FakeApiServer({"/apis": _GOOD}, good) as server:
         assert (await ask(_tls_spec(server.url, ours)).round()).is_current
 
 
 async def test_plain_http_where_tls_is_wanted_is_a_failure(ask: Ask, tmp_path: Path) -> None:
-    async with MisbehavingServer({"/apis": _GOOD}) as server:
+    async with FakeApiServer({"/apis": _GOOD}) as server:
         spec = _tls_spec(server.url.replace("http:", "https:"), Authority(tmp_path))
         root = await ask(spec).round()
     assert (root.state, server.requests) == (Freshness.STALE, [])
@@ -332,6 +328,6 @@ async def test_plain_http_where_tls_is_wanted_is_a_failure(ask: Ask, tmp_path: P
 
 async def test_tls_where_plain_http_is_wanted_is_a_failure(ask: Ask, tmp_path: Path) -> None:
     context = _context(Authority(tmp_path).server(["127.0.0.1"]))
-    async with MisbehavingServer({"/apis": _GOOD}, context) as server:
+    async with FakeApiServer({"/apis": _GOOD}, context) as server:
         root = await ask(spec_of(server.url.replace("https:", "http:"))).round()
     assert (root.state, root.reason) == (Freshness.STALE, Reason.UNREACHABLE)

@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping
 import pytest
 from apidiscovery_service import workers
 from apidiscovery_service.core.model import Freshness
+from apidiscovery_service.sources.upstreams import fetch
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
+from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Root
-from misbehaving_server import (
+from fake_api_server import (
     AGG,
     DOWN,
     NOT_ACCEPTABLE,
     NOT_FOUND,
-    MisbehavingServer,
-    Reply,
-    Seen,
+    Answer,
+    FakeApiServer,
+    Request,
     aggregated,
     conditional,
     document,
@@ -42,7 +43,7 @@ def _groups(root: Root) -> list[str]:
 
 async def test_41_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
     answer = conditional(aggregated(item("remote.example.com"), etag='"A1"'))
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
         first = await one.round()
         second = await one.round()
@@ -65,7 +66,7 @@ async def test_41_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
 )
 async def test_a_cluster_is_asked_as_oneself(ask: Ask, kind: Kind, user: str | None) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, kind=kind, core_paths=("/api",)))
         await one.round()
     assert sorted(server.paths) == ["/api", "/apis"]
@@ -83,8 +84,8 @@ async def test_a_cluster_is_asked_as_oneself(ask: Ask, kind: Kind, user: str | N
     ],
 )
 async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: str) -> None:
-    reply = Reply(aggregated(item("a.test")).body, content_type)
-    async with MisbehavingServer({"/apis": reply}) as server:
+    reply = Answer(aggregated(item("a.test")).body, content_type)
+    async with FakeApiServer({"/apis": reply}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, _groups(root), server.paths) == (True, ["a.test"], ["/apis"])
 
@@ -92,8 +93,8 @@ async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: 
 async def test_compressed_answers_are_read(ask: Ask) -> None:
     plain = aggregated(*(item(f"g{i}.test") for i in range(400)), etag='"A"')
     packed = gzip.compress(plain.body[:9_000]) + gzip.compress(plain.body[9_000:])
-    reply = Reply(packed, AGG, headers={"Content-Encoding": "gzip"})
-    async with MisbehavingServer({"/apis": reply}) as server:
+    reply = Answer(packed, AGG, headers={"Content-Encoding": "gzip"})
+    async with FakeApiServer({"/apis": reply}) as server:
         one = ask(spec_of(server.url))
         root = await one.round()
     assert len(root.groups) == 400
@@ -102,7 +103,7 @@ async def test_compressed_answers_are_read(ask: Ask) -> None:
 
 
 async def test_no_core_group_is_no_error(ask: Ask) -> None:
-    async with MisbehavingServer({"/apis": aggregated(item("a.test"))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item("a.test"))}) as server:
         one = ask(spec_of(server.url, core_paths=("/api",)))
         await one.round()
     core, named = one.known.roots
@@ -111,7 +112,7 @@ async def test_no_core_group_is_no_error(ask: Ask) -> None:
 
 async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, core_paths=("/api",)))
         await one.round()
         server.answers = {}
@@ -130,7 +131,7 @@ async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> 
 
 async def test_each_path_fails_by_itself(ask: Ask) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, core_paths=("/api",)))
         await one.round()
         server.answers = {"/api": DOWN, "/apis": aggregated(item("b.test"))}
@@ -144,7 +145,7 @@ async def test_each_path_fails_by_itself(ask: Ask) -> None:
 
 async def test_failure_keeps_groups_and_tells_since_when(ask: Ask) -> None:
     reply = aggregated(item("a.test"), etag='"A"')
-    async with MisbehavingServer({"/apis": reply}) as server:
+    async with FakeApiServer({"/apis": reply}) as server:
         one = ask(spec_of(server.url))
         well = await one.round()
         server.answers = {"/apis": DOWN}
@@ -159,10 +160,10 @@ async def test_failure_keeps_groups_and_tells_since_when(ask: Ask) -> None:
 async def test_42_an_old_service_is_asked_for_both_in_every_round(ask: Ask) -> None:
     content = resource_list("remote.example.com/v1", "widgets", "widgets/status")
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         return document(content) if seen.path != "/apis" else NOT_ACCEPTABLE
 
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
         roots = [await one.round() for _ in range(3)]
     assert server.paths == ["/apis", "/apis/remote.example.com/v1"] * 3
@@ -179,7 +180,7 @@ async def test_42_an_old_service_is_asked_for_both_in_every_round(ask: Ask) -> N
 
 
 async def test_an_old_service_without_the_version_is_stale(ask: Ask) -> None:
-    async with MisbehavingServer({}) as server:
+    async with FakeApiServer({}) as server:
         one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
         root = await one.round()
     (version,) = root.groups[0].versions
@@ -192,7 +193,7 @@ async def test_a_server_that_becomes_new_is_asked_as_a_new_one(ask: Ask) -> None
         "/apis": document(group_list("a.test/v1")),
         "/apis/a.test/v1": document(resource_list("a.test/v1", "widgets")),
     }
-    async with MisbehavingServer(old) as server:
+    async with FakeApiServer(old) as server:
         one = ask(spec_of(server.url))
         assert (await one.round()).old
         server.answers = {"/apis": aggregated(item("a.test"), etag='"N"')}
@@ -216,11 +217,11 @@ class _Renewing(PlainEndpoint):
 
 
 async def test_refused_credentials_are_renewed_once(ask: Ask) -> None:
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         is_new = seen.headers.get("authorization") == "Bearer 2"
-        return aggregated(item("a.test")) if is_new else Reply(status=401)
+        return aggregated(item("a.test")) if is_new else Answer(status=401)
 
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         spec = UpstreamSpec("east", _Renewing(server.url), Kind.CLUSTER, core_paths=())
         root = await ask(spec).round()
     assert (root.is_current, server.paths) == (True, ["/apis", "/apis"])
@@ -236,7 +237,7 @@ async def test_further_prefixes_are_asked_as_well(ask: Ask) -> None:
         "/apis": aggregated(item("a.test")),
         "/more": aggregated(item("b.test")),
     }
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         core, named = ("/api", "/oapi"), ("/apis", "/more")
         one = ask(spec_of(server.url, core_paths=core, named_paths=named))
         await one.round()
@@ -246,19 +247,19 @@ async def test_further_prefixes_are_asked_as_well(ask: Ask) -> None:
 
 
 async def test_a_url_with_a_path_goes_before(ask: Ask) -> None:
-    async with MisbehavingServer({"/k8s/c-1/apis": aggregated(item("a.test"))}) as server:
+    async with FakeApiServer({"/k8s/c-1/apis": aggregated(item("a.test"))}) as server:
         root = await ask(spec_of(f"{server.url}/k8s/c-1")).round()
     assert root.is_current
 
 
 async def test_an_empty_document_is_a_document(ask: Ask) -> None:
-    async with MisbehavingServer({"/apis": aggregated()}) as server:
+    async with FakeApiServer({"/apis": aggregated()}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, root.groups) == (True, ())
 
 
 async def test_nothing_at_apis_is_an_error(ask: Ask) -> None:
-    async with MisbehavingServer({"/apis": NOT_FOUND}) as server:
+    async with FakeApiServer({"/apis": NOT_FOUND}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.state, "404" in root.error) == (Freshness.STALE, True)
 
@@ -276,7 +277,7 @@ async def test_what_unpacks_to_much_is_read_by_a_worker(monkeypatch: pytest.Monk
     for size, by_worker in ((100, 0), (1_000_000, 1)):
         packed = gzip.compress(b" " * size)
         assert len(packed) < 4096
-        answer = Answer("/apis", 200, "application/json", "", packed, is_gzip=True)
+        answer = fetch.Answer("/apis", 200, "application/json", "", packed, is_gzip=True)
         assert await exchange.read(answer, len) == size
         assert len(calls) == by_worker
 
@@ -285,7 +286,7 @@ async def test_an_answer_that_a_worker_cannot_read_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exchange = Exchange(spec_of("http://127.0.0.1:1"), lambda _: None)
-    answer = Answer("/apis", 200, "application/json", "", b" " * 100_000)
+    answer = fetch.Answer("/apis", 200, "application/json", "", b" " * 100_000)
 
     async def fail(*_: object, **__: object) -> object:
         raise workers.WorkerFailed("it takes more than 60 s")
@@ -299,7 +300,7 @@ async def test_an_answer_that_a_worker_cannot_read_is_too_large(
 
 @pytest.mark.parametrize("is_old", [False, True])
 async def test_a_server_that_starts_is_not_believed_to_have_less(ask: Ask, *, is_old: bool) -> None:
-    def listed(*names: str) -> Reply:
+    def listed(*names: str) -> Answer:
         group_versions = [f"{name}/v1" for name in names]
         return document(group_list(*group_versions)) if is_old else aggregated(*map(item, names))
 
@@ -307,12 +308,12 @@ async def test_a_server_that_starts_is_not_believed_to_have_less(ask: Ask, *, is
         f"/apis/{name}/v1": document(resource_list(f"{name}/v1", "widgets"))
         for name in ("a.test", "b.test")
     }
-    async with MisbehavingServer({**lists, "/apis": listed("a.test", "b.test")}) as server:
+    async with FakeApiServer({**lists, "/apis": listed("a.test", "b.test")}) as server:
         one = ask(spec_of(server.url))
         await one.round()
-        server.answers = {**lists, "/apis": listed("a.test"), "/readyz": Reply(status=500)}
+        server.answers = {**lists, "/apis": listed("a.test"), "/readyz": Answer(status=500)}
         starting = await one.round()
-        server.answers = {**lists, "/apis": listed("a.test"), "/readyz": Reply(b"ok")}
+        server.answers = {**lists, "/apis": listed("a.test"), "/readyz": Answer(b"ok")}
         ready = await one.round()
     assert (_groups(starting), starting.is_current) == (["a.test", "b.test"], False)
     assert starting.error == "GET /readyz: got status 500, and group-versions are missing"

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
-from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.state import Known, Root
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
-from groups import offer
-from misbehaving_server import (
+from fake_api_server import (
     DOWN,
     NOT_ACCEPTABLE,
-    MisbehavingServer,
-    Reply,
-    Seen,
+    Answer,
+    FakeApiServer,
+    Request,
     aggregated,
     conditional,
     document,
 )
+from groups import offer
 from restorable_store import RestorableStore
 from upstream_setup import (
     api_service,
     item,
+    mirrored,
     resource_list,
     running,
     service_settings,
@@ -59,10 +59,10 @@ async def test_39_never_contacted_is_stale_without_resources(store: Store) -> No
 async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
     content = resource_list(f"{REMOTE}/v1", "widgets")
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         return document(content) if seen.path == f"/apis/{REMOTE}/v1" else NOT_ACCEPTABLE
 
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -76,7 +76,7 @@ async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
 async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
     bare = {"resource": "widgets", "scope": "Cluster", "singularResource": "", "verbs": ["get"]}
     group = {"metadata": {"name": REMOTE}, "versions": [{"version": "v1", "resources": [bare]}]}
-    async with MisbehavingServer({"/apis": aggregated(group)}) as server:
+    async with FakeApiServer({"/apis": aggregated(group)}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -85,7 +85,7 @@ async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
 
 
 async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store) -> None:
-    async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
@@ -110,11 +110,11 @@ async def test_what_a_restored_store_has_lost_is_written_again(
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)
     store = RestorableStore()
-    async with MisbehavingServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            (entry,) = (await store.list(record.PREFIX)).entries
+            (entry,) = (await store.list(KNOWN_RECORDS.prefix)).entries
             await store.lose(entry.key)
 
             async def is_back() -> bool:
@@ -129,7 +129,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
     stale = {**item(REMOTE, "v1", "v2")}
     for version in stale["versions"]:  # type: ignore[attr-defined] # it is a list
         version["freshness"] = "Stale"
-    async with MisbehavingServer({"/apis": aggregated(stale, other)}) as server:
+    async with FakeApiServer({"/apis": aggregated(stale, other)}) as server:
         settings = service_settings(server.url)
         services = [api_service(), api_service(version="v3"), api_service("none.example.com")]
         async with running(store, services=services, settings=settings) as run:
@@ -148,7 +148,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
 
 
 async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None:
-    async with MisbehavingServer({"/apis": aggregated(item(REMOTE))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
             crd = offer(f"{REMOTE}/v1", priority=1000)
@@ -157,7 +157,7 @@ async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None
             version = run.version(REMOTE)
             assert version is not None
             assert version.resources
-            server.answers = {"/apis": Reply(hangs=-1)}
+            server.answers = {"/apis": Answer(stalls=True)}
             run.declarations.set()
             uncovered = run.version(REMOTE)
             assert uncovered == crd.version
@@ -182,10 +182,7 @@ async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
         "/api": aggregated(item("")),
         "/apis": aggregated(item("z.test", "v1", "v2"), item("apps"), stale),
     }
-    async with (
-        MisbehavingServer(answers) as server,
-        running(store, spec_of(server.url, core_paths=("/api",))) as run,
-    ):
+    async with mirrored(store, answers, core_paths=("/api",)) as (_, run):
         assert run.state() == "Pending"
         await until(lambda: run.state() == "Current", "it is current")
         names = [g.group.name for g in run.registry.snapshot.named.groups]
@@ -206,10 +203,7 @@ async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> Non
 
 async def test_halves_fail_by_themselves(store: Store) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with (
-        MisbehavingServer(answers) as server,
-        running(store, spec_of(server.url, core_paths=("/api",))) as run,
-    ):
+    async with mirrored(store, answers, core_paths=("/api",)) as (server, run):
         await until(lambda: run.state() == "Current", "it is current")
         server.answers = {**answers, "/api": DOWN}
         await until(lambda: run.freshness("") == "Stale", "the core group is stale")
@@ -219,7 +213,7 @@ async def test_halves_fail_by_themselves(store: Store) -> None:
 
 async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         first = await SqliteStore.open(path)
         async with running(first, spec) as run:
@@ -242,7 +236,7 @@ async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_pat
 
 async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(store: Store) -> None:
     async with (
-        MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
+        FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
         AsyncExitStack() as stack,
     ):
@@ -269,11 +263,11 @@ async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: 
     before = await store.put("elsewhere", b"")
     claimed = before.revision + 2
     root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
-    sealed = record.seal(spec.id, Known(claimed, (root,)))
-    await store.put(sealed.key, sealed.value)
+    key = KNOWN_RECORDS.key(spec.id)
+    await store.put(key, KNOWN_RECORDS.seal(Known(claimed, (root,)))[0])
     async with running(store, spec, polls=False, grace_s=0.05) as run:
         assert run.freshness("a.test") == "Stale"
-        claim = await store.put(f"claims/{sealed.key}", b"")
+        claim = await store.put(f"claims/{key}", b"")
         assert claim.created == claimed
         await until(lambda: run.freshness("a.test") == "Current", "it is believed")
         await store.delete(claim.key)
@@ -283,9 +277,9 @@ async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: 
 async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
     root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
-    sealed = record.seal(spec.id, Known(1_000, (root,)))
-    await store.put(sealed.key, sealed.value)
-    await store.put(f"claims/{sealed.key}", b"")
+    key = KNOWN_RECORDS.key(spec.id)
+    await store.put(key, KNOWN_RECORDS.seal(Known(1_000, (root,)))[0])
+    await store.put(f"claims/{key}", b"")
     async with running(store, spec, polls=False) as run:
         assert run.freshness("a.test") == "Stale"
         await asyncio.sleep(0.05)
@@ -294,7 +288,7 @@ async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
 
 async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
     async with (
-        MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
+        FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
     ):
         leader = await leader_life.enter_async_context(running(store, spec_of(server.url)))
@@ -310,7 +304,7 @@ async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
 
 
 async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: Store) -> None:
-    async with MisbehavingServer({"/apis": aggregated(item(REMOTE))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as leader:
             await until(lambda: leader.freshness(REMOTE) == "Current", "the leader knows")
@@ -322,11 +316,11 @@ async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: St
 
 async def test_a_damaged_or_newer_record_is_passed_over(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
-    await store.put(record.key_of(spec.id), b'{"format":99,"sha256":""}\nwhatever')
+    await store.put(KNOWN_RECORDS.key(spec.id), b'{"format":99,"sha256":""}\nwhatever')
     await store.put("upstreams/somebody-elses", b"whatever")
     async with running(store, spec, polls=False) as run:
         assert run.state() == "Pending"
-        await store.put(record.key_of(spec.id), b"\x00")
+        await store.put(KNOWN_RECORDS.key(spec.id), b"\x00")
         await asyncio.sleep(0.05)
         assert run.state() == "Pending"
 
@@ -338,25 +332,3 @@ async def test_warnings_are_bounded_and_of_plain_characters(store: Store) -> Non
     assert len(warnings) == 51
     assert warnings[-1] == "upstreams: 10 more such lines"
     assert all(line.isprintable() and line.isascii() for line in warnings)
-
-
-async def test_a_large_record_is_read_beside_the_others(store: Store) -> None:
-    """Also one that packs to little, for everything in it is alike."""
-    east, west = spec_of("http://127.0.0.1:1"), spec_of("http://127.0.0.1:1", "west")
-    many = tuple(Group(f"g{i}.test", _A_TEST.versions) for i in range(5_000))
-    large, small = (
-        record.seal(
-            spec.id,
-            Known(1, (Root("/apis", core=False, state=Freshness.CURRENT, groups=groups),)),
-        )
-        for spec, groups in ((east, many), (west, (_A_TEST,)))
-    )
-    assert record.is_large(large.value)
-    assert not record.is_large(small.value)
-    async with running(store, east, west, polls=False) as run:
-        await asyncio.sleep(0.05)
-        await store.put(large.key, large.value)
-        await store.put(small.key, small.value)
-        await until(lambda: run.group("a.test") is not None, "the small one is there")
-        assert run.group("g0.test") is None
-        await until(lambda: run.group("g0.test") is not None, "the large one is there")

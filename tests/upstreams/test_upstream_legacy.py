@@ -11,9 +11,9 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.sources.upstreams.legacy import EVERYTHING_EVERY_ROUNDS, name_of
 from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits
-from misbehaving_server import DOWN, NOT_FOUND, MisbehavingServer, Reply, Seen, document
+from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document
+from legacy_clusters import CLUSTERS
 from upstream_setup import (
-    CLUSTERS,
     Ask,
     converted_cluster,
     group_list,
@@ -27,7 +27,7 @@ from upstream_setup import (
 @pytest.mark.parametrize("cluster", CLUSTERS)
 async def test_a_real_cluster_is_converted_as_the_reference_does_it(ask: Ask, cluster: str) -> None:
     answers, wanted = recorded_cluster(cluster), converted_cluster(cluster)
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, kind=Kind.CLUSTER, core_paths=("/api",), limits=Limits()))
         await one.round()
         assert one.known.is_well
@@ -56,14 +56,14 @@ def _entry(group: Group, place: int) -> object:
     return versions[place]
 
 
-def _old(*group_versions: str) -> dict[str, Reply]:
+def _old(*group_versions: str) -> dict[str, Answer]:
     versions = {f"/apis/{gv}": document(resource_list(gv, "widgets")) for gv in group_versions}
     return {"/apis": document(group_list(*group_versions)), **versions}
 
 
 async def test_an_unchanged_old_server_costs_one_request_but_in_every_fifth_round(ask: Ask) -> None:
     names = [f"g{i}.test/v1" for i in range(6)]
-    async with MisbehavingServer(_old(*names)) as server:
+    async with FakeApiServer(_old(*names)) as server:
         one = ask(spec_of(server.url))
         requests: list[int] = []
         for _ in range(3 * EVERYTHING_EVERY_ROUNDS):
@@ -79,7 +79,7 @@ async def test_an_unchanged_old_server_costs_one_request_but_in_every_fifth_roun
 
 async def test_a_changed_entry_and_what_failed_are_asked_for_at_once(ask: Ask) -> None:
     answers = _old("a.test/v1", "b.test/v1")
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url))
         await one.round()
         server.answers = {**_old("a.test/v1", "b.test/v1", "b.test/v2"), "/apis/b.test/v1": DOWN}
@@ -103,7 +103,7 @@ async def test_a_changed_entry_and_what_failed_are_asked_for_at_once(ask: Ask) -
 async def test_a_version_that_is_listed_and_not_served_leaves_the_server_well(ask: Ask) -> None:
     """So kube-apiserver 1.25 does with definitions whose names are taken."""
     answers = _old("a.test/v1", "b.test/v1")
-    async with MisbehavingServer({**answers, "/apis/b.test/v1": NOT_FOUND}) as server:
+    async with FakeApiServer({**answers, "/apis/b.test/v1": NOT_FOUND}) as server:
         one = ask(spec_of(server.url))
         for _ in range(2):
             root = await one.round()
@@ -117,8 +117,8 @@ async def test_a_version_that_is_listed_and_not_served_leaves_the_server_well(as
 
 
 async def test_a_version_that_never_answered_is_stale_and_empty(ask: Ask) -> None:
-    answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": Reply(hangs=-1)}
-    async with MisbehavingServer(answers) as server:
+    answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": Answer(stalls=True)}
+    async with FakeApiServer(answers) as server:
         root = await ask(spec_of(server.url, limits=Limits(exchange_s=0.1))).round()
     a, b = root.groups
     assert a.versions[0].freshness == Freshness.CURRENT
@@ -132,7 +132,7 @@ async def test_a_scope_that_does_not_match_fails_its_version_only(ask: Ask) -> N
     assert isinstance(resources, list)
     resources[1]["namespaced"] = True
     answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": document(wrong)}
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         root = await ask(spec_of(server.url)).round()
     assert [g.versions[0].freshness for g in root.groups] == ["Current", "Stale"]
 
@@ -140,12 +140,12 @@ async def test_a_scope_that_does_not_match_fails_its_version_only(ask: Ask) -> N
 async def test_requests_at_once_are_limited(ask: Ask) -> None:
     names = [f"g{i}.test/v1" for i in range(40)]
     answers = _old(*names)
-    gate = Reply(hangs=-1)
+    gate = Answer(stalls=True)
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         return answers["/apis"] if seen.path == "/apis" else gate
 
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         limits = Limits(exchange_s=0.15, concurrent=5)
         spec = spec_of(server.url, limits=limits, filter=Filter(allow=("g?.test",)))
         asking = asyncio.create_task(ask(spec).round())
@@ -158,7 +158,7 @@ async def test_requests_at_once_are_limited(ask: Ask) -> None:
 
 
 async def test_what_is_denied_is_not_asked_for(ask: Ask) -> None:
-    async with MisbehavingServer(_old("a.test/v1", "b.test/v1")) as server:
+    async with FakeApiServer(_old("a.test/v1", "b.test/v1")) as server:
         root = await ask(spec_of(server.url, filter=Filter(deny=("b.*",)))).round()
     assert server.paths == ["/apis", "/apis/a.test/v1"]
     assert [group.name for group in root.groups] == ["a.test"]
@@ -168,12 +168,12 @@ async def test_an_etag_of_the_list_is_used(ask: Ask) -> None:
     answers = _old("a.test/v1")
     answers["/apis"] = replace(answers["/apis"], headers={"ETag": '"L"'})
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         if seen.headers.get("if-none-match") == '"L"':
-            return Reply(status=304, headers={"ETag": '"L"'})
+            return Answer(status=304, headers={"ETag": '"L"'})
         return answers[seen.path]
 
-    async with MisbehavingServer(answer) as server:
+    async with FakeApiServer(answer) as server:
         one = ask(spec_of(server.url))
         first = await one.round()
         second = await one.round()
@@ -182,7 +182,7 @@ async def test_an_etag_of_the_list_is_used(ask: Ask) -> None:
 
 
 async def test_a_removed_group_is_gone(ask: Ask) -> None:
-    async with MisbehavingServer(_old("a.test/v1", "b.test/v1")) as server:
+    async with FakeApiServer(_old("a.test/v1", "b.test/v1")) as server:
         one = ask(spec_of(server.url))
         await one.round()
         server.answers = _old("b.test/v1")
@@ -197,7 +197,7 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
         "/oapi": document({"kind": "APIVersions", "versions": ["v1"]}),
         "/oapi/v1": document(resource_list("v1", "builds", "pods")),
     }
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, core_paths=("/api", "/oapi"), named_paths=()))
         await one.round()
         (well,) = mirrored_offers(View(one.known, is_trusted=True))
@@ -212,13 +212,13 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
 async def test_an_old_server_that_hangs_everywhere_does_not_draw_out_a_round(ask: Ask) -> None:
     """Else nobody would hear for long that anything is wrong with it."""
     names = [f"g{i:02}.test/v1" for i in range(40)]
-    answers = {f"/apis/{name}": Reply(hangs=-1) for name in names}
+    answers = {f"/apis/{name}": Answer(stalls=True) for name in names}
     answers |= {
         "/apis": document(group_list(*names)),
         "/apis/g00.test/v1": _old(names[0])[f"/apis/{names[0]}"],
     }
     limits = Limits(exchange_s=0.4, concurrent=2, versions_s=0.5)
-    async with MisbehavingServer(answers) as server:
+    async with FakeApiServer(answers) as server:
         async with asyncio.timeout(4):
             root = await ask(spec_of(server.url, limits=limits)).round()
     fresh = [g.name for g in root.groups if g.versions[0].freshness == Freshness.CURRENT]

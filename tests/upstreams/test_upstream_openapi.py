@@ -7,12 +7,12 @@ import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind
 from apidiscovery_service.store import Store
-from misbehaving_server import (
+from fake_api_server import (
     DOWN,
     NOT_FOUND,
-    MisbehavingServer,
-    Reply,
-    Seen,
+    Answer,
+    FakeApiServer,
+    Request,
     aggregated,
     document,
 )
@@ -26,6 +26,7 @@ from upstream_setup import (
     item,
     openapi_document,
     polled,
+    published,
     publishing,
     running,
     service_settings,
@@ -51,10 +52,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
     publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis/unoffered.test", "api/v9")
     publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
     told: list[frozenset[str]] = []
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         run.upstreams.documents.on_change(told.append)
         await until(lambda: run.hash("b.test"), "both are there")
         assert await run.document("a.test") == publisher.documents[A]
@@ -78,11 +76,8 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
 async def test_documents_of_old_servers_are_json_that_is_called_text(store: Store) -> None:
     publisher = Publisher(A)
     place = publisher.url(A)
-    publisher.replies[place] = Reply(publisher.documents[A], "text/plain; charset=utf-8")
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    publisher.replies[place] = Answer(publisher.documents[A], "text/plain; charset=utf-8")
+    async with published(store, publisher) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert await run.document("a.test") == publisher.documents[A]
 
@@ -91,15 +86,12 @@ async def test_documents_of_old_servers_are_json_that_is_called_text(store: Stor
 async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str) -> None:
     publisher = Publisher(A, B)
     publisher.etag = etag
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("b.test"), "both are there")
         await polled(server)
-        before = (await store.list(openapi_record.INDEXES)).revision
+        before = (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision
         await polled(server)
-        assert (await store.list(openapi_record.INDEXES)).revision == before
+        assert (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision == before
         assert fetched(server) == [A, B]
         assert server.requests[-1].headers.get("if-none-match", "") in ("", etag)
         publisher.documents[B], publisher.etag = openapi_document("other"), etag and '"2"'
@@ -112,10 +104,7 @@ async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str)
 async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = "anything-else"
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         await polled(server)
         assert run.hash("a.test") == sha512(publisher.documents[A])
@@ -127,13 +116,12 @@ async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -
 async def test_without_hashes_each_document_is_asked_for_conditionally(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = ""
-    publisher.replies[f"{V3}/{A}"] = replace(Reply(publisher.documents[A]), headers={"ETag": '"d"'})
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    publisher.replies[f"{V3}/{A}"] = replace(
+        Answer(publisher.documents[A]), headers={"ETag": '"d"'}
+    )
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
-        publisher.replies[f"{V3}/{A}"] = Reply(b"", "", 304)
+        publisher.replies[f"{V3}/{A}"] = Answer(b"", "", 304)
         await polled(server)
         assert run.hash("a.test") == sha512(publisher.documents[A])
         last = next(seen for seen in reversed(server.requests) if seen.path == f"{V3}/{A}")
@@ -146,10 +134,7 @@ async def test_without_hashes_each_document_is_asked_for_conditionally(store: St
 async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.discovery = aggregated(item("a.test"))
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert run.hash("b.test") == ""
         publisher.discovery = aggregated(item("a.test"), item("b.test"))
@@ -162,7 +147,7 @@ async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store
 
 async def test_filters_apply(store: Store) -> None:
     publisher = Publisher(A, B)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url, filter=Filter(deny=("a.test",)))
         async with running(store, spec) as run:
             await until(lambda: run.hash("b.test"), "it is there")
@@ -175,7 +160,7 @@ async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> No
     key, other = "apis/remote.example.com/v1", "apis/remote.example.com/v2"
     publisher = Publisher(key, other)
     source = "apiservice:v1.remote.example.com"
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         settings = service_settings(server.url, openapi=True)
         async with running(store, services=[api_service()], settings=settings) as run:
             await until(lambda: run.hash("remote.example.com", source=source), "it is there")
@@ -193,7 +178,7 @@ async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> No
 
 async def test_a_cluster_is_asked_as_oneself(store: Store) -> None:
     publisher = Publisher(A)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url, kind=Kind.CLUSTER, core_paths=())
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is there")
@@ -206,13 +191,13 @@ async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> No
     publisher.urls[B] = f"/clusters/x{V3}/{B}?hash=1"
     publisher.urls["apis/c.test/v1"] = "/elsewhere?hash=2"
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: Request) -> Answer:
         if not seen.path.startswith("/clusters/x/"):
             return NOT_FOUND
         return publisher(replace(seen, path=seen.path.removeprefix("/clusters/x")))
 
     async with (
-        MisbehavingServer(answer) as server,
+        FakeApiServer(answer) as server,
         running(store, publishing(f"{server.url}/clusters/x")) as run,
     ):
         await until(lambda: run.hash("b.test"), "both are there")
@@ -246,10 +231,7 @@ async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> No
 )
 async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str) -> None:
     publisher = Publisher(A, B)
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("b.test"), "both are there")
         before = run.hash("a.test")
         publisher.urls[A] = url
@@ -260,8 +242,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         # What was known stays, and discovery is not concerned.
         assert run.hash("a.test") == before
         assert run.state() == "Current"
-    asked = {path.partition("?")[0] for path in server.paths}
-    assert {path for path in asked if not path.startswith("/apis")} == {
+    assert {path for path in server.paths if not path.startswith("/apis")} == {
         V3,
         f"{V3}/{A}",
         f"{V3}/{B}",
@@ -273,10 +254,7 @@ _ABOVE = (".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "
 
 async def test_documents_above_group_versions_are_passed_on_too(store: Store) -> None:
     publisher = Publisher(A, "apis/a.test", *_ABOVE)
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (_, run):
         documents = run.upstreams.documents
         await until(lambda: len(documents.common()) == len(_ABOVE), "all are there")
         recipes = {**documents.common(), "apis/a.test": documents.recipe(EAST, "apis/a.test")}
@@ -298,7 +276,7 @@ async def test_of_servers_behind_apiservices_only_group_versions_are_asked_for(
     store: Store,
 ) -> None:
     publisher = Publisher("apis/remote.example.com/v1", "apis/remote.example.com", *_ABOVE)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         settings = service_settings(server.url, openapi=True)
         async with running(store, services=[api_service()], settings=settings) as run:
             source = "apiservice:v1.remote.example.com"
@@ -316,39 +294,39 @@ def _with(**fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(b"garbage"), "want JSON"),
-        (Reply(b""), "want JSON"),
-        (Reply(_SOUND[:-10]), "want"),
-        (Reply(_SOUND + b"{}"), "Extra data"),
-        (Reply(b"[]"), "want an object"),
-        (Reply(b"{}"), "openapi: got None, want 3.0.0"),
-        (Reply(_with(openapi="2.0")), "openapi: got '2.0'"),
-        (Reply(_with(openapi=3)), "openapi: got 3"),
-        (Reply(_with(paths=[])), "want an object"),
-        (Reply(_with(info=json.loads("[" * 250 + "]" * 250))), "nest more than 200 deep"),
-        (Reply(b'{"openapi":' + b"[" * 20_000), "nests too deeply"),
-        (Reply(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/B"}}})), "lead"),
-        (Reply(_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}})), "lead to nothing"),
+        (Answer(b"garbage"), "want JSON"),
+        (Answer(b""), "want JSON"),
+        (Answer(_SOUND[:-10]), "want"),
+        (Answer(_SOUND + b"{}"), "Extra data"),
+        (Answer(b"[]"), "want an object"),
+        (Answer(b"{}"), "openapi: got None, want 3.0.0"),
+        (Answer(_with(openapi="2.0")), "openapi: got '2.0'"),
+        (Answer(_with(openapi=3)), "openapi: got 3"),
+        (Answer(_with(paths=[])), "want an object"),
+        (Answer(_with(info=json.loads("[" * 250 + "]" * 250))), "nest more than 200 deep"),
+        (Answer(b'{"openapi":' + b"[" * 20_000), "nests too deeply"),
+        (Answer(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/B"}}})), "lead"),
+        (Answer(_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}})), "lead to nothing"),
         (
-            Reply(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}})),
+            Answer(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}})),
             "A stands for nothing but itself",
         ),
-        (Reply(_with(info="x" * 40_000)), "more than 32000 bytes"),
-        (Reply(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),
-        (Reply(_SOUND, length=100_000), "GET /openapi/v3/apis/a.test/v1"),
-        (Reply(_SOUND, hangs=10), "no whole answer within 0.4 s"),
-        (Reply(_SOUND, hangs=-1), "no whole answer within 0.4 s"),
-        (Reply(_SOUND, "text/html"), "got Content-Type 'text/html', want application/json"),
-        (Reply(_SOUND, status=500), "got status 500"),
-        (Reply(b"", status=301, headers={"Location": "/x"}), "got status 301 to /x"),
+        (Answer(_with(info="x" * 40_000)), "more than 32000 bytes"),
+        (Answer(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),
+        (Answer(_SOUND, length=100_000), "GET /openapi/v3/apis/a.test/v1"),
+        (Answer(_SOUND, stalls_after=10), "no whole answer within 0.4 s"),
+        (Answer(_SOUND, stalls=True), "no whole answer within 0.4 s"),
+        (Answer(_SOUND, "text/html"), "got Content-Type 'text/html', want application/json"),
+        (Answer(_SOUND, status=500), "got status 500"),
+        (Answer(b"", status=301, headers={"Location": "/x"}), "got status 301 to /x"),
         (NOT_FOUND, "got status 404"),
     ],
 )
 async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
-    store: Store, reply: Reply, reason: str
+    store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A, B)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url, limits=replace(TIGHT, openapi_bytes=32_000))
         async with running(store, spec) as run:
             await until(lambda: run.hash("b.test"), "both are there")
@@ -369,7 +347,7 @@ async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
 async def test_all_documents_together_are_bounded(store: Store) -> None:
     publisher = Publisher(A, B)
     room = len(openapi_record.pack(publisher.documents[A]).pieces[0]) + 50
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url, limits=replace(TIGHT, openapi_kept_bytes=room))
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "the first is there")
@@ -388,10 +366,7 @@ async def test_all_documents_together_are_bounded(store: Store) -> None:
 async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: Store) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = b'{"openapi":"3.0.0","paths":{"/":{"$ref":"#/components/x/y"}}}'
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(run.upstreams.warnings, "it is refused")
         await polled(server)
         assert fetched(server) == [A]
@@ -412,10 +387,7 @@ async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: S
 async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: bytes) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = changed
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert await run.document("a.test") == changed
         assert run.upstreams.warnings() == []
@@ -425,22 +397,22 @@ async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: by
     ("reply", "reason"),
     [
         (DOWN, "GET /openapi/v3: got status 503, want 200, 304 or 404"),
-        (Reply(b"no", status=401), "got status 401"),
-        (Reply(b"no", status=403), "got status 403"),
-        (Reply(b"<html>"), "want JSON"),
+        (Answer(b"no", status=401), "got status 401"),
+        (Answer(b"no", status=403), "got status 403"),
+        (Answer(b"<html>"), "want JSON"),
         (document({}), "want an object with paths"),
         (document({"paths": None}), "want an object"),
-        (Reply(b"", "", 304), "got status 304"),
-        (Reply(b'{"paths":{' + b" " * 40_000), "more than 32000 bytes"),
-        (Reply(b"{}", hangs=-1), "no whole answer within 0.4 s"),
+        (Answer(b"", "", 304), "got status 304"),
+        (Answer(b'{"paths":{' + b" " * 40_000), "more than 32000 bytes"),
+        (Answer(b"{}", stalls=True), "no whole answer within 0.4 s"),
         (NOT_FOUND, "got status 404, which nothing else confirms"),
     ],
 )
 async def test_an_index_that_cannot_be_had_leaves_everything(
-    store: Store, reply: Reply, reason: str
+    store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         limits = replace(TIGHT, openapi_bytes=32_000)
         async with running(store, publishing(server.url, limits=limits)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
@@ -465,7 +437,7 @@ async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) 
     paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(100_000)}
     paths[A] = {"serverRelativeURL": publisher.url(A)}
     publisher.replies[V3] = document({"paths": paths})
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is there", 20.0)
@@ -475,8 +447,8 @@ async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) 
 
 async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
     publisher = Publisher(A)
-    publisher.replies[f"{V3}/{A}"] = Reply(b"{}", hangs=-1)
-    async with MisbehavingServer(publisher) as server:
+    publisher.replies[f"{V3}/{A}"] = Answer(b"{}", stalls=True)
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url, limits=replace(TIGHT, openapi_s=30.0))
         async with running(store, spec) as run:
             await until(lambda: fetched(server), "it is asked for")
@@ -490,7 +462,7 @@ async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
 async def test_failures_are_backed_off_from_by_themselves(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V3] = DOWN
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)
         async with running(store, publishing(server.url, timing=timing)):
             await polled(server, V3, 4)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
-from apidiscovery_service.sources.upstreams.openapi_check import check
+from apidiscovery_service.sources.upstreams.openapi_answers import check
 
 
 def _document(**schemas: object) -> bytes:

@@ -10,16 +10,15 @@ import pytest
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams import openapi_record, openapi_rounds
 from apidiscovery_service.sources.upstreams.poller import Poller
-from apidiscovery_service.store import Guard, Store
+from apidiscovery_service.store import Fenced, Guard, Store
 from apidiscovery_service.store.sqlite import SqliteStore
-from misbehaving_server import (
+from fake_api_server import (
     DOWN,
     NOT_FOUND,
-    MisbehavingServer,
-    Reply,
-    Seen,
+    Answer,
+    FakeApiServer,
+    Request,
     aggregated,
-    always,
     document,
 )
 from upstream_setup import (
@@ -31,6 +30,7 @@ from upstream_setup import (
     item,
     openapi_document,
     polled,
+    published,
     publishing,
     running,
     service_settings,
@@ -58,11 +58,8 @@ def _v2(*paths: str) -> dict[str, object]:
 async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.replies[V3] = NOT_FOUND
-    publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets", "/apis/x.test/v1/"), '"1"')
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets", "/apis/x.test/v1/"), etag='"1"')
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         found = await run.document("a.test")
         assert sha512(found) == run.hash("a.test")
@@ -76,7 +73,7 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
         assert server.paths.count(V3) == 1
         last = next(seen for seen in reversed(server.requests) if seen.path == V2)
         assert last.headers["if-none-match"] == '"1"'
-        publisher.replies[V2] = document(_v2("/apis/a.test/v1/gadgets"), '"2"')
+        publisher.replies[V2] = document(_v2("/apis/a.test/v1/gadgets"), etag='"2"')
         await until(lambda: run.hash("a.test") != sha512(found), "it changes")
         del publisher.replies[V3]
         publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
@@ -87,24 +84,24 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(b"garbage"), "GET /openapi/v2: want JSON: character 0"),
+        (Answer(b"garbage"), "GET /openapi/v2: want JSON: character 0"),
         (document({"swagger": "3.0"}), "swagger: want '2.0'"),
-        (Reply(b"{}", "text/html"), "got Content-Type 'text/html'"),
+        (Answer(b"{}", "text/html"), "got Content-Type 'text/html'"),
         (DOWN, "GET /openapi/v2: got status 503"),
         (document({**_v2("/apis/a.test/v1/"), "definitions": {"A": {"$ref": 1}}}), "/openapi/v2"),
         (document({**_v2(), "info": json.loads("[" * 250 + "]" * 250)}), "nest more than 200"),
-        (Reply(b'{"swagger":"2.0"' + b" " * 40_000), "more than 32000 bytes"),
+        (Answer(b'{"swagger":"2.0"' + b" " * 40_000), "more than 32000 bytes"),
     ],
 )
 async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
-    store: Store, reply: Reply, reason: str
+    store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
     publisher.replies |= {
         V3: NOT_FOUND,
         V2: replace(document(_v2("/apis/a.test/v1/")), content_type="text/plain"),
     }
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         limits = replace(TIGHT, openapi_v2_bytes=32_000)
         async with running(store, publishing(server.url, limits=limits)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
@@ -119,10 +116,7 @@ async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
 async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: V2 in server.paths, "it is asked")
         await polled(server, "/apis", 10)
         assert (server.paths.count(V3), server.paths.count(V2)) == (1, 1)
@@ -134,10 +128,7 @@ async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store
 
 async def test_who_publishes_nothing_any_more_is_believed_the_second_time(store: Store) -> None:
     publisher = Publisher(A)
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
         await until(lambda: not run.hash("a.test"), "it is gone")
@@ -150,12 +141,9 @@ async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
     monkeypatch.setattr(openapi_rounds, "_NEWER_FORM_AFTER_S", 0.2)
     publisher = Publisher(A)
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await polled(server, V2, 1)
-        publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"), '"1"')
+        publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"), etag='"1"')
         await until(lambda: run.hash("a.test"), "the old form is there")
         await polled(server, V3, 2)
         last = next(seen for seen in reversed(server.requests) if seen.path == V2)
@@ -167,15 +155,12 @@ async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
 
 async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: Store) -> None:
     publisher = Publisher(A)
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url)) as run,
-    ):
+    async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         wanted, asked = run.hash("a.test"), server.paths.count(V3)
         publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets"))
 
-        def once(seen: Seen) -> Reply:
+        def once(seen: Request) -> Answer:
             is_first = server.paths.count(V3) == asked + 1
             return NOT_FOUND if seen.path == V3 and is_first else publisher(seen)
 
@@ -190,11 +175,11 @@ async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: S
 
 async def test_a_server_that_is_back_is_asked_for_documents_at_once(store: Store) -> None:
     publisher = Publisher(A)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         timing = replace(QUICK, openapi_s=60.0)
         async with running(store, publishing(server.url, timing=timing)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
-            server.answers = always(DOWN)
+            server.answers = DOWN
             await until(lambda: run.state() == "Stale", "it is away")
             publisher.documents[A] = openapi_document("newer")
             server.answers = publisher
@@ -203,10 +188,7 @@ async def test_a_server_that_is_back_is_asked_for_documents_at_once(store: Store
 
 async def test_who_is_told_not_to_ask_does_not(store: Store) -> None:
     publisher = Publisher(A)
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url, openapi=False)),
-    ):
+    async with published(store, publisher, openapi=False) as (server, _):
         await polled(server, "/apis", 5)
     assert not [path for path in server.paths if path.startswith("/openapi")]
 
@@ -219,7 +201,7 @@ async def test_after_a_restart_the_last_known_are_served_while_the_server_is_dow
     tmp_path: Path,
 ) -> None:
     publisher, path = Publisher(A), tmp_path / "store.sqlite"
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         url, first = server.url, await SqliteStore.open(path)
         async with running(first, publishing(url)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
@@ -235,7 +217,7 @@ async def test_after_a_restart_the_last_known_are_served_while_the_server_is_dow
 async def test_after_a_restart_nothing_known_is_asked_for(store: Store) -> None:
     publisher = Publisher(A)
     publisher.etag = '"1"'
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         async with running(store, publishing(server.url)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
             await polled(server, times=1)
@@ -250,7 +232,7 @@ async def test_after_a_restart_nothing_known_is_asked_for(store: Store) -> None:
 async def test_replicas_name_the_same_documents_and_another_takes_over(store: Store) -> None:
     publisher = Publisher(A)
     async with (
-        MisbehavingServer(publisher) as server,
+        FakeApiServer(publisher) as server,
         AsyncExitStack() as leader_life,
         AsyncExitStack() as stack,
     ):
@@ -269,7 +251,7 @@ async def test_replicas_name_the_same_documents_and_another_takes_over(store: St
 async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
     publisher = Publisher(A)
     async with (
-        MisbehavingServer(publisher) as server,
+        FakeApiServer(publisher) as server,
         running(store, publishing(server.url), polls=False) as run,
     ):
         spec = publishing(server.url)
@@ -280,21 +262,17 @@ async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
         await store.delete(claim.key)
         before = (await store.list("upstream-openapi/")).entries
         publisher.documents[A] = openapi_document("new")
-        await until(lambda: fetched(server) == [A, A], "it is asked for")
-        await polled(server, "/apis")
+        with pytest.raises(Fenced):
+            await work
+        assert fetched(server) == [A, A]
         assert (await store.list("upstream-openapi/")).entries == before
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
 
 
 async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
     publisher = Publisher(A)
     noise = {f"x-{i}": sha512(str(i).encode()) for i in range(30_000)}
     publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
-    async with (
-        MisbehavingServer(publisher) as server,
-        running(store, publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))) as run,
-    ):
+    async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there", 20.0)
         assert len((await store.list(openapi_record.DOCUMENTS)).entries) > 1
         assert await run.document("a.test") == publisher.documents[A]
@@ -302,7 +280,7 @@ async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
 
 async def test_a_document_that_is_missing_or_damaged_is_an_error(store: Store) -> None:
     publisher = Publisher(A)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         async with running(store, publishing(server.url)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
         async with running(store, publishing(server.url), polls=False) as run:
@@ -320,7 +298,7 @@ async def test_a_document_that_is_missing_or_damaged_is_an_error(store: Store) -
 
 async def test_what_was_kept_goes_with_an_upstream_that_is_not_asked_any_more(store: Store) -> None:
     key, source = "apis/remote.example.com/v1", "apiservice:v1.remote.example.com"
-    async with MisbehavingServer(Publisher(key)) as server:
+    async with FakeApiServer(Publisher(key)) as server:
         asked = service_settings(server.url, openapi=True)
         async with running(store, services=[api_service()], settings=asked) as run:
             await until(lambda: run.hash("remote.example.com", source=source), "it is there")
@@ -340,7 +318,7 @@ async def test_of_a_document_that_was_replaced_and_removed_the_new_one_is_read(
     store: Store,
 ) -> None:
     publisher = Publisher(A)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url)
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is there")
@@ -352,16 +330,16 @@ async def test_of_a_document_that_was_replaced_and_removed_the_new_one_is_read(
                 await store.delete(entry.key)
             assert recipe is not None
             assert await recipe.make() == publisher.documents[A]
-            await store.delete(openapi_record.index_key(spec.id))
+            await store.delete(openapi_record.INDEX_RECORDS.key(spec.id))
             with pytest.raises(DiscoveryError, match="is not in the store"):
                 await recipe.make()
 
 
 async def test_an_index_in_the_store_that_is_damaged_is_as_good_as_none(store: Store) -> None:
     publisher = Publisher(A)
-    async with MisbehavingServer(publisher) as server:
+    async with FakeApiServer(publisher) as server:
         spec = publishing(server.url)
-        await store.put(openapi_record.index_key(spec.id), b'{"format":99}\n')
+        await store.put(openapi_record.INDEX_RECORDS.key(spec.id), b'{"format":99}\n')
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is replaced")
     assert fetched(server) == [A]

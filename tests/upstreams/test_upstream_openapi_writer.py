@@ -1,18 +1,20 @@
 """Documents are kept by content: fenced, index last, nothing left over."""
 
 import asyncio
+import base64
 
 import pytest
-from apidiscovery_service.sources.upstreams import openapi_record, openapi_writer
+from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.openapi_record import (
+    INDEX_RECORDS,
+    DocumentRef,
+    DocumentsWriter,
     Form,
-    Kept,
     Packed,
     Published,
     Refused,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.record import BadRecord
 from apidiscovery_service.store import (
     Entry,
@@ -30,8 +32,8 @@ from hypothesis import strategies as st
 KEY = "apis/a.test/v1"
 
 
-def kept(packed: Packed) -> Kept:
-    return Kept(packed.hash, packed.size, len(packed.pieces), packed.hash)
+def kept(packed: Packed) -> DocumentRef:
+    return DocumentRef(packed.hash, packed.size, len(packed.pieces), packed.hash)
 
 
 def naming(*documents: Packed) -> Published:
@@ -49,7 +51,13 @@ async def keys(store: Store) -> list[str]:
 
 _TEXT = st.text(max_size=20)
 _KEPT = st.builds(
-    Kept, _TEXT, st.integers(0, 2**40), st.integers(0, 100), _TEXT, _TEXT, st.integers(0, 2**40)
+    DocumentRef,
+    _TEXT,
+    st.integers(0, 2**40),
+    st.integers(0, 100),
+    _TEXT,
+    _TEXT,
+    st.integers(0, 2**40),
 )
 _PUBLISHED = st.builds(
     Published,
@@ -68,11 +76,31 @@ _PUBLISHED = st.builds(
 @given(_PUBLISHED)
 @settings(max_examples=50, deadline=None)
 def test_an_index_says_what_was_published(published: Published) -> None:
-    async def nothing(name: str) -> bytes | None:
-        raise AssertionError(name)
+    value, _ = INDEX_RECORDS.seal(published)
+    entry = Entry("upstream-openapi/indexes/x", value, 1, 1)
+    assert asyncio.run(INDEX_RECORDS.read(MemoryStore(), entry)) == published
 
-    sealed = openapi_record.seal("x", published)
-    assert asyncio.run(openapi_record.unseal(sealed.value, nothing)) == published
+
+# Written by release 0.1.0.
+_OLD_INDEX = (
+    "eyJmb3JtYXQiOjIsInNoYTI1NiI6ImI3Nzk1MWFkYWM4MDkxNGQ5MmIzYjEyYmRlMjFhMThhZmViMmZkODQwYzky"
+    "YjJhOWUyYzJlMmRjNTAyNTVkMTkifQootS/9IOoFBQACiyAeYEmcMXA328smdlg0ItLveiDl2GLLu2mJMiAJAEB5"
+    "C+qYWuhGKUuULWqNbtuajkjuqjTFDLtv3KDgINU5S9uIJD2NJ0wwMI4IAD4y5jRYoIELBIwXD/GcvoMi3IKgPg60"
+    "e40yTrI7OrXpWjuemTn6OVWWHD8Vp9GKejpuPKOZtmuFCgBmJlblwFOGTWUrGEGFRUK14xN1JNUQw6qg"
+)
+
+
+async def test_an_index_of_an_older_release_is_read() -> None:
+    """Releases share a store while replicas are replaced one by one."""
+    documents = {
+        KEY: DocumentRef("AB", 3, 1, "AB", "", 9),
+        "api": DocumentRef("CD", 3, 1, "x", '"e"', 9),
+    }
+    refused = {"apis/b.test/v1": Refused("EF", "too large")}
+    entry = Entry("upstream-openapi/indexes/x", base64.b64decode(_OLD_INDEX), 1, 1)
+    assert await INDEX_RECORDS.read(MemoryStore(), entry) == Published(
+        Form.V3, '"1"', "dddd", "o", documents, refused, ("odd",), "failed", is_clean=False
+    )
 
 
 @given(st.binary(max_size=300))
@@ -111,7 +139,7 @@ async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.Monke
     await writer.sweep()
     assert len(await keys(store)) == 3
     assert not writer.published.is_clean
-    monkeypatch.setattr(openapi_writer, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
     await writer.sweep()
     assert await keys(store) == [
         openapi_record.piece_keys("x", new.hash, 1)[0],
@@ -124,7 +152,7 @@ async def test_documents_that_change_all_the_time_are_removed_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_writer, "monotonic", lambda: now)
+    monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
     store = MemoryStore()
     writer = DocumentsWriter(store, "x", await claimed(store))
     await writer.load()
@@ -153,7 +181,7 @@ class _Unsure(MemoryStore):
         lease: Lease | None = None,
     ) -> Entry:
         written = await super().put(key, value, expected=expected, guard=guard, lease=lease)
-        if self.fails and key.startswith(openapi_record.INDEXES):
+        if self.fails and key.startswith(INDEX_RECORDS.prefix):
             raise StoreUnavailable("no answer")
         return written
 
@@ -162,7 +190,7 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_writer, "monotonic", lambda: now)
+    monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
     store = _Unsure()
     writer, old, new = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
     await writer.load()
@@ -189,7 +217,7 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
 async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(openapi_writer, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
     store = MemoryStore()
     first = DocumentsWriter(store, "x", await claimed(store))
     await first.load()
@@ -256,7 +284,9 @@ async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> N
 
 async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
     store = MemoryStore()
-    many = {f"apis/g{i}.test/v1": Kept(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)}
+    many = {
+        f"apis/g{i}.test/v1": DocumentRef(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)
+    }
     writer = DocumentsWriter(store, "x", await claimed(store))
     await writer.load()
     await writer.save(Published(Form.V3, documents=many))

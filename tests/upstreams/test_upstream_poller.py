@@ -1,6 +1,7 @@
 """What is polled is kept: written when it changes, read again, never by who has lost the claim."""
 
 import asyncio
+import base64
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -10,20 +11,20 @@ from itertools import pairwise
 import pytest
 from apidiscovery_service.core.model import Freshness, Group, GroupVersionKind, Resource, Version
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.poller import Poller
+from apidiscovery_service.sources.upstreams.record import BadRecord, RecordWriter
 from apidiscovery_service.sources.upstreams.spec import Filter, Limits, Timing, UpstreamSpec
-from apidiscovery_service.sources.upstreams.state import Known, Root
-from apidiscovery_service.store import MAX_VALUE_BYTES, Fenced, Guard, Store
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
+from apidiscovery_service.store import MAX_VALUE_BYTES, Entry, Fenced, Guard, Store
 from apidiscovery_service.store.memory import MemoryStore
+from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
 from hypothesis import given, settings
-from misbehaving_server import DOWN, MisbehavingServer, Reply, aggregated, conditional
 from upstream_setup import item, resource_item, spec_of, until, until_so
 
 _ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
 
-_SEALED = record.seal("x", Known(1, (_ROOT,))).value
+_SEALED, _ = KNOWN_RECORDS.seal(Known(1, (_ROOT,)))
 
 
 @asynccontextmanager
@@ -44,14 +45,8 @@ async def polling(
 
 
 async def kept(store: Store, spec: UpstreamSpec) -> Known | None:
-    key = record.key_of(spec.id)
-    entry = await store.get(key)
-
-    async def part(name: str) -> bytes | None:
-        found = await store.get(f"{key}/{name}")
-        return found.value if found else None
-
-    return await record.unseal(entry.value, part) if entry else None
+    entry = await store.get(KNOWN_RECORDS.key(spec.id))
+    return await KNOWN_RECORDS.read(store, entry) if entry else None
 
 
 async def _state(store: Store, spec: UpstreamSpec) -> str:
@@ -80,8 +75,13 @@ def test_a_record_says_what_was_known(group: Group) -> None:
     groups = (Group(group.name, tuple(versions.values())),) if versions else ()
     failures = (("a/v1", "GET /apis/a/v1: got status 500"),)
     roots = (replace(_ROOT, groups=groups, failures=failures), Root("/api", core=True))
-    sealed = record.seal("x", Known(12, roots))
-    assert asyncio.run(record.unseal(sealed.value, _no_part)) == Known(12, roots)
+    value, _ = KNOWN_RECORDS.seal(Known(12, roots))
+    assert asyncio.run(_read(value)) == Known(12, roots)
+
+
+async def _read(value: bytes) -> Known:
+    """Return what a record says that has no parts in the store."""
+    return await KNOWN_RECORDS.read(MemoryStore(), Entry("upstreams/x", value, 1, 1))
 
 
 def _with_kinds(version: Version) -> Version:
@@ -99,14 +99,11 @@ def _with_kinds(version: Version) -> Version:
     return replace(version, resources=resources)
 
 
-async def _no_part(name: str) -> bytes | None:
-    raise AssertionError(name)
-
-
 def _large() -> Known:
     """Return what does not compress into one value."""
+    none = GroupVersionKind("", "", "")
     resources = tuple(
-        Resource(os.urandom(500).hex(), None, "Cluster", "", None, storage_version_hash="x" * 12)
+        Resource(os.urandom(500).hex(), none, "Cluster", "", None, storage_version_hash="x" * 12)
         for _ in range(6_000)
     )
     return Known(1, (replace(_ROOT, groups=(Group("a.test", (Version("v1", resources),)),)),))
@@ -116,33 +113,58 @@ async def test_what_does_not_fit_is_cut_and_read_whole() -> None:
     store, large = MemoryStore(), _large()
     claim = await store.put("claims/x", b"")
     guard = Guard(claim.key, claim.created)
-    sealed = record.seal("x", large)
-    parts = await record.write(store, sealed, guard, frozenset())
-    listing = await store.list("upstreams/x")
-    assert len(parts) > 1
-    assert all(len(entry.value) <= MAX_VALUE_BYTES for entry in listing.entries)
-    # Parts are there before what names them.
-    last = max(listing.entries, key=lambda entry: entry.revision)
+    writer = RecordWriter(KNOWN_RECORDS, store, "x", guard)
+    await writer.save(large)
+    entries = (await store.list("upstreams/x")).entries
+    assert len(entries) > 2
+    assert all(len(entry.value) <= MAX_VALUE_BYTES for entry in entries)
+    # Parts are there before the record that names them.
+    last = max(entries, key=lambda entry: entry.revision)
     assert last.key == "upstreams/x"
-
-    async def part(name: str) -> bytes | None:
-        found = await store.get(f"upstreams/x/{name}")
-        return found.value if found else None
-
-    read = await record.unseal(sealed.value, part)
-    assert len(read.roots[0].groups[0].versions[0].resources) == 6_000
-    small = record.seal("x", Known(1, (_ROOT,)))
-    assert await record.write(store, small, guard, parts) == frozenset()
+    assert await KNOWN_RECORDS.read(store, last) == large
+    successor = RecordWriter(KNOWN_RECORDS, store, "x", guard)
+    assert await successor.load() == large
+    await successor.save(Known(1, (_ROOT,)))
     assert [e.key for e in (await store.list("upstreams/x")).entries] == ["upstreams/x"]
 
 
 async def test_a_missing_part_makes_the_record_none() -> None:
-    async def nothing(name: str) -> bytes | None:
-        del name
-        return None
+    with pytest.raises(BadRecord, match="is missing"):
+        await _read(KNOWN_RECORDS.seal(_large())[0])
 
-    with pytest.raises(record.BadRecord, match="is missing"):
-        await record.unseal(record.seal("x", _large()).value, nothing)
+
+# Written by release 0.1.0.
+_OLD_RECORD = (
+    "eyJmb3JtYXQiOjIsInNoYTI1NiI6IjNlM2VhMTA4ZTEyODVhZDNkMzA5OTBkZWIwNGQzMWMwMzVhN2E3YmE0NDNj"
+    "YTkxZDczOWUzOGZmZGViOTQzYjUifQootS/9YNgBlQwAhhZEJCBxmwPpBLKSvNGmXrUvsz1pk8NAz39VuBZPI8gc"
+    "KiUA8AgMAjQAPgA5AHdObLIVRk7djbt6dQY+vro62RBn187mK4222XUjc/UH5ePsGJ3QpQg7d4x7ZcD+vHSYSwEW"
+    "UWdDOG1GoQ2FEk6VRZFEBVJBsNjAYgIrYlkOyHIULGtpqLtRAqupRdidNj+ngQ9ualw13ch5KblSdlLCAu5pnF1i"
+    "NooMmZxdgvHx6uRq+pPwEnt2umx9Lj3a7xLA1Kb2OxffvhaBwiIUFq6+TB7N2gH5iAXCA1Ob2tT4wawQg3UlV236"
+    "AXORnAwT2uTG5qv2iz9sOlEDHzMJsT7pAEWGKZ5xdSiK2zj4GpRhhFi3tQkzIBAchKC9AdYJUJVgkRw82wDxdsFO"
+    "waXPJAhJEcf6Yu4ol3bR0XK3Ba6Gx4IgbDDb6JFIYYYL1lXrtPZNwc/0a2LgOlcLgGwR2jLvgjKcBlwOMtEgwiG5"
+    "ENEJ1KxKi1sCu50wbNJYJAQSGSAV9wEnRYnKa0Nh5MMoxjAxgTsD"
+)
+
+
+async def test_a_record_of_an_older_release_is_read() -> None:
+    """Releases share a store while replicas are replaced one by one."""
+    kind = GroupVersionKind("", "", "Widget")
+    widgets = Resource(
+        "widgets", kind, "Namespaced", "widget", ("get",), storage_version_hash="abc="
+    )
+    version = Version("v1", (widgets,), "Current", ("widgets/status", "widgets"))
+    named = replace(
+        _ROOT,
+        old=True,
+        groups=(Group("a.test", (version,)),),
+        failures=(("a.test/v2", "GET: 500"),),
+        warnings=("odd",),
+        listed=("a.test",),
+        error="1 of 2 failed",
+        reason="UnexpectedStatus",
+    )
+    known = await _read(base64.b64decode(_OLD_RECORD))
+    assert known == Known(7, (Root("/api", core=True), named))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +180,8 @@ async def test_a_missing_part_makes_the_record_none() -> None:
     ],
 )
 async def test_a_damaged_or_newer_record_is_none(value: bytes) -> None:
-    with pytest.raises(record.BadRecord):
-        await record.unseal(value, _no_part)
+    with pytest.raises(BadRecord):
+        await _read(value)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -168,20 +190,20 @@ async def test_a_damaged_or_newer_record_is_none(value: bytes) -> None:
 
 async def test_a_record_is_written_only_when_something_changed() -> None:
     store = MemoryStore()
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         async with polling(store, spec):
             await until(lambda: len(server.requests) >= 2, "polls")
-            before = await store.get(record.key_of(spec.id))
+            before = await store.get(KNOWN_RECORDS.key(spec.id))
             await until(lambda: len(server.requests) >= 6, "more polls")
-            after = await store.get(record.key_of(spec.id))
+            after = await store.get(KNOWN_RECORDS.key(spec.id))
     assert before is not None
     assert before == after
 
 
 async def test_an_etag_survives_a_restart() -> None:
     store = MemoryStore()
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         async with polling(store, spec):
             first = await _until_state(store, spec, "Current")
@@ -201,7 +223,7 @@ async def test_an_etag_survives_a_restart() -> None:
 async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
     store, metrics = MemoryStore(), Metrics()
     reply = aggregated(item("a.test"), etag='"A"')
-    async with MisbehavingServer(conditional(reply)) as server:
+    async with FakeApiServer(conditional(reply)) as server:
         spec = spec_of(server.url)
         async with polling(store, spec, metrics):
             well = await _until_state(store, spec, "Current")
@@ -224,12 +246,12 @@ async def test_failures_are_backed_off_from() -> None:
     store, timing = MemoryStore(), Timing(poll_s=9.0, first_retry_s=0.01, last_retry_s=0.2)
     times: list[float] = []
 
-    def answer(_: object) -> Reply:
+    def answer(_: object) -> Answer:
         times.append(asyncio.get_running_loop().time())
         return DOWN
 
     async with (
-        MisbehavingServer(answer) as server,
+        FakeApiServer(answer) as server,
         polling(store, spec_of(server.url, timing=timing)),
     ):
         await until(lambda: len(times) >= 12, "retries")
@@ -241,27 +263,27 @@ async def test_failures_are_backed_off_from() -> None:
 
 async def test_who_has_lost_the_claim_writes_nothing() -> None:
     store = MemoryStore()
-    async with MisbehavingServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
+    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
         async with polling(store, spec) as task:
             await _until_state(store, spec, "Current")
             await store.delete("claims/upstreams/x")
-            before = await store.get(record.key_of(spec.id))
+            before = await store.get(KNOWN_RECORDS.key(spec.id))
             server.answers = {"/apis": aggregated(item("b.test"))}
             with pytest.raises(Fenced):
                 await task
-            assert await store.get(record.key_of(spec.id)) == before
+            assert await store.get(KNOWN_RECORDS.key(spec.id)) == before
 
 
 async def test_a_damaged_record_is_replaced() -> None:
     store = MemoryStore()
-    async with MisbehavingServer({"/apis": aggregated(item("a.test"))}) as server:
+    async with FakeApiServer({"/apis": aggregated(item("a.test"))}) as server:
         spec = spec_of(server.url)
-        await store.put(record.key_of(spec.id), b'{"format":99}\n')
+        await store.put(KNOWN_RECORDS.key(spec.id), b'{"format":99}\n')
         async with polling(store, spec):
 
             async def is_replaced() -> bool:
-                entry = await store.get(record.key_of(spec.id))
+                entry = await store.get(KNOWN_RECORDS.key(spec.id))
                 return entry is not None and b'"format":99' not in entry.value
 
             await until_so(is_replaced, "the record is replaced")
@@ -290,10 +312,10 @@ async def test_a_large_document_is_kept_and_served_whole() -> None:
     group = item("a.test")
     group["versions"] = [{"version": "v1", "resources": [resource_item(name) for name in names]}]
     store = MemoryStore()
-    async with MisbehavingServer({"/apis": aggregated(group)}) as server:
+    async with FakeApiServer({"/apis": aggregated(group)}) as server:
         spec = spec_of(server.url, limits=Limits())
         async with polling(store, spec):
             root = await _until_state(store, spec, "Current")
-            entries = (await store.list(record.key_of(spec.id))).entries
+            entries = (await store.list(KNOWN_RECORDS.key(spec.id))).entries
     assert len(root.groups[0].versions[0].resources) == 5_000
     assert len(entries) > 2

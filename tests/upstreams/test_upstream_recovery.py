@@ -14,9 +14,9 @@ from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
-from misbehaving_server import DOWN, MisbehavingServer, aggregated
+from fake_api_server import DOWN, FakeApiServer, aggregated
 from structlog.testing import capture_logs
-from upstream_setup import Ask, Running, item, running, spec_of, until
+from upstream_setup import Ask, Running, item, mirrored, running, spec_of, until
 
 _GOOD = {"/apis": aggregated(item("a.test"))}
 _EMPTY = {"/apis": aggregated()}
@@ -31,7 +31,7 @@ def test_the_pause_after_failures_is_bounded_by_the_interval(
     poll_s: float, longest_s: float
 ) -> None:
     timing = Timing(poll_s=poll_s)
-    pauses = [timing.retry_s(failures) for failures in range(1, 100)]
+    pauses = [timing.pause_s(failures) for failures in range(1, 100)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.5, longest_s)
 
@@ -43,13 +43,14 @@ async def test_a_server_that_takes_connections_again_is_asked_at_once() -> None:
     spec = spec_of(f"http://127.0.0.1:{port}", timing=slow)
     async with running(MemoryStore(), spec) as run:
         await until(lambda: run.state() == "Stale", "it is not reached")
-        async with MisbehavingServer(_GOOD, None, port):
+        await asyncio.sleep(0.5)  # the poller tries to connect only now
+        async with FakeApiServer(_GOOD, None, port):
             await until(lambda: run.freshness("a.test") == "Current", "it is asked", within_s=10)
 
 
 async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop() -> None:
     slow = Timing(poll_s=3600, first_retry_s=3600, last_retry_s=3600)
-    async with MisbehavingServer({"/apis": DOWN}) as server:
+    async with FakeApiServer({"/apis": DOWN}) as server:
         async with running(MemoryStore(), spec_of(server.url, timing=slow)) as run:
             await until(lambda: run.state() == "Stale", "it is not reached")
             await asyncio.sleep(0.2)
@@ -62,10 +63,7 @@ async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop(
 
 async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> None:
     timing = Timing(poll_s=0.3, first_retry_s=0.01, last_retry_s=0.01)
-    async with (
-        MisbehavingServer(_GOOD) as server,
-        running(MemoryStore(), spec_of(server.url, timing=timing)) as run,
-    ):
+    async with mirrored(MemoryStore(), _GOOD, timing=timing) as (server, run):
         await until(lambda: run.freshness("a.test") == "Current", "it is read")
         server.answers = _EMPTY
         await until(lambda: run.freshness("a.test") == "Stale", "it is doubted")
@@ -81,7 +79,7 @@ async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> No
 
 
 async def test_a_doubt_ends_when_the_groups_are_back(ask: Ask) -> None:
-    async with MisbehavingServer(_GOOD) as server:
+    async with FakeApiServer(_GOOD) as server:
         one = ask(spec_of(server.url, timing=Timing(poll_s=0, empty_answers=2)))
         for answers, groups in ((_GOOD, 1), (_EMPTY, 1), (_GOOD, 1), (_EMPTY, 1), (_EMPTY, 0)):
             server.answers = answers
@@ -89,7 +87,7 @@ async def test_a_doubt_ends_when_the_groups_are_back(ask: Ask) -> None:
 
 
 async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
-    async with MisbehavingServer(_GOOD) as server:
+    async with FakeApiServer(_GOOD) as server:
         one = ask(spec_of(server.url, timing=Timing(empty_answers=1)))
         await one.round()
         server.answers = _EMPTY
@@ -103,10 +101,7 @@ async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
 
 async def test_death_and_recovery_are_logged_once_each() -> None:
     with capture_logs() as logs:
-        async with (
-            MisbehavingServer(_GOOD) as server,
-            running(MemoryStore(), spec_of(server.url)) as run,
-        ):
+        async with mirrored(MemoryStore(), _GOOD) as (server, run):
             await until(lambda: run.freshness("a.test") == "Current", "it is read")
             for answers, state in (({"/apis": DOWN}, "Stale"), (_GOOD, "Current")):
                 server.answers = answers
@@ -122,7 +117,7 @@ async def test_death_and_recovery_are_logged_once_each() -> None:
     ]
 
 
-async def _until_polled_as(server: MisbehavingServer, run: Running, state: str) -> None:
+async def _until_polled_as(server: FakeApiServer, run: Running, state: str) -> None:
     """Wait for a state, and for some more polls."""
     await until(lambda: run.state() == state, state)
     asked = server.paths.count("/apis") + 3
@@ -166,7 +161,7 @@ async def test_http_to_a_port_with_tls_is_told_in_words(tmp_path: Path) -> None:
     pair = Authority(tmp_path).server(["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert_file, pair.key_file)
-    async with MisbehavingServer(_GOOD, context) as server:
+    async with FakeApiServer(_GOOD, context) as server:
         error = await _error(server.url.replace("https:", "http:"))
     assert error == "this port speaks TLS; want an https:// URL"
 

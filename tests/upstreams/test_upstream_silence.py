@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+import pytest
 from apidiscovery_service.store import Batch, Entry, Listing, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from misbehaving_server import MisbehavingServer, aggregated
+from fake_api_server import FakeApiServer, aggregated
 from upstream_setup import Running, item, running, spec_of, until
 
 _GOOD = {"/apis": aggregated(item("a.test"))}
@@ -42,10 +43,15 @@ async def _is_current(run: Running) -> None:
     await until(lambda: (run.state(), run.freshness("a.test")) == ("Current", "Current"), "current")
 
 
+@pytest.fixture(autouse=True)
+def _frequent_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apidiscovery_service.store.memory.NEWS_EVERY_S", 0.05)
+
+
 async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None:
     store = MemoryStore()
     link = _Link(store)
-    async with MisbehavingServer(_GOOD) as server:
+    async with FakeApiServer(_GOOD) as server:
         spec = spec_of(server.url)
         async with (
             running(store, spec),
@@ -56,9 +62,7 @@ async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None
             server.answers = {}
             await until(lambda: cut_off.state() == "Stale", "it says so")
             assert cut_off.freshness("a.test") == "Stale"
-            assert cut_off.error() == (
-                "last known; the store has told nothing since: the store cannot be reached"
-            )
+            assert cut_off.error() == "last known; the store has told nothing since"
             assert cut_off.error() in cut_off.upstreams.warnings()[0]
             server.answers = _GOOD
             link.whole.set()
@@ -69,7 +73,7 @@ async def test_a_short_silence_of_the_store_changes_nothing() -> None:
     store = MemoryStore()
     link = _Link(store)
     async with (
-        MisbehavingServer(_GOOD) as server,
+        FakeApiServer(_GOOD) as server,
         running(store, spec_of(server.url)),
         running(link, spec_of(server.url), polls=False, silence_s=30) as cut_off,
     ):

@@ -17,10 +17,10 @@ from apidiscovery_service.sources.upstreams.endpoint import (
 )
 from apidiscovery_service.sources.upstreams.endpoint import (
     Endpoint,
+    endpoint_from_kubeconfig,
     endpoint_from_settings,
     server_url,
 )
-from apidiscovery_service.sources.upstreams.kubeconfig import read_kubeconfig
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import (
     Filter,
@@ -107,7 +107,7 @@ def _endpoint(settings: UpstreamSettings) -> Endpoint:
         return endpoint_from_settings(settings.url, _of(settings.options, ENDPOINT_KEYS))
     file = str(settings.kubeconfig) if settings.kubeconfig else None
     try:
-        return read_kubeconfig(file, settings.context or None).endpoint
+        return endpoint_from_kubeconfig(file, settings.context or None)
     except InvalidConfiguration as error:
         key = "context" if settings.context else "kubeconfig"
         raise InvalidConfiguration(f"{key}: {error}") from None

@@ -14,9 +14,11 @@ from apidiscovery_client._connecting import Flags, open_async, open_blocking
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
+from fake_api_server import Answer, FakeApiServer, Request, server_context
 from kubectl_config import Content, config, kubectl, plugin_keys, write, write_plugin
-from recording_server import Recording, Seen, proxying, recording, server_context
+from recording_proxy import proxying
 
+OK = Answer(b"{}")
 Given = Mapping[str, str | Sequence[str] | bool]
 
 NOTHING: Content = MappingProxyType({})
@@ -118,7 +120,7 @@ CASES: Mapping[str, Case] = {
 class World(NamedTuple):
     folder: Path
     url: str
-    server: Recording
+    server: FakeApiServer
 
 
 @asynccontextmanager
@@ -135,7 +137,7 @@ async def world(folder: Path, *, scheme: str = "https") -> AsyncGenerator[World]
     context = server_context(authority.server(["127.0.0.1", "b.example"]))
     context.load_verify_locations(authority.ca_file)
     context.verify_mode = ssl.CERT_OPTIONAL
-    async with recording(context if scheme == "https" else None) as server:
+    async with FakeApiServer(OK, context if scheme == "https" else None) as server:
         yield World(folder, f"{scheme}://127.0.0.1:{server.port}", server)
 
 
@@ -195,11 +197,11 @@ def as_arguments(flags: Flags) -> list[str]:
     return arguments
 
 
-def shown(seen: Seen) -> tuple[str, list[tuple[str, str]], bool]:
+def shown(seen: Request) -> tuple[str, list[tuple[str, str]], bool]:
     """Return who asks, whom for, and whether the answer may be compressed."""
     kept = [
         pair
-        for pair in seen.headers
+        for pair in seen.fields
         if pair[0] == "authorization" or pair[0].startswith("impersonate-")
     ]
     return seen.user, sorted(kept), "gzip" in "".join(seen.values("accept-encoding"))
@@ -234,14 +236,14 @@ async def test_a_request_shows_what_one_of_kubectl_shows(tmp_path: Path, name: s
         flags = given(case, written(case, around), around)
         done = await kubectl("get", "--raw", "/apis", *as_arguments(flags))
         # Some builds of kubectl ask for /version before, and not with all flags.
-        theirs = [shown(seen) for seen in around.server.seen if seen.target == "/apis"]
+        theirs = [shown(seen) for seen in around.server.requests if seen.target == "/apis"]
         names = set(around.server.names)
         assert bool(theirs) == (done.status == 0), done.err
         for how in ("async", "sync"):
-            around.server.seen.clear()
+            around.server.requests.clear()
             around.server.names.clear()
             await ours(flags, how)
-            assert {repr(shown(seen)) for seen in around.server.seen} == set(map(repr, theirs))
+            assert {repr(shown(seen)) for seen in around.server.requests} == set(map(repr, theirs))
             if theirs:
                 assert set(around.server.names) == names
 
@@ -256,7 +258,7 @@ async def test_a_certificate_of_a_flag_puts_away_that_in_the_kubeconfig(
     async with world(tmp_path) as around:
         case = Case(data, {}, joe)
         await ours(given(case, written(case, around), around), how)
-        assert around.server.last.user == "joe"
+        assert around.server.requests[-1].user == "joe"
 
 
 @pytest.mark.parametrize("how", ["async", "sync"])
@@ -265,7 +267,7 @@ async def test_who_has_nothing_to_show_asks_all_the_same(tmp_path: Path, how: st
     async with world(tmp_path) as around:
         case = Case()
         await ours(given(case, written(case, around), around), how)
-        assert shown(around.server.last) == ("", [], True)
+        assert shown(around.server.requests[-1]) == ("", [], True)
 
 
 @pytest.mark.parametrize("how", ["async", "sync"])
@@ -277,10 +279,10 @@ async def test_without_tls_nothing_of_a_kubeconfig_is_given_away(
         path = write(tmp_path / "config", config({"server": around.url}, user))
         done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
         assert done.status == 0, done.err
-        theirs = shown(around.server.last)
+        theirs = shown(around.server.requests[-1])
         await ours({"kubeconfig": path}, how)
-        assert shown(around.server.last) == theirs
-        assert around.server.last.values("authorization") == []
+        assert shown(around.server.requests[-1]) == theirs
+        assert around.server.requests[-1].values("authorization") == []
 
 
 @pytest.mark.parametrize("how", ["async", "sync"])
@@ -294,30 +296,34 @@ async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path, how: str) -> 
         path = write(tmp_path / "config", config(cluster, {"token": "a"}))
         done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
         assert done.status == 0, done.err
-        theirs = (proxy.last.target, proxy.last.values("proxy-authorization"))
-        own = shown(around.server.last)
-        proxy.seen.clear()
-        around.server.seen.clear()
+        asked = proxy.requests[-1]
+        theirs = (asked.target, asked.values("proxy-authorization"))
+        own = shown(around.server.requests[-1])
+        proxy.requests.clear()
+        around.server.requests.clear()
         await ours({"kubeconfig": path}, how)
-        assert (proxy.last.target, proxy.last.values("proxy-authorization")) == theirs
-        assert shown(around.server.last) == own
-        assert around.server.last.values("proxy-authorization") == []
+        assert (
+            proxy.requests[-1].target,
+            proxy.requests[-1].values("proxy-authorization"),
+        ) == theirs
+        assert shown(around.server.requests[-1]) == own
+        assert around.server.requests[-1].values("proxy-authorization") == []
 
 
 async def test_one_server_can_be_asked_in_both_ways(tmp_path: Path) -> None:
     """Although HTTP/2 is for one of them only."""
     authority = Authority(tmp_path / "pki")
     context = server_context(authority.server(["127.0.0.1"]), alpn=("h2", "http/1.1"))
-    async with recording(context) as server:
+    async with FakeApiServer(OK, context) as server:
         cluster = {
             "server": f"https://127.0.0.1:{server.port}",
             "certificate-authority": str(authority.ca_file),
         }
         path = write(tmp_path / "config", config(cluster, {"token": "a"}))
         for how, protocol in (("async", "h2"), ("sync", "http/1.1"), ("async", "h2")):
-            server.seen.clear()
+            server.requests.clear()
             await ours({"kubeconfig": path}, how)
-            assert {seen.protocol for seen in server.seen} == {protocol}
+            assert {seen.protocol for seen in server.requests} == {protocol}
 
 
 @pytest.mark.parametrize("how", ["async", "sync"])
@@ -331,7 +337,9 @@ async def test_a_pod_trusts_the_authority_of_its_service_account_only(
         for authority, asked in (("foreign.crt", []), ("pki/ca.crt", ["Bearer of-the-file"])):
             (tmp_path / "ca.crt").write_bytes((tmp_path / authority).read_bytes())
             await ours({}, how)
-            sent = {token for seen in around.server.seen for token in seen.values("authorization")}
+            sent = {
+                token for seen in around.server.requests for token in seen.values("authorization")
+            }
             assert list(sent) == asked
 
 

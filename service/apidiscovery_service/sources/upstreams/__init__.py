@@ -1,1 +1,1 @@
-"""Other API servers as sources: fetched, kept, followed."""
+"""Other API servers as sources: polled, recorded in the store, followed from there."""

@@ -1,13 +1,12 @@
-"""The documents of discovery as servers send them, into the model.
+"""Reads the discovery documents that upstreams send.
 
-As lenient as Go's decoder: unknown fields are passed over, null is as good as absent; a field of
-the wrong type is an error. What has no valid name or stands there twice is left out with a warning,
-so that one odd group does not take the others with it.
+As lenient as Go's decoder: unknown fields are ignored, null means absent, a field of the wrong type
+is an error. Groups and versions with an invalid or repeated name are left out with a warning, so
+that one odd group does not make the others unusable.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TypeVar, cast
 
 from apidiscovery_service.core.model import (
@@ -42,24 +41,24 @@ class Listed:
 
 @dataclass(slots=True)
 class Reading:
-    """How a document is read, and what was noted.
+    """How a document is read, and the warnings about it.
 
     Attributes:
-        core: Whether it must have the core group only, or named ones only.
-        warnings: What was left out, at most some.
-        kept: Whether it is a document that we keep ourselves: it has storage version hashes and
-            the order of lists, and what was taken once is taken again.
+        core: Whether it must have the core group only, or named groups only.
+        is_record: Whether it is a record of ours: it has storage version hashes and the order of
+            lists, and what was accepted once is accepted again.
+        warnings: What was left out, the first `MAX_WARNINGS`.
     """
 
     limits: Limits = field(default_factory=Limits)
     filter: Filter = field(default_factory=Filter)
     core: bool = False
-    kept: bool = False
+    is_record: bool = False
     warnings: list[str] = field(default_factory=list[str])
     _versions: int = 0
 
     def warn(self, text: str) -> None:
-        """Note what is odd, as long as there are not too many notes."""
+        """Add a warning, unless there are too many."""
         if len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(shown(text, _MAX_WARNING))
 
@@ -67,7 +66,7 @@ class Reading:
         """Count one more group-version of the document.
 
         Raises:
-            UpstreamFailed: That is one too many.
+            UpstreamFailed: The document has too many.
         """
         self._versions += 1
         if self._versions > self.limits.group_versions:
@@ -76,15 +75,15 @@ class Reading:
             )
 
     def takes_group(self, name: str) -> bool:
-        """Tell whether a group is taken; note it when it has no name that is wanted."""
-        valid = self.kept or (not name if self.core else is_dns_subdomain(name))
+        """Tell whether a group is accepted; warn if its name is not valid here."""
+        valid = self.is_record or (not name if self.core else is_dns_subdomain(name))
         if not valid:
             self.warn(f"group {name!r} left out: not a name that is wanted here")
         return valid
 
     def takes_version(self, group: str, name: str) -> bool:
-        """Tell whether a version is taken; note it when it has no valid name."""
-        if self.kept:
+        """Tell whether a version is accepted; warn if its name is not valid."""
+        if self.is_record:
             return True
         if not is_dns1035_label(name):
             self.warn(f"version {name!r} of group {group!r} left out: not a valid name")
@@ -92,16 +91,16 @@ class Reading:
         return self.filter.takes(group, name)
 
 
-def read_noting(
+def read_with_warnings(
     reader: Callable[[Body, Reading], T], reading: Reading, body: Body
 ) -> tuple[T, tuple[str, ...]]:
-    """Return what a reader makes of a body, and what it noted: a worker's notes are its own."""
+    """Return the result of a reader and its warnings: a worker has its own copy of `reading`."""
     made = reader(body, reading)
     return made, tuple(reading.warnings)
 
 
 def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
-    """Return the groups of an APIGroupDiscoveryList, v2 or v2beta1, in its order.
+    """Return the groups of an APIGroupDiscoveryList (v2 or v2beta1), in its order.
 
     Raises:
         UpstreamFailed: It cannot be read, or is too large.
@@ -154,7 +153,7 @@ def _version(value: object, reading: Reading, where: str) -> Version:
             for place, item in enumerate(items)
         ),
         freshness=_text(fields, "freshness", where),
-        listed=(_texts(fields, "listed", where) or ()) if reading.kept else (),
+        listed=(_texts(fields, "listed", where) or ()) if reading.is_record else (),
     )
 
 
@@ -173,7 +172,9 @@ def _resource(value: object, where: str, reading: Reading) -> Resource:
             _subresource(subresource, f"{where}.subresources[{place}]")
             for place, subresource in enumerate(_list(subresources, f"{where}.subresources"))
         ),
-        storage_version_hash=_text(fields, "storageVersionHash", where) if reading.kept else "",
+        storage_version_hash=_text(fields, "storageVersionHash", where)
+        if reading.is_record
+        else "",
     )
 
 
@@ -189,11 +190,11 @@ def _subresource(value: object, where: str) -> Subresource:
 
 
 def _kind(value: object, where: str) -> GroupVersionKind:
-    """Return a kind; a missing one has three empty strings, for old clients do not check."""
+    """Return a kind; a missing one has three empty strings, because old clients do not check."""
     if value is None:
         return _NO_KIND
     fields = _object(value, where)
-    return _shared_kind(*(_text(fields, name, where) for name in ("group", "version", "kind")))
+    return GroupVersionKind(*(_text(fields, name, where) for name in ("group", "version", "kind")))
 
 
 def read_group_list(body: Body, reading: Reading) -> tuple[Listed, ...]:
@@ -248,8 +249,8 @@ def read_core_versions(body: Body, reading: Reading) -> tuple[Listed, ...]:
 def read_resource_list(version: str, body: Body) -> Version:
     """Return an APIResourceList as kube-apiserver converts it to an aggregated version.
 
-    Entries with a slash become subresources of what stands before it; a parent that is not listed
-    is made up and put after the others. Storage version hashes and the order are kept besides.
+    Entries with a slash become subresources of the part before it; a parent that is not listed is
+    made up and put after the others. Storage version hashes and the order are read as well.
 
     Raises:
         UpstreamFailed: It cannot be read, or a subresource is in another scope than its parent.
@@ -355,24 +356,13 @@ def _texts(fields: Mapping[str, object], name: str, where: str) -> tuple[str, ..
     if value is None:
         return None
     elements = _list(value, f"{where}.{name}")
-    return _shared(tuple(_text({name: element}, name, where) for element in elements))
+    return tuple(_text({name: element}, name, where) for element in elements)
 
 
 def _without_surrogates(text: str) -> str:
-    """Replace half characters, which JSON escapes can make, as Go does."""
+    """Replace lone surrogates, which JSON escapes can make, as Go does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _wrong_type(where: str, wanted: str, value: object) -> UpstreamFailed:
     return UpstreamFailed(Reason.MALFORMED, f"{where}: want {wanted}, got {type(value).__name__}")
-
-
-# The same verbs and kinds stand there thousands of times.
-@lru_cache(4096)
-def _shared(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return texts
-
-
-@lru_cache(4096)
-def _shared_kind(group: str, version: str, kind: str) -> GroupVersionKind:
-    return GroupVersionKind(group, version, kind)

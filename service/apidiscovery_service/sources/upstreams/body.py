@@ -1,21 +1,21 @@
-"""The body of an answer, and the JSON in it."""
+"""The body of an answer and the JSON in it."""
 
 import json
 from typing import TypeAlias
 
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 
-# A large one is not copied only to be of another type.
+# A large body is not copied only to change its type.
 Body: TypeAlias = bytes | bytearray
 
 _SHOWN = 20
 
 
 def parsed(body: Body) -> object:
-    """Return the value of JSON, as Go reads it: what is not UTF-8 is replaced.
+    """Return the value of JSON as Go reads it: bytes that are not UTF-8 are replaced.
 
     Raises:
-        UpstreamFailed: It is no JSON, or nests deeper than the interpreter recurses.
+        UpstreamFailed: It is not JSON, or nests deeper than the interpreter recurses.
     """
     text = body.decode("utf-8", "replace")
     try:

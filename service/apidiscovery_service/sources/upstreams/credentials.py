@@ -1,32 +1,36 @@
-"""Asks for credentials, which may take a minute, without holding up the event loop."""
+"""Gets credentials, which may take a minute, without blocking the event loop."""
 
 import asyncio
 import logging
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import TypeVar
 
 import structlog
 from apidiscovery_kubeconfig import errors
 from apidiscovery_kubeconfig.credentials import ClientCertificate, Credentials, Proof
 
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
-from apidiscovery_service.sources.upstreams.threads import in_thread
 
-_END_S = 5.0  # a file on a server that hangs is not waited for
+_END_S = 5.0  # do not wait for a file on a server that hangs
 
 _log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 
 class CredentialsUnavailable(DiscoveryError):
-    """What the server is to be shown cannot be had now; the message says where from and why."""
+    """There are no credentials now; the message says why, and where they come from."""
 
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Make errors of this package of those that concern the configuration of a connection.
+    """Translate errors of `apidiscovery_kubeconfig` into those of this package.
 
     Raises:
-        CredentialsUnavailable: For the same.
+        CredentialsUnavailable: For the same error.
         InvalidConfiguration: For every other.
     """
     try:
@@ -38,10 +42,10 @@ def translated() -> Generator[None]:
 
 
 class AskedCredentials:
-    """Credentials that are asked for in a thread of their own.
+    """Credentials, fetched in a thread of their own.
 
-    One question at a time serves all who wait for it, and goes on when they give up: the next to
-    ask finds what it gave.
+    One fetch at a time serves all callers that wait for it. It goes on when they give up, and the
+    next caller uses its result.
     """
 
     def __init__(self, source: Credentials) -> None:
@@ -54,7 +58,7 @@ class AskedCredentials:
         if held is not None:
             return held
         if self._asking is None:
-            self._asking = in_thread(self._source.get, "credentials")
+            self._asking = _in_thread(self._source.get, "credentials")
             self._asking.add_done_callback(self._answered)
         with translated():
             return await asyncio.shield(self._asking)
@@ -64,20 +68,36 @@ class AskedCredentials:
         return (await self.get()).certificate if self._source.gives_certificates else None
 
     async def aclose(self) -> None:
-        """End what runs, and wait for that as long as it can be ended."""
+        """End a fetch that runs, and wait for its end for some seconds."""
         asking = self._asking
         if asking is not None:
-            await in_thread(self._source.close, "end of credentials")
+            await _in_thread(self._source.close, "end of credentials")
             await asyncio.wait([asking], timeout=_END_S)
 
     def _answered(self, asking: asyncio.Future[Proof]) -> None:
         self._asking = None
         if not asking.cancelled():
-            asking.exception()  # whoever asked may have given up
+            asking.exception()  # the caller may have given up
+
+
+def _in_thread(call: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Run a call that may hang in a daemon thread: the end of the process does not wait for it."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return asyncio.wrap_future(future)
 
 
 class _Notices(logging.Handler):
-    """Hands on what the kubeconfig package has to tell."""
+    """Logs the messages of the kubeconfig package."""
 
     def emit(self, record: logging.LogRecord) -> None:
         what, reason = record.args if isinstance(record.args, tuple) else ("", "")

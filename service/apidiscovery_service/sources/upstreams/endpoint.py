@@ -1,4 +1,4 @@
-"""Where an API server is and how it is asked: address, TLS, credentials, proxy."""
+"""Where an API server is and how it is reached: address, TLS, credentials, proxy."""
 
 import http.cookiejar
 import os
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 import httpx2
-from apidiscovery_kubeconfig import addresses
+from apidiscovery_kubeconfig import addresses, kubeconfig
 from apidiscovery_kubeconfig.credentials import (
     Anonymous,
     Credentials,
@@ -47,7 +47,7 @@ SETTINGS = (
 
 @dataclass(slots=True)
 class _Open:
-    """What is made once it is needed."""
+    """What is created when it is first needed."""
 
     client: httpx2.AsyncClient | None = None
     asked: AskedCredentials | None = None
@@ -58,13 +58,12 @@ class Endpoint:
     """An API server, and all that a request to it needs.
 
     Attributes:
-        url: Scheme, host, where needed port and a path that goes before every other; no slash at
-            the end.
+        url: Scheme, host, and where needed a port and a path prefix; no slash at the end.
         tls: How the server is verified, and a client certificate for it.
-        credentials: What goes with each request.
-        impersonation: Whom to ask as; None for oneself.
-        proxy_url: None for what the environment says, empty for none.
-        compress: Whether compressed answers are asked for.
+        credentials: Sent with each request.
+        impersonation: The user to impersonate; None for none.
+        proxy_url: None for the proxy that the environment names, empty for none.
+        compress: Whether to request compressed answers.
     """
 
     url: str
@@ -76,7 +75,7 @@ class Endpoint:
     _open: _Open = field(default_factory=_Open, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raise `InvalidConfiguration` when the address is none."""
+        """Raise `InvalidConfiguration` when the URL is not valid."""
         object.__setattr__(self, "url", server_url(self.url, "the address of the server"))
 
     @property
@@ -89,12 +88,12 @@ class Endpoint:
         return f"{host}:{port}"
 
     def client(self) -> httpx2.AsyncClient:
-        """Return the client for this server, always the same one; it stays valid until `aclose`.
+        """Return the client for this server: the same one until `aclose`.
 
-        `async with` lends it and does not close it. Certificates are renewed below it. It follows
-        no redirect, keeps no cookie and sets no time limit: the caller bounds each exchange.
-        Whom to ask as is in it, credentials are not: they come from `headers`. A path alone goes
-        to this server. A certificate or plugin that is unusable is a `ConnectError`.
+        `async with` does not close it. It renews certificates, follows no redirects, keeps no
+        cookies and sets no timeout: the caller bounds each exchange. It sends impersonation headers
+        but no credentials; these come from `headers`. A URL without a host means this server. An
+        unusable certificate or plugin is a `ConnectError`.
 
         Raises:
             InvalidConfiguration: The proxy that the environment names cannot be used.
@@ -104,10 +103,10 @@ class Endpoint:
         return self._open.client
 
     async def headers(self) -> dict[str, str]:
-        """Return the credential headers for one request, asked for anew each time.
+        """Return the credential headers for one request.
 
         Raises:
-            CredentialsUnavailable: There are none now, such as when a plugin fails.
+            CredentialsUnavailable: There are none now, for example because a plugin fails.
         """
         proof = await self._asked().get()
         return {} if proof.authorization is None else {"Authorization": proof.authorization}
@@ -116,15 +115,15 @@ class Endpoint:
         """Drop cached credentials after a 401.
 
         Args:
-            refused: What `headers` gave for the request; what came after that is kept.
+            refused: What `headers` returned for the request; newer credentials stay.
         """
         self.credentials.drop(None if refused is None else refused.get("Authorization"))
 
     def check(self) -> None:
-        """Read what the settings name, to tell of a mistake at once; blocks on files.
+        """Read the files that the settings name, to report mistakes at once; blocks.
 
         Raises:
-            InvalidConfiguration: As the message says: which key, what was seen, what is wanted.
+            InvalidConfiguration: The message has the key, what was found and what is wanted.
         """
         with translated():
             if self.url.startswith("https:"):
@@ -171,7 +170,7 @@ class Endpoint:
 
 
 class _LentClient(httpx2.AsyncClient):
-    """A client that outlives the blocks that use it."""
+    """A client that `async with` does not close."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -188,8 +187,8 @@ class _LentClient(httpx2.AsyncClient):
 def endpoint_from_settings(url: str, settings: Mapping[str, object]) -> Endpoint:
     """Return the endpoint of an upstream from its address and the keys in `SETTINGS`.
 
-    Values are what YAML gives. Relative paths start in the working directory. All files are read
-    once, to tell of a mistake at once.
+    Values are as YAML has them. Relative paths start in the working directory. All files are read
+    once, to report mistakes at once.
 
     Raises:
         InvalidConfiguration: The message begins with the key (or `url`) that is wrong.
@@ -209,12 +208,30 @@ def endpoint_from_settings(url: str, settings: Mapping[str, object]) -> Endpoint
     return endpoint
 
 
+def endpoint_from_kubeconfig(path: str | None, context: str | None) -> Endpoint:
+    """Return the server of a context, the current one for None; as `kubeconfig.read_kubeconfig`.
+
+    Raises:
+        InvalidConfiguration: The message names file, key, and what to do.
+    """
+    with translated():
+        found = kubeconfig.read_kubeconfig(path, context).connection
+    return Endpoint(
+        found.url,
+        tls=found.tls,
+        credentials=found.credentials,
+        impersonation=found.impersonation,
+        proxy_url=found.proxy_url,
+        compress=found.compress,
+    )
+
+
 def server_url(text: str, where: str) -> str:
     """Return an address without the slash at its end; `where` is for the error.
 
     Raises:
-        InvalidConfiguration: It is no URL of http or https, or has credentials, a query or a
-            fragment. Credentials and queries are not quoted.
+        InvalidConfiguration: It is not an http or https URL, or has credentials, a query or a
+            fragment. The message does not quote credentials and queries.
     """
     with translated():
         url = addresses.server_url(text, where)

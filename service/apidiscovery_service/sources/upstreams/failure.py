@@ -1,4 +1,4 @@
-"""Why an upstream cannot be believed now, told so that it can be counted and shown."""
+"""Why a request to an upstream failed, in a form that can be counted and shown."""
 
 import re
 from enum import StrEnum
@@ -10,7 +10,7 @@ _CONTROL = re.compile(r"[^\x20-\x7e]+")
 
 
 class Reason(StrEnum):
-    """The kinds of failure, as they are counted."""
+    """The kinds of failure, as metrics count them."""
 
     UNREACHABLE = "Unreachable"
     TIMEOUT = "Timeout"
@@ -39,6 +39,6 @@ class UpstreamFailed(DiscoveryError):
 
 
 def shown(text: str, most: int = _MAX_SHOWN) -> str:
-    """Return one bounded line of plain characters: it may hold what a stranger sent."""
+    """Return one bounded line of printable ASCII: the text may come from an upstream."""
     line = _CONTROL.sub(" ", text[: 4 * most]).strip()
     return line if len(line) <= most else f"{line[: most - 3]}..."

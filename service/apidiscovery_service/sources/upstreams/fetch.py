@@ -1,4 +1,4 @@
-"""One exchange with an upstream: a request, and a whole answer within its limits."""
+"""One exchange with an upstream: a request and a complete answer within limits."""
 
 import asyncio
 import zlib
@@ -26,9 +26,9 @@ _USER = "system:kube-aggregator"
 # Source: k8s.io/kube-aggregator pkg/controllers/openapiv3/aggregator/downloader.go.
 OPENAPI_USER = "system:aggregator"
 
-# What is quick enough to be read on the event loop: 32 KiB take about 2 ms.
+# Small enough to be read on the event loop: 32 KiB take about 2 ms.
 _READ_AT_ONCE = 32 * 1024
-# A bomb of this size unpacks to 4 MiB.
+# A gzip bomb of this size unpacks to 4 MiB.
 _UNPACKED_AT_ONCE = 4 * 1024
 
 _PIECE = 1 << 20
@@ -46,10 +46,10 @@ class Answer:
     """An answer to a GET.
 
     Attributes:
-        path: What was asked for.
-        etag: Verbatim; empty when there is none or it is not usable.
-        body: As it was sent, which is gzip if `is_gzip`.
-        location: Where it redirects to.
+        path: The path of the request.
+        etag: Verbatim; empty when there is none or it cannot be sent back.
+        body: As it was sent: gzip if `is_gzip`.
+        location: The target of a redirect.
     """
 
     path: str
@@ -70,14 +70,14 @@ class Answer:
 
     @property
     def is_plain_json(self) -> bool:
-        """Whether the body is JSON of no aggregated kind."""
+        """Whether the body is unaggregated JSON."""
         found = parse_media_type(self.content_type)
         if found is None or found.range != JSON:
             return False
         return found.parameters.keys().isdisjoint(("g", "v", "as"))
 
     def wrong(self, wanted: str) -> UpstreamFailed:
-        """Return the error that this is not the answer wanted."""
+        """Return the error that another answer was wanted."""
         if self.status == HTTPStatus.OK:
             kind = self.content_type or "none"
             text = f"GET {self.path}: got Content-Type {kind!r}, want {wanted}"
@@ -88,11 +88,11 @@ class Answer:
 
 
 class Exchange:
-    """Asks one upstream.
+    """Sends requests to one upstream.
 
     Args:
-        spec: Whom, and within which limits.
-        count_bytes: Told the size of each answer as it was sent.
+        spec: The upstream and its limits.
+        count_bytes: Called with the size of each answer as it was sent.
     """
 
     def __init__(self, spec: UpstreamSpec, count_bytes: Callable[[int], None]) -> None:
@@ -108,14 +108,14 @@ class Exchange:
         as_master: bool = True,
         user: str = _USER,
     ) -> Answer:
-        """GET a path; with credentials that are refused, once more with fresh ones.
+        """GET a path; on status 401, once more with fresh credentials.
 
         Args:
             path: Below the URL of the upstream.
             accept: The media types.
             etag: For If-None-Match; empty for none.
             as_master: Whether kube-aggregator asks as a member of `system:masters`.
-            user: Whom kube-aggregator asks as.
+            user: The user that kube-aggregator asks as.
 
         Raises:
             UpstreamFailed: There is no answer in time, or it exceeds its limits.
@@ -208,14 +208,14 @@ class Exchange:
         return len(unpacked(answer.body, self._spec.limits.body_bytes)) <= _READ_AT_ONCE
 
     async def read(self, answer: Answer, reader: Callable[[Body], T]) -> T:
-        """Return what `reader` makes of a body; a large one is read by a worker.
+        """Return the result of `reader` for a body; a worker process reads a large one.
 
         Args:
-            answer: Whose body.
-            reader: A function of a module, or a part of one with its first arguments.
+            answer: The answer with the body.
+            reader: A function of a module, or a `partial` of one.
 
         Raises:
-            UpstreamFailed: The body is not what it is said to be, or exceeds a limit.
+            UpstreamFailed: The body is damaged or of another kind, or exceeds a limit.
         """
         limit = self._spec.limits.body_bytes
         try:
@@ -234,10 +234,10 @@ def _read(reader: Callable[[Body], T], body: Body, limit: int, *, is_gzip: bool)
 
 
 def unpacked(packed: Body, limit: int) -> bytearray:
-    """Return what is in gzip, which may have several members.
+    """Return the content of gzip, which may have several members.
 
     Raises:
-        UpstreamFailed: It is damaged or cut, or has more than `limit` bytes.
+        UpstreamFailed: It is damaged or truncated, or has more than `limit` bytes.
     """
     whole = bytearray()
     member, members = zlib.decompressobj(_GZIP), 1

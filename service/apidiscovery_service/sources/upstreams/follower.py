@@ -1,15 +1,14 @@
-"""Serves what the store knows of other API servers, and has them polled.
+"""Serves what the store has of other API servers, and starts their pollers.
 
-Every process follows the records of all upstreams, the one that writes a record included, and takes
-part in the claim to poll each of them. A record is believed while its writer is alive, which shows
-by the writer's claim; after that it is served as stale until another has asked.
+Every process follows the records of all upstreams, also those that it writes itself, and competes
+for the claim to poll each of them. A record is trusted while its writer lives and holds its claim;
+after that its groups are served as stale until another process has polled.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Protocol
 
 import structlog
@@ -21,11 +20,9 @@ from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
-from apidiscovery_service.sources.upstreams import record
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_poller import ROUNDS_AT_ONCE
-from apidiscovery_service.sources.upstreams.poller import Poller
+from apidiscovery_service.sources.upstreams.poller import DOCUMENT_ROUNDS_AT_ONCE, Poller
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
     View,
@@ -34,6 +31,7 @@ from apidiscovery_service.sources.upstreams.projection import (
     service_condition,
     service_offer,
 )
+from apidiscovery_service.sources.upstreams.record import BadRecord
 from apidiscovery_service.sources.upstreams.rounds import now_text
 from apidiscovery_service.sources.upstreams.services import (
     ServiceSettings,
@@ -41,18 +39,19 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.store import Batch, Entry, Guard, Store
-from apidiscovery_service.store.claims import is_dead
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
+from apidiscovery_service.store import Batch, Entry, Store
+from apidiscovery_service.store.claims import PREFIX as CLAIMS
+from apidiscovery_service.store.claims import Claims, is_dead
 from apidiscovery_service.store.following import PAUSE_S, follow
 
-_CLAIMS = "claims/"
-# How long a record is believed after its writer has gone: the next one asks at once, and has its
+# How long a record is trusted after its writer has gone: the next one polls at once, and has its
 # answer after two exchanges at most.
 GRACE_S = 12.0
-# How long records are believed while the store says nothing: as old as that they may be anyway,
-# for upstreams are asked once a minute.
+# How long records are trusted while the store has no news. They may be that old anyway, because
+# upstreams are polled once a minute.
 SILENCE_S = 60.0
-# So often in that time the store is asked whether it is there.
+# How often in that time the silence is measured.
 _LOOKS = 6
 
 _MAX_WARNINGS = 50
@@ -63,7 +62,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DeclaredServices(Protocol):
-    """Where the APIServices in force are known."""
+    """The APIServices in force."""
 
     @property
     def api_services(self) -> Mapping[str, ApiService]: ...
@@ -71,22 +70,14 @@ class DeclaredServices(Protocol):
     def on_api_services(self, listener: Callable[[], None]) -> object: ...
 
 
-class WorkClaims(Protocol):
-    """Where a process takes part in claims to work."""
-
-    def register(self, name: str, work: Callable[[Guard], Awaitable[None]]) -> None: ...
-
-    def unregister(self, name: str) -> None: ...
-
-
 @dataclass(slots=True)
 class _Followed:
     """One upstream in use.
 
     Attributes:
-        services: What names it; none for a mirrored server.
-        mark: Of the record that was read last.
-        losing: Ends the trust in it, some time after its writer has gone.
+        services: The APIServices that name it; none for a mirrored server.
+        mark: The mark of the record that was read last.
+        losing: Ends the trust in the record, some time after its writer has gone.
     """
 
     spec: UpstreamSpec
@@ -111,8 +102,8 @@ class _Followed:
         if not self.services:
             yield Contribution(self.sources[0], Precedence.AGGREGATOR, mirrored_offers(self.view))
 
-    def look(self) -> dict[str, Condition]:
-        """Return how far each source can be believed."""
+    def current_conditions(self) -> dict[str, Condition]:
+        """Return the condition of each source."""
         address = self.spec.endpoint.url
         if not self.services:
             source = self.sources[0]
@@ -124,18 +115,18 @@ class _Followed:
 
 
 class Upstreams(Source):
-    """All other API servers that are sources. It belongs to the thread of the registry.
+    """All other API servers that are sources. Not thread-safe: used in the thread of the registry.
 
     Args:
-        store: Where records are.
-        registry: What gets the contributions.
-        declarations: Which APIServices there are.
-        claims: Who polls what.
-        metrics: What counts.
-        specs: The servers that are mirrored, by configuration.
+        store: The store with the records.
+        registry: The registry for the contributions.
+        declarations: The APIServices in force.
+        claims: The claims to poll.
+        metrics: The metrics to update.
+        specs: The servers to mirror, from the configuration.
         services: How servers behind APIServices are reached.
-        grace_s: How long a record is believed after its writer has gone.
-        silence_s: How long records are believed while the store cannot be asked.
+        grace_s: How long a record is trusted after its writer has gone.
+        silence_s: How long records are trusted while the store has no news.
 
     Attributes:
         documents: The OpenAPI documents of all of them.
@@ -146,7 +137,7 @@ class Upstreams(Source):
         store: Store,
         registry: Registry,
         declarations: DeclaredServices,
-        claims: WorkClaims,
+        claims: Claims,
         metrics: Metrics,
         *,
         specs: Sequence[UpstreamSpec] = (),
@@ -155,7 +146,7 @@ class Upstreams(Source):
         silence_s: float = SILENCE_S,
     ) -> None:
         self.documents = UpstreamDocuments(store)
-        self._turns = asyncio.Semaphore(ROUNDS_AT_ONCE)
+        self._turns = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
         self._store = store
         self._registry = registry
         self._declarations = declarations
@@ -164,20 +155,22 @@ class Upstreams(Source):
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
         self._silence_s = silence_s
-        # Why no record is believed: the store does not answer; empty when it does.
+        # Why no record is trusted: the store has no news; empty when it has.
         self._silence = ""
+        # When the last news of claims came: on the monotonic clock, and as text.
+        self._heard = time.monotonic(), now_text()
         self._followed: dict[str, _Followed] = {}
         self._specs = {spec.id: spec for spec in specs}
         # Revision since which a claim is held, by the id of the upstream.
-        self._held: dict[str, int] = {}
+        self._claimed: dict[str, int] = {}
         self._unread: asyncio.Queue[str] = asyncio.Queue()
         self._is_loaded = False
 
     async def load(self) -> None:
-        """Contribute what is kept, and begin to take part in polling; no upstream is waited for.
+        """Contribute what the store has, and compete for polling; wait for no upstream.
 
         Raises:
-            StoreUnavailable: What is kept cannot be read now.
+            StoreUnavailable: The records cannot be read now.
         """
         await self.documents.load()
         await self._list_claims()
@@ -191,10 +184,11 @@ class Upstreams(Source):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.documents.follow())
-                tasks.create_task(self._watch(record.PREFIX, self._records_changed))
-                tasks.create_task(self._watch(_CLAIMS + record.PREFIX, self._claims_changed))
+                records, claims = KNOWN_RECORDS.prefix, CLAIMS + KNOWN_RECORDS.prefix
+                tasks.create_task(self._watch(records, self._list_records, self._records_changed))
+                tasks.create_task(self._watch(claims, self._list_claims, self._claims_changed))
                 tasks.create_task(self._read_new())
-                tasks.create_task(self._listen())
+                tasks.create_task(self._notice_silence())
         finally:
             for followed in self._followed.values():
                 _stop(followed)
@@ -207,7 +201,7 @@ class Upstreams(Source):
         )
 
     def warnings(self) -> list[str]:
-        """Return a line for each source that is not current and for what was left out, bounded."""
+        """Return a line for each source that is not current and for each omission, bounded."""
         lines = [_warning(s) for s in self.states() if s.state is not SourceState.CURRENT]
         for followed in self._followed.values():
             name = followed.spec.name
@@ -221,9 +215,9 @@ class Upstreams(Source):
         return [shown(line, _MAX_WARNING) for line in lines]
 
     def awaited(self) -> str:
-        """Return which mirrored servers are waited for, one line.
+        """Return which mirrored servers have never answered, in one line.
 
-        Empty when one has ever answered, or when there is none.
+        Empty once any of them has answered, or when there are none.
         """
         mirrors = [f for f in self._followed.values() if not f.services]
         if any(f.view.has_answer for f in mirrors):
@@ -231,12 +225,12 @@ class Upstreams(Source):
         lines = [_warning(c.status) for f in mirrors for c in f.conditions.values()]
         return shown("; ".join(lines), _MAX_WARNING)
 
-    # Which upstreams there are.
+    # The set of upstreams.
 
     def _reconcile(self) -> None:
-        """Follow the upstreams that are named now, and those only.
+        """Follow exactly the upstreams that are named now.
 
-        A group-version is gone as soon as its APIService is, whatever the server does.
+        A group-version disappears with its APIService, whatever the server does.
         """
         wanted = self._wanted()
         before = {source for followed in self._followed.values() for source in followed.sources}
@@ -245,7 +239,7 @@ class Upstreams(Source):
         changed = [
             self._follow_one(spec_id, spec, services)
             for spec_id, (spec, services) in wanted.items()
-            if self._is_news(spec_id, services)
+            if self._is_changed(spec_id, services)
         ]
         after = {source for followed in self._followed.values() for source in followed.sources}
         self._publish(changed, before - after)
@@ -254,7 +248,7 @@ class Upstreams(Source):
         wanted: SpecsById = {spec_id: (spec, ()) for spec_id, spec in self._specs.items()}
         return wanted | service_specs(self._declarations.api_services.values(), self._settings)
 
-    def _is_news(self, spec_id: str, services: tuple[ApiService, ...]) -> bool:
+    def _is_changed(self, spec_id: str, services: tuple[ApiService, ...]) -> bool:
         followed = self._followed.get(spec_id)
         return followed is None or followed.services != services
 
@@ -272,7 +266,7 @@ class Upstreams(Source):
                 turns=self._turns,
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
-            self._claims.register(record.key_of(spec_id), poller.work)
+            self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)
             self._unread.put_nowait(spec_id)
         followed.services = services
         self.documents.use(spec_id, followed.sources)
@@ -284,7 +278,7 @@ class Upstreams(Source):
         _stop(followed)
         self.documents.drop(spec_id)
         followed.poller.retire()
-        self._claims.unregister(record.key_of(spec_id))
+        self._claims.unregister(KNOWN_RECORDS.key(spec_id))
         if followed.spec.name not in {other.spec.name for other in self._followed.values()}:
             self._metrics.upstreams.forget_upstream(followed.spec.name)
 
@@ -292,7 +286,7 @@ class Upstreams(Source):
         contributions: list[Contribution] = []
         for followed in changed:
             contributions += followed.contributions()
-            followed.conditions = followed.look()
+            followed.conditions = followed.current_conditions()
             for condition in followed.conditions.values():
                 self._count(condition)
         gone = tuple(gone)
@@ -310,27 +304,28 @@ class Upstreams(Source):
         if kind == "apiservice":
             self._metrics.upstreams.api_services.set(name, condition.reason)
 
-    # What is known of them.
+    # Their records.
 
-    async def _watch(self, prefix: str, changed: "_OnChanges") -> None:
+    async def _watch(
+        self,
+        prefix: str,
+        load: Callable[[], Awaitable[int]],
+        changed: Callable[[Mapping[str, Entry | None]], Awaitable[None]],
+    ) -> None:
         async def take(batch: Batch) -> None:
             await changed({c.key.removeprefix(prefix): c.entry for c in batch.changes})
 
-        await follow(self._store, prefix, partial(self._listed, prefix), take)
-
-    async def _listed(self, prefix: str) -> int:
-        is_records = prefix == record.PREFIX
-        return await (self._list_records() if is_records else self._list_claims())
+        await follow(self._store, prefix, load, take)
 
     async def _list_records(self) -> int:
-        listing = await self._store.list(record.PREFIX)
-        entries = {e.key.removeprefix(record.PREFIX): e for e in listing.entries}
+        listing = await self._store.list(KNOWN_RECORDS.prefix)
+        entries = {e.key.removeprefix(KNOWN_RECORDS.prefix): e for e in listing.entries}
         for spec_id, followed in self._followed.items():
             entry = entries.get(spec_id)
             if entry is None or (
                 entry.mark != followed.mark and entry.revision <= followed.mark[0]
             ):
-                # The store was restored from a backup: what was learned since is not in it.
+                # The store was restored from a backup, which does not have the latest records.
                 followed.mark = _NO_MARK
                 followed.poller.write_again()
         if self._is_loaded:
@@ -340,7 +335,7 @@ class Upstreams(Source):
         return listing.revision
 
     async def _load_records(self, entries: Mapping[str, Entry]) -> None:
-        """Read all at the start, and contribute them in one step."""
+        """Read all records at the start, and contribute them in one step."""
         for spec_id, (spec, services) in self._wanted().items():
             followed = self._follow_one(spec_id, spec, services)
             if spec_id in entries:
@@ -353,41 +348,32 @@ class Upstreams(Source):
         taken: list[_Followed] = []
         for spec_id, entry in entries.items():
             followed = self._followed.get(spec_id)
-            # A record that is removed was of no more use to its writer; it may be to us.
+            # Another process removed the record, which this one may still need.
             if followed is None or entry is None:
-                continue
-            if is_news and record.is_large(entry.value):
-                # Beside the others, which would have to wait.
-                self._unread.put_nowait(spec_id)
                 continue
             if await self._take(followed, entry, is_news=is_news):
                 taken.append(followed)
         self._publish(f for f in taken if self._followed.get(f.spec.id) is f)
 
     async def _take(self, followed: _Followed, entry: Entry, *, is_news: bool) -> bool:
-        """Take a record; False when it is known already or cannot be read.
+        """Read a record; return False when it is known already or unreadable.
 
         Args:
-            followed: Whose it is.
+            followed: Its upstream.
             entry: The record.
-            is_news: Whether it has been written just now, and so by somebody who is alive.
+            is_news: Whether it was written just now, so that its writer is alive.
         """
         if entry.revision <= followed.mark[0]:
             return False
-
-        async def part(name: str) -> bytes | None:
-            found = await self._store.get(f"{entry.key}/{name}")
-            return found.value if found else None
-
         try:
-            known = await record.unseal(entry.value, part)
-        except record.BadRecord as error:
-            _log.warning("record of an upstream passed over", key=entry.key, reason=str(error))
+            known = await KNOWN_RECORDS.read(self._store, entry)
+        except BadRecord as error:
+            _log.warning("record of an upstream ignored", key=entry.key, reason=str(error))
             return False
         if entry.revision <= followed.mark[0]:
             return False
         _stop(followed)
-        is_trusted = is_news or self._held.get(followed.spec.id) == known.claim
+        is_trusted = is_news or self._claimed.get(followed.spec.id) == known.claim
         is_trusted = is_trusted and not self._silence
         since = "" if is_trusted else now_text()
         followed.view = View(known, is_trusted, since, self._silence)
@@ -395,14 +381,14 @@ class Upstreams(Source):
         return True
 
     async def _read_new(self) -> None:
-        """Read large records, and those of upstreams that come into use later.
+        """Read the records of upstreams that come into use later.
 
-        Another may have asked them before.
+        Another process may have polled them before.
         """
         while True:
             spec_id = await self._unread.get()
             try:
-                entry = await self._store.get(record.key_of(spec_id))
+                entry = await self._store.get(KNOWN_RECORDS.key(spec_id))
                 if entry is not None:
                     await self._records_changed({spec_id: entry}, is_news=False)
             except DiscoveryError as error:
@@ -410,12 +396,12 @@ class Upstreams(Source):
                 self._unread.put_nowait(spec_id)
                 await asyncio.sleep(PAUSE_S)
 
-    # Whether their writers are alive.
+    # Claims: whether the writers of records are alive.
 
     async def _list_claims(self) -> int:
-        prefix = _CLAIMS + record.PREFIX
+        prefix = CLAIMS + KNOWN_RECORDS.prefix
         listing = await self._store.list(prefix)
-        entries: dict[str, Entry | None] = dict.fromkeys(self._held)
+        entries: dict[str, Entry | None] = dict.fromkeys(self._claimed)
         entries |= {e.key.removeprefix(prefix): e for e in listing.entries}
         await self._claims_changed(entries)
         return listing.revision
@@ -423,19 +409,22 @@ class Upstreams(Source):
     async def _claims_changed(self, entries: Mapping[str, Entry | None]) -> None:
         for spec_id, entry in entries.items():
             if entry is None or is_dead(entry):
-                self._held.pop(spec_id, None)
+                self._claimed.pop(spec_id, None)
             else:
-                self._held[spec_id] = entry.created
+                self._claimed[spec_id] = entry.created
             followed = self._followed.get(spec_id)
             if followed is not None:
                 self._reconsider(followed)
+        self._heard = time.monotonic(), now_text()
+        if self._silence:
+            await self._end_silence()
 
     def _reconsider(self, followed: _Followed) -> None:
-        """Trust a record whose writer is alive; lose trust in a while when it has gone."""
+        """Trust a record whose writer is alive; end the trust some time after it has gone."""
         known = followed.view.known
         if known is None or self._silence:
             return
-        if self._held.get(followed.spec.id) == known.claim:
+        if self._claimed.get(followed.spec.id) == known.claim:
             _stop(followed)
             if not followed.view.is_trusted:
                 followed.view = View(known, is_trusted=True)
@@ -447,38 +436,29 @@ class Upstreams(Source):
     def _lose(self, followed: _Followed) -> None:
         followed.losing = None
         known = followed.view.known
-        if known is None or self._held.get(followed.spec.id) == known.claim:
+        if known is None or self._claimed.get(followed.spec.id) == known.claim:
             return
         followed.view = replace(followed.view, is_trusted=False, since=now_text())
         self._publish([followed])
 
-    # Whether the store would tell.
+    # Silence of the store.
 
-    async def _listen(self) -> None:
-        """Ask the store now and then whether it is there, until cancelled.
+    async def _notice_silence(self) -> None:
+        """Serve upstreams as stale while the store has no news, until cancelled.
 
-        Whoever is cut off hears neither that an upstream has died nor that its writer has; a watch
-        may be silent for either reason.
+        A process that is cut off does not learn that an upstream or the writer of its record died.
+        A watch that works brings news every few seconds, even if nothing has changed.
         """
-        pause_s = self._silence_s / _LOOKS
-        heard, since = time.monotonic(), now_text()
         while True:
-            try:
-                async with asyncio.timeout(pause_s):
-                    await self._list_claims()
-            except (DiscoveryError, TimeoutError) as error:
-                if not self._silence and time.monotonic() - heard >= self._silence_s:
-                    self._fall_silent(since, str(error) or "no answer in time")
-            else:
-                heard, since = time.monotonic(), now_text()
-                if self._silence:
-                    await self._hear_again()
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(self._silence_s / _LOOKS)
+            heard, since = self._heard
+            if not self._silence and time.monotonic() - heard >= self._silence_s:
+                self._begin_silence(since)
 
-    def _fall_silent(self, since: str, reason: str) -> None:
-        """Believe no record any more."""
-        self._silence = f"last known; the store has told nothing since: {reason}"
-        _log.warning("upstreams are taken for stale: the store is silent", reason=reason)
+    def _begin_silence(self, since: str) -> None:
+        """Trust no record any more."""
+        self._silence = "last known; the store has told nothing since"
+        _log.warning("upstreams are served as stale: the store has no news", since=since)
         for followed in self._followed.values():
             _stop(followed)
             view = followed.view
@@ -486,22 +466,18 @@ class Upstreams(Source):
                 followed.view = View(view.known, since=since, doubt=self._silence)
         self._publish(self._followed.values())
 
-    async def _hear_again(self) -> None:
-        """Believe the records of writers that are alive, as they are now."""
+    async def _end_silence(self) -> None:
+        """Trust the current records of writers that are alive."""
         try:
             await self._list_records()
         except DiscoveryError:
-            return  # the next look comes soon
+            return  # the next news come soon
         self._silence = ""
-        _log.info("the store answers again")
+        _log.info("the store has news again")
         for followed in self._followed.values():
             followed.view = replace(followed.view, doubt="")
             self._reconsider(followed)
         self._publish(self._followed.values())
-
-
-class _OnChanges(Protocol):
-    async def __call__(self, entries: Mapping[str, Entry | None], /) -> None: ...
 
 
 def _stop(followed: _Followed) -> None:

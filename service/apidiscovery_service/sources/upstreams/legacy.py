@@ -1,6 +1,6 @@
-"""Old servers, without aggregated discovery: a list of groups, then each group-version by itself.
+"""Servers without aggregated discovery: a list of groups, then a list for each group-version.
 
-What has not changed is not asked for again in every round, and never read again.
+Unchanged group-versions are not requested in every round, and never parsed again.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from apidiscovery_service.core.model import Freshness, Group, Version
 from apidiscovery_service.sources.upstreams.answers import Listed, read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import Exchange
+from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Root
 
-# A change of resources within a group-version does not show in the list of groups. With a round a
-# minute it is seen after five, and an unchanged server costs one request in the other rounds.
+# The list of groups does not show changes of resources within a group-version. With a round a
+# minute they are seen after five minutes; in other rounds an unchanged server costs one request.
 EVERYTHING_EVERY_ROUNDS = 5
 
 GroupVersion = tuple[str, str]
@@ -29,13 +29,14 @@ GroupVersion = tuple[str, str]
 
 @dataclass(slots=True)
 class Memory:
-    """What is remembered of one path between rounds, by one process.
+    """What one process remembers of one path between rounds.
 
     Attributes:
-        list_digest: Of the body of the list of groups.
-        listed: What it said.
-        rounds: Since everything was asked for.
-        digests: Of the body of each group-version that was read.
+        list_digest: Digest of the body of the list of groups.
+        listed: The groups in that list.
+        warnings: What was left out of it.
+        rounds: Rounds since all group-versions were requested.
+        digests: Digest of the body of each group-version that was read.
     """
 
     list_digest: bytes = b""
@@ -46,15 +47,15 @@ class Memory:
 
 
 def digest(body: Body) -> bytes:
-    """Return what tells bodies apart."""
+    """Return the SHA-256 of a body."""
     return hashlib.sha256(body).digest()
 
 
 def due(memory: Memory, listed: Iterable[Listed], root: Root) -> set[GroupVersion]:
-    """Return the group-versions to ask for in this round, and count the round.
+    """Return the group-versions to request in this round, and count the round.
 
-    Those are all in every fifth, else those whose entry in the list changed, that failed before or
-    that this process has not read.
+    In every fifth round these are all; else those whose entry in the list changed, that failed
+    before, or that this process has not read.
     """
     everything = {(group.name, version) for group in listed for version in group.versions}
     memory.rounds += 1
@@ -79,13 +80,13 @@ def name_of(group: str, version: str) -> str:
 
 
 class VersionsFetch:
-    """Asks for group-versions of one path.
+    """Requests the lists of group-versions of one path.
 
     Args:
-        exchange: How the upstream is asked.
+        exchange: Sends the requests.
         spec: The upstream.
         root: What is known of the path.
-        memory: What is remembered of it; brought up to date.
+        memory: What is remembered of the path; updated.
     """
 
     def __init__(self, exchange: Exchange, spec: UpstreamSpec, root: Root, memory: Memory) -> None:
@@ -98,10 +99,10 @@ class VersionsFetch:
     async def fetch(
         self, wanted: Iterable[GroupVersion]
     ) -> tuple[dict[GroupVersion, Version], dict[GroupVersion, UpstreamFailed]]:
-        """Ask for group-versions, some at once.
+        """Request group-versions, some at a time.
 
         Returns:
-            Those that were had, and why the others were not.
+            The versions that were read, and the failures of the others.
         """
         had: dict[GroupVersion, Version] = {}
         failed: dict[GroupVersion, UpstreamFailed] = {}
@@ -128,10 +129,7 @@ class VersionsFetch:
         return had, failed
 
     async def _version(self, gv: GroupVersion) -> Version:
-        _, version = gv
-        path = list_path(self._spec, self._root, gv)
-        as_master = self._spec.kind is not Kind.SERVICE
-        answer = await self._exchange.get(path, JSON, as_master=as_master)
+        answer = await get_list(self._exchange, self._spec, self._root, gv)
         if answer.status != HTTPStatus.OK:
             self._memory.digests.pop(gv, None)
             failure = answer.wrong("200")
@@ -141,16 +139,21 @@ class VersionsFetch:
         if gv in self._known and self._memory.digests.get(gv) == now:
             return replace(self._known[gv], freshness=Freshness.CURRENT)
         self._memory.digests.pop(gv, None)
-        read = await self._exchange.read(answer, partial(read_resource_list, version))
+        read = await self._exchange.read(answer, partial(read_resource_list, gv[1]))
         self._memory.digests[gv] = now
         return read
 
 
-def list_path(spec: UpstreamSpec, root: Root, gv: GroupVersion) -> str:
-    """Return where the list of a group-version is, below the URL of the upstream."""
+async def get_list(exchange: Exchange, spec: UpstreamSpec, root: Root, gv: GroupVersion) -> Answer:
+    """Return the answer to a request for the list of a group-version.
+
+    Raises:
+        UpstreamFailed: There is no answer in time, or it exceeds its limits.
+    """
+    is_service = spec.kind is Kind.SERVICE
     # An APIService without a group is of the core group, which is elsewhere.
-    base = "/api" if not gv[0] and spec.kind is Kind.SERVICE else root.path
-    return f"{base}/{name_of(*gv)}"
+    base = "/api" if not gv[0] and is_service else root.path
+    return await exchange.get(f"{base}/{name_of(*gv)}", JSON, as_master=not is_service)
 
 
 def versions_of(groups: Iterable[Group]) -> dict[GroupVersion, Version]:
@@ -166,9 +169,9 @@ def merged(
     had: Mapping[GroupVersion, Version],
     failed: Mapping[GroupVersion, UpstreamFailed],
 ) -> tuple[Group, ...]:
-    """Return groups in the order of the list: what was had now, else what is known of before.
+    """Return groups in the order of the list, with new versions, or former ones without news.
 
-    What failed is stale, and keeps its resources.
+    A version that failed is stale and keeps its resources.
     """
     known = versions_of(root.groups)
 

@@ -1,8 +1,8 @@
-"""The OpenAPI documents of other API servers, as every process has them: from the store.
+"""The OpenAPI documents of other API servers, served from the store by every process.
 
-In memory is which there are, and what they are named by; a document is read when it is asked for.
-So all processes name the same ones as soon as the store has told them, and an upstream that is
-gone leaves its last documents.
+Memory has only the index with the hash of each document; a document is read on request. So all
+processes serve the same documents as soon as they have seen the index, and the last documents of an
+upstream stay available when it is down.
 """
 
 import asyncio
@@ -15,8 +15,14 @@ from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.sources.upstreams import openapi_record, record
-from apidiscovery_service.sources.upstreams.openapi_record import Kept, Published
+from apidiscovery_service.sources.upstreams.openapi_record import (
+    INDEX_RECORDS,
+    DocumentRef,
+    Published,
+    piece_keys,
+    unpack,
+)
+from apidiscovery_service.sources.upstreams.record import BadRecord, is_part
 from apidiscovery_service.store import Batch, Entry, Store
 from apidiscovery_service.store.following import follow
 
@@ -26,29 +32,29 @@ _log = structlog.get_logger(__name__)
 
 
 class DocumentUnavailable(DiscoveryError):
-    """A document that is known cannot be had now, or has just been replaced by another."""
+    """A document in the index is not in the store, or has just been replaced by another."""
 
 
 class UpstreamDocuments:
-    """What upstreams publish. It belongs to the thread of the event loop.
+    """The documents that upstreams publish. Not thread-safe: used in the event loop.
 
     Args:
-        store: Where documents are.
+        store: The store with the documents.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # Of every upstream in the store, by its id: who comes into use later finds it here.
+        # Of every upstream in the store, by id, also of those that come into use later.
         self._published: dict[str, Published] = {}
         self._marks: dict[str, tuple[int, int]] = {}
         self._ids: dict[str, str] = {}
         self._listeners: list[Callable[[frozenset[str]], None]] = []
 
     def recipe(self, source: str, key: str) -> Recipe | None:
-        """Return the document that a source publishes of a path, None for none.
+        """Return the document that a source publishes for a path, None for none.
 
-        It comes to other bytes only where another document has taken its place meanwhile. Making it
-        raises DocumentUnavailable, StoreUnavailable or BadRecord.
+        Its bytes have the recipe's hash, unless another document has replaced it meanwhile. Making
+        it raises DocumentUnavailable, StoreUnavailable or BadRecord.
 
         Args:
             source: `upstream:NAME` or `apiservice:NAME`.
@@ -56,25 +62,25 @@ class UpstreamDocuments:
         """
         upstream = self._ids.get(source, "")
         published = self._published.get(upstream)
-        kept = published.documents.get(key) if published else None
-        return self._recipe(upstream, key, kept) if kept else None
+        ref = published.documents.get(key) if published else None
+        return self._recipe(upstream, key, ref) if ref else None
 
     def common(self) -> dict[str, Recipe]:
-        """Return the documents of paths that belong to no group, each of the first that has it."""
+        """Return the documents of paths that belong to no group, each from the first upstream."""
         found: dict[str, Recipe] = {}
         for _, upstream in sorted(self._ids.items()):
             published = self._published.get(upstream, _NOTHING)
-            for key, kept in published.documents.items():
+            for key, ref in published.documents.items():
                 if key not in found and group_of(key) is None:
-                    found[key] = self._recipe(upstream, key, kept)
+                    found[key] = self._recipe(upstream, key, ref)
         return found
 
-    def _recipe(self, upstream: str, key: str, kept: Kept) -> Recipe:
-        make = partial(self._document, upstream, key, kept)
-        return Recipe(("upstream", kept.hash), make, kept.hash)
+    def _recipe(self, upstream: str, key: str, ref: DocumentRef) -> Recipe:
+        make = partial(self._document, upstream, key, ref)
+        return Recipe(("upstream", ref.hash), make, ref.hash)
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Have a listener told the groups of which documents have changed, come or gone."""
+        """Call a listener with the groups whose documents were added, changed or removed."""
         self._listeners.append(listener)
 
     def warnings(self, upstream: str) -> Iterator[str]:
@@ -83,13 +89,13 @@ class UpstreamDocuments:
         return published.warnings if published else iter(())
 
     def use(self, upstream: str, sources: Iterable[str]) -> None:
-        """Answer for these sources with the documents of an upstream."""
+        """Serve the documents of an upstream for these sources."""
         self.drop(upstream)
         self._ids |= dict.fromkeys(sources, upstream)
-        self._tell(upstream, self._groups(upstream))
+        self._notify_if_used(upstream, self._groups(upstream))
 
     def drop(self, upstream: str) -> None:
-        """Answer for no source any more with the documents of an upstream."""
+        """Serve the documents of an upstream for no source any more."""
         if upstream in self._ids.values():
             self._ids = {source: other for source, other in self._ids.items() if other != upstream}
             self._notify(self._groups(upstream))
@@ -98,7 +104,7 @@ class UpstreamDocuments:
         published = self._published.get(upstream)
         return _groups_of(published.documents) if published else frozenset()
 
-    def _tell(self, upstream: str, groups: frozenset[str]) -> None:
+    def _notify_if_used(self, upstream: str, groups: frozenset[str]) -> None:
         if upstream in self._ids.values():
             self._notify(groups)
 
@@ -106,8 +112,8 @@ class UpstreamDocuments:
         for listener in self._listeners if groups else ():
             listener(groups)
 
-    async def _document(self, upstream: str, key: str, kept: Kept) -> bytes:
-        """Return a document, or the one that has taken its place where that is not heard of yet.
+    async def _document(self, upstream: str, key: str, ref: DocumentRef) -> bytes:
+        """Return a document, or the one that replaced it if this process has not seen that yet.
 
         Raises:
             DocumentUnavailable: Neither is in the store.
@@ -115,47 +121,47 @@ class UpstreamDocuments:
             BadRecord: It is damaged.
         """
         try:
-            return await self._kept_document(upstream, key, kept)
+            return await self._read_document(upstream, key, ref)
         except DocumentUnavailable:
-            entry = await self._store.get(openapi_record.index_key(upstream))
-            published = await self._unsealed(entry) if entry else _NOTHING
+            entry = await self._store.get(INDEX_RECORDS.key(upstream))
+            published = await INDEX_RECORDS.read(self._store, entry) if entry else _NOTHING
             now = published.documents.get(key)
-            if now is None or now.hash == kept.hash:
+            if now is None or now.hash == ref.hash:
                 raise
-        return await self._kept_document(upstream, key, now)
+        return await self._read_document(upstream, key, now)
 
-    async def _kept_document(self, upstream: str, key: str, kept: Kept) -> bytes:
+    async def _read_document(self, upstream: str, key: str, ref: DocumentRef) -> bytes:
         packed = bytearray()
-        for piece in openapi_record.piece_keys(upstream, kept.hash, kept.pieces):
+        for piece in piece_keys(upstream, ref.hash, ref.pieces):
             entry = await self._store.get(piece)
             if entry is None:
                 raise DocumentUnavailable(f"document of {key}: {piece} is not in the store")
             packed += entry.value
-        return await asyncio.to_thread(openapi_record.unpack, bytes(packed), kept)
+        return await asyncio.to_thread(unpack, bytes(packed), ref)
 
     async def load(self) -> int:
-        """Read which documents there are; returns the revision of the store.
+        """Read the indexes; return the revision of the store.
 
         Raises:
-            StoreUnavailable: That cannot be read now.
+            StoreUnavailable: They cannot be read now.
         """
-        listing = await self._store.list(openapi_record.INDEXES)
+        listing = await self._store.list(INDEX_RECORDS.prefix)
         gone = self._published.keys() - {_upstream(entry.key) for entry in listing.entries}
         await self._changed({entry.key: entry for entry in listing.entries})
-        await self._changed({openapi_record.index_key(upstream): None for upstream in gone})
+        await self._changed({INDEX_RECORDS.key(upstream): None for upstream in gone})
         return listing.revision
 
     async def follow(self) -> None:
-        """Follow which documents there are, until cancelled."""
+        """Follow the indexes, until cancelled."""
 
         async def take(batch: Batch) -> None:
             await self._changed({change.key: change.entry for change in batch.changes})
 
-        await follow(self._store, openapi_record.INDEXES, self.load, take)
+        await follow(self._store, INDEX_RECORDS.prefix, self.load, take)
 
     async def _changed(self, entries: Mapping[str, Entry | None]) -> None:
         for key, entry in entries.items():
-            if record.is_part(key):
+            if is_part(key):
                 continue
             if entry is None:
                 self._marks.pop(_upstream(key), None)
@@ -163,18 +169,11 @@ class UpstreamDocuments:
             elif entry.mark != self._marks.get(_upstream(key)):
                 await self._read(entry)
 
-    async def _unsealed(self, entry: Entry) -> Published:
-        async def part(name: str) -> bytes | None:
-            found = await self._store.get(f"{entry.key}/{name}")
-            return found.value if found else None
-
-        return await openapi_record.unseal(entry.value, part)
-
     async def _read(self, entry: Entry) -> None:
         try:
-            published = await self._unsealed(entry)
-        except record.BadRecord as error:
-            _log.warning("index of documents passed over", key=entry.key, reason=str(error))
+            published = await INDEX_RECORDS.read(self._store, entry)
+        except BadRecord as error:
+            _log.warning("index of documents ignored", key=entry.key, reason=str(error))
             return
         self._marks[_upstream(entry.key)] = entry.mark
         self._take(_upstream(entry.key), published)
@@ -186,17 +185,17 @@ class UpstreamDocuments:
         now = (published or _NOTHING).documents
         keys = before.keys() | now.keys()
         changed = [key for key in keys if _hash(before.get(key)) != _hash(now.get(key))]
-        self._tell(upstream, _groups_of(changed))
+        self._notify_if_used(upstream, _groups_of(changed))
 
 
 def _upstream(key: str) -> str:
-    return key.removeprefix(openapi_record.INDEXES)
+    return key.removeprefix(INDEX_RECORDS.prefix)
 
 
 def _groups_of(keys: Iterable[str]) -> frozenset[str]:
-    """Return the groups of documents; what belongs to none is looked at with any."""
+    """Return the groups of documents; those that belong to none count as of the core group."""
     return frozenset(group_of(key) or CORE_GROUP for key in keys)
 
 
-def _hash(kept: Kept | None) -> str:
-    return kept.hash if kept else ""
+def _hash(ref: DocumentRef | None) -> str:
+    return ref.hash if ref else ""

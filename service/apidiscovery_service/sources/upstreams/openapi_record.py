@@ -1,31 +1,36 @@
-"""What is kept of an upstream's OpenAPI documents in the store.
+"""The OpenAPI documents of upstreams in the store: an index of them, and their pieces.
 
-Under `upstream-openapi/indexes/ID` stands which documents there are, under
-`upstream-openapi/documents/ID/HASH-NUMBER` the pieces of each, compressed. Documents are named by
-their content and written before the index that names them, so whoever has read the index finds
-them; whoever follows indexes is not sent documents.
+The record `upstream-openapi/indexes/ID` names all documents of an upstream; the compressed pieces
+of each stand under `upstream-openapi/documents/ID/HASH-NUMBER`. Documents are named by their
+content and written before the index that names them, so that a reader of the index finds them.
+Followers of indexes are not sent documents.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from time import monotonic
 from typing import TypeAlias, cast
 
 import orjson
 import zstandard
 
-from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.record import BadRecord, Sealed
+from apidiscovery_service.sources.upstreams.record import (
+    BadRecord,
+    RecordFormat,
+    RecordWriter,
+    cut,
+)
+from apidiscovery_service.store import Guard, Store
 
-INDEXES = "upstream-openapi/indexes/"
 DOCUMENTS = "upstream-openapi/documents/"
 
 _LEVEL = 6
-# What a damaged index may unpack to at most.
-_MAX_INDEX = 64 * 1024 * 1024
 # Half of a hash tells documents apart well enough for a key; the whole of it is compared after.
 _HASH_IN_KEY = 64
+# How long a replaced document stays for readers of the former index.
+_SWEPT_AFTER_S = 10.0
 
 _Row: TypeAlias = list[str | int | None]
 
@@ -40,16 +45,16 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DocumentRef:
     """One document in the store.
 
     Attributes:
         hash: Upper-case hex SHA-512 of its bytes.
-        size: Of it, in bytes.
-        pieces: Into how many values it is cut.
-        listed: The hash by which the upstream lists it; any text, empty when it states none.
-        etag: As the upstream sent it, where it states no hash.
-        packed_size: Of all pieces, in bytes.
+        size: Its size in bytes.
+        pieces: The number of values that it is cut into.
+        listed: The hash in the index of the upstream: any text, empty for none.
+        etag: As the upstream sent it, if the index has no hash.
+        packed_size: The size of all pieces in bytes.
     """
 
     hash: str
@@ -62,11 +67,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A document that was not taken.
+    """A document that was not accepted.
 
     Attributes:
-        listed: The hash by which the upstream lists it.
-        reason: One line.
+        listed: The hash in the index of the upstream.
+        reason: Why, in one line.
     """
 
     listed: str
@@ -78,21 +83,23 @@ class Published:
     """What is known of all OpenAPI documents of an upstream.
 
     Attributes:
-        etag: Of the upstream's index, or of its v2 document; verbatim.
-        digest: Of the body of the same.
-        offered: Of the group-versions that this is complete for; empty when something is missing.
-        documents: By key, the path that each describes, such as `apis/apps/v1`.
-        refused: Of the same upstream's index, what was not taken; what was kept before stays.
-        odd: What else of the index was passed over.
-        error: Why the last attempt failed; empty when it did not.
-        is_clean: Whether no other documents of this upstream are in the store.
+        form: The form in which the upstream publishes them.
+        etag: The ETag of the upstream's index, or of its v2 document, verbatim.
+        digest: The SHA-256 of the body with that ETag.
+        offered: The SHA-256 of the group-versions that this is complete for; empty when some
+            document is missing.
+        documents: By key: the path that each describes, such as `apis/apps/v1`.
+        refused: Documents that were not accepted, by key; their former versions stay.
+        odd: Warnings about the rest of the index.
+        error: Why the last attempt failed; empty if it succeeded.
+        is_clean: Whether the store has no other documents of this upstream.
     """
 
     form: Form = Form.UNKNOWN
     etag: str = ""
     digest: str = ""
     offered: str = ""
-    documents: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    documents: Mapping[str, DocumentRef] = field(default_factory=dict[str, DocumentRef])
     refused: Mapping[str, Refused] = field(default_factory=dict[str, Refused])
     odd: tuple[str, ...] = ()
     error: str = ""
@@ -100,7 +107,7 @@ class Published:
 
     @property
     def warnings(self) -> Iterator[str]:
-        """What is wrong, a line each."""
+        """The errors and warnings, a line each."""
         if self.error:
             yield self.error
         yield from self.odd
@@ -108,13 +115,8 @@ class Published:
             yield refused.reason
 
 
-def index_key(upstream: str) -> str:
-    """Return where the index of an upstream's documents is, by its id."""
-    return f"{INDEXES}{upstream}"
-
-
 def documents_prefix(upstream: str) -> str:
-    """Return what all keys of an upstream's documents begin with."""
+    """Return the prefix of the keys of an upstream's documents."""
     return f"{DOCUMENTS}{upstream}/"
 
 
@@ -124,65 +126,45 @@ def piece_keys(upstream: str, document_hash: str, pieces: int) -> list[str]:
     return [f"{name}-{number}" for number in range(pieces)]
 
 
-def seal(upstream: str, published: Published) -> Sealed:
-    """Return the index as it is written."""
+def _encode(published: Published) -> bytes:
     content = {
         "form": published.form,
         "etag": published.etag,
         "digest": published.digest,
         "offered": published.offered,
-        "documents": [_document_row(key, kept) for key, kept in published.documents.items()],
+        "documents": [_document_row(key, ref) for key, ref in published.documents.items()],
         "refused": [[key, r.listed, r.reason] for key, r in published.refused.items()],
         "odd": published.odd,
         "error": published.error,
         "clean": published.is_clean,
     }
-    packed = zstandard.compress(orjson.dumps(content), _LEVEL)
-    return record.cut(index_key(upstream), packed)
+    return orjson.dumps(content)
 
 
-def _document_row(key: str, kept: Kept) -> _Row:
-    listed = None if kept.listed == kept.hash else kept.listed
-    return [key, kept.hash, kept.size, kept.pieces, listed, kept.etag, kept.packed_size]
+def _document_row(key: str, ref: DocumentRef) -> _Row:
+    listed = None if ref.listed == ref.hash else ref.listed
+    return [key, ref.hash, ref.size, ref.pieces, listed, ref.etag, ref.packed_size]
 
 
-async def unseal(value: bytes, part: Callable[[str], Awaitable[bytes | None]]) -> Published:
-    """Return what an index says.
-
-    Args:
-        value: What stands under its key.
-        part: Returns what stands under `part-HASH` below its key.
-
-    Raises:
-        BadRecord: It is damaged, of a newer format, or a part of it is missing.
-        StoreUnavailable: A part cannot be read now.
-    """
-    return await record.opened(value, part, _published)
-
-
-def _published(packed: bytes) -> Published:
-    try:
-        text = zstandard.ZstdDecompressor().decompress(packed, _MAX_INDEX)
-        content = orjson.loads(text)
-        return Published(
-            form=Form(content["form"]),
-            etag=str(content["etag"]),
-            digest=str(content["digest"]),
-            offered=str(content["offered"]),
-            documents=dict(map(_document, cast("list[_Row]", content["documents"]))),
-            refused={key: Refused(listed, why) for key, listed, why in content["refused"]},
-            odd=tuple(map(str, content["odd"])),
-            error=str(content["error"]),
-            is_clean=bool(content["clean"]),
-        )
-    except (zstandard.ZstdError, LookupError, TypeError, ValueError) as error:
-        raise BadRecord(f"it cannot be read: {type(error).__name__}: {error}") from None
+def _decode(text: bytes) -> Published:
+    content = orjson.loads(text)
+    return Published(
+        form=Form(content["form"]),
+        etag=str(content["etag"]),
+        digest=str(content["digest"]),
+        offered=str(content["offered"]),
+        documents=dict(map(_document, cast("list[_Row]", content["documents"]))),
+        refused={key: Refused(listed, why) for key, listed, why in content["refused"]},
+        odd=tuple(map(str, content["odd"])),
+        error=str(content["error"]),
+        is_clean=bool(content["clean"]),
+    )
 
 
-def _document(row: _Row) -> tuple[str, Kept]:
+def _document(row: _Row) -> tuple[str, DocumentRef]:
     key, document_hash, size, pieces, listed, etag, packed_size = row
     stated = str(document_hash)
-    kept = Kept(
+    ref = DocumentRef(
         stated,
         int(size or 0),
         int(pieces or 0),
@@ -190,16 +172,19 @@ def _document(row: _Row) -> tuple[str, Kept]:
         str(etag),
         int(packed_size or 0),
     )
-    return str(key), kept
+    return str(key), ref
+
+
+INDEX_RECORDS = RecordFormat("upstream-openapi/indexes/", _encode, _decode)
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A document as it is written.
+    """A document, compressed and cut into values.
 
     Attributes:
         hash: Upper-case hex SHA-512 of the document.
-        size: Of the document, in bytes.
+        size: The size of the document in bytes.
         pieces: Values for the store.
     """
 
@@ -209,33 +194,154 @@ class Packed:
 
     @property
     def packed_size(self) -> int:
-        """Of all pieces, in bytes."""
+        """The size of all pieces in bytes."""
         return sum(map(len, self.pieces))
+
+    def ref(self, listed: str, etag: str = "") -> DocumentRef:
+        """Return the entry of an index for this document."""
+        pieces, size = len(self.pieces), self.packed_size
+        return DocumentRef(self.hash, self.size, pieces, listed, etag, size)
 
 
 def pack(document: bytes | bytearray) -> Packed:
-    """Return a document as it is written; takes 20 ms for a megabyte."""
+    """Compress a document and cut it; takes 20 ms for a megabyte."""
     packed = zstandard.compress(document, _LEVEL)
-    starts = range(0, len(packed), record.PART_BYTES)
-    pieces = tuple(packed[start : start + record.PART_BYTES] for start in starts)
-    return Packed(sha512(document), len(document), pieces)
+    return Packed(sha512(document), len(document), cut(packed))
 
 
-def unpack(packed: bytes, kept: Kept) -> bytes:
+def unpack(packed: bytes, ref: DocumentRef) -> bytes:
     """Return a document from its pieces.
 
     Raises:
-        BadRecord: It is not what was kept.
+        BadRecord: The pieces are damaged, or of another document.
     """
     try:
-        document = zstandard.ZstdDecompressor().decompress(packed, max(kept.size, 1))
+        document = zstandard.ZstdDecompressor().decompress(packed, max(ref.size, 1))
     except zstandard.ZstdError as error:
         raise BadRecord(f"it cannot be unpacked: {error}") from None
-    if sha512(document) != kept.hash:
+    if sha512(document) != ref.hash:
         raise BadRecord("its bytes do not have the hash by which it is kept")
     return document
 
 
 def sha512(document: bytes | bytearray) -> str:
-    """Return what Kubernetes names a document by: SHA-512 in upper-case hex."""
+    """Return the hash that Kubernetes names a document by: SHA-512 in upper-case hex."""
     return hashlib.sha512(document).hexdigest().upper()
+
+
+class DocumentsWriter:
+    """Writes documents, then the index that names them, and removes other documents later.
+
+    The index says whether there may be others, so that a successor looks for them only then.
+
+    Args:
+        store: The store with the documents.
+        upstream: The id of the upstream.
+        guard: The guard of every write.
+
+    Attributes:
+        published: The index as it is in the store.
+    """
+
+    def __init__(self, store: Store, upstream: str, guard: Guard) -> None:
+        self.published = Published()
+        self._store = store
+        self._upstream = upstream
+        self._guard = guard
+        self._index = RecordWriter(INDEX_RECORDS, store, upstream, guard)
+        # Keys of all documents that are, or may be, in the store.
+        self._keys: set[str] = set()
+        # The keys that the index names.
+        self._named: frozenset[str] = frozenset()
+        # For the other keys: since when no index names them.
+        self._unnamed: dict[str, float] = {}
+
+    async def load(self) -> None:
+        """Read the index; a damaged one is treated as if there were none.
+
+        Raises:
+            StoreUnavailable: It cannot be read now.
+        """
+        self.published = await self._index.load(Published(is_clean=False)) or Published()
+        self._named = self._keys_of(self.published)
+        self._keys = set(self._named)
+        if not self.published.is_clean:
+            self._keys |= await self._found()
+        self._note_unnamed()
+
+    async def _found(self) -> set[str]:
+        listing = await self._store.list(documents_prefix(self._upstream))
+        return {entry.key for entry in listing.entries}
+
+    def _keys_of(self, published: Published) -> frozenset[str]:
+        return frozenset(
+            key
+            for ref in published.documents.values()
+            for key in piece_keys(self._upstream, ref.hash, ref.pieces)
+        )
+
+    async def put(self, packed: Packed) -> None:
+        """Write a document, unless it is there.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps it is not written.
+        """
+        keys = piece_keys(self._upstream, packed.hash, len(packed.pieces))
+        if self._named.issuperset(keys):
+            return
+        if self.published.is_clean:
+            await self._write(replace(self.published, is_clean=False))
+        self._keys.update(keys)
+        for key, piece in zip(keys, packed.pieces, strict=True):
+            await self._store.put(key, piece, guard=self._guard)
+
+    async def save(self, published: Published) -> None:
+        """Write the index if it changes.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps it is not written.
+        """
+        is_clean = self._keys <= self._keys_of(published)
+        await self._write(replace(published, is_clean=is_clean))
+
+    async def _write(self, published: Published) -> None:
+        await self._index.save(published)
+        self.published = published
+        self._named = self._keys_of(published)
+        self._note_unnamed()
+
+    def _note_unnamed(self) -> None:
+        now = monotonic()
+        self._unnamed = {key: self._unnamed.get(key, now) for key in self._keys - self._named}
+
+    async def sweep(self) -> None:
+        """Remove documents that no index has named for some seconds.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps not all are removed.
+        """
+        if self._index.is_in_doubt:
+            # The index in the store may name them.
+            self._unnamed = {}
+            await self.save(self.published)
+        before = monotonic() - _SWEPT_AFTER_S
+        for key in [key for key, since in self._unnamed.items() if since <= before]:
+            await self._store.delete(key, guard=self._guard)
+            self._keys.discard(key)
+            del self._unnamed[key]
+        if not self.published.is_clean:
+            await self.save(self.published)
+
+    async def remove(self) -> None:
+        """Remove everything of this upstream.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps not all is removed.
+        """
+        await self._index.remove()
+        for key in await self._found():
+            await self._store.delete(key, guard=self._guard)

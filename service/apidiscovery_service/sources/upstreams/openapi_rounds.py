@@ -1,7 +1,7 @@
-"""One round for OpenAPI documents: what an upstream publishes is brought up to date in the store.
+"""One round for OpenAPI documents: fetches what has changed at an upstream into the store.
 
-Documents are passed on as they are, byte for byte, so a client reads what the upstream wrote. What
-they are named by here is their own SHA-512, which mostly is what the upstream names them by, too.
+Documents are served byte for byte, so that clients read what the upstream wrote. We name them by
+their SHA-512; so do most upstreams.
 """
 
 import hashlib
@@ -15,39 +15,41 @@ from urllib.parse import urlsplit
 import structlog
 from apidiscovery_formats.media_types import JSON, parse_media_type
 
-from apidiscovery_service.sources.upstreams import openapi_index, openapi_v2
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
-from apidiscovery_service.sources.upstreams.openapi_check import check
-from apidiscovery_service.sources.upstreams.openapi_index import (
+from apidiscovery_service.sources.upstreams.openapi_answers import (
+    INDEX_PATH,
+    V2_PATH,
     Index,
     Listed,
     Wanted,
+    check,
     key_of,
     read_index,
+    split_document,
 )
 from apidiscovery_service.sources.upstreams.openapi_record import (
+    DocumentRef,
+    DocumentsWriter,
     Form,
-    Kept,
     Packed,
     Published,
     Refused,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_writer import DocumentsWriter
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
-# Documents are JSON, whatever they are called: old kube-apiservers say plain text.
+# Documents are JSON, but old kube-apiservers call them plain text.
 _TYPES = (JSON, "text/plain")
-# What is refused stays refused while its hash does, but not for ever: the fault may be a proxy's.
+# A refused document is retried when its hash changes, or after this time: a proxy may be at fault.
 _REFUSED_FOR_S = 3600.0
 # An upstream without documents of group-versions may be replaced by one that has them.
 _NEWER_FORM_AFTER_S = 600.0
-# Of an upstream with many documents some are served before the last is there.
+# Save the index after so many documents, so that the first are served before the last is fetched.
 _SAVED_AFTER_DOCUMENTS = 16
-# One that fails does not keep others from being asked for; many do.
+# One failure does not end a round; so many do.
 _MOST_FAILURES = 3
 
 _log = structlog.get_logger(__name__)
@@ -55,34 +57,34 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Progress:
-    """What a round has brought so far."""
+    """The results of a round so far."""
 
-    documents: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    documents: dict[str, DocumentRef] = field(default_factory=dict[str, DocumentRef])
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
     failures: dict[str, UpstreamFailed] = field(default_factory=dict[str, UpstreamFailed])
     unsaved: int = 0
     packed_size: int = 0
 
-    def take(self, documents: Mapping[str, Kept]) -> None:
-        """Begin with documents that are there."""
+    def take(self, documents: Mapping[str, DocumentRef]) -> None:
+        """Begin with the documents in the store."""
         self.documents = dict(documents)
-        self.packed_size = sum(kept.packed_size for kept in documents.values())
+        self.packed_size = sum(ref.packed_size for ref in documents.values())
 
-    def put(self, key: str, kept: Kept) -> None:
-        """Have another document for a path."""
+    def put(self, key: str, ref: DocumentRef) -> None:
+        """Add or replace the document of a path."""
         before = self.documents.get(key)
-        self.packed_size += kept.packed_size - (before.packed_size if before else 0)
-        self.documents[key] = kept
-        self.unsaved += kept is not before
+        self.packed_size += ref.packed_size - (before.packed_size if before else 0)
+        self.documents[key] = ref
+        self.unsaved += ref is not before
 
 
 class DocumentRounds:
-    """Asks one upstream for its documents, again and again.
+    """Requests the documents of one upstream, round after round.
 
     Args:
         spec: The upstream.
-        count_bytes: Told the size of each answer as it was sent.
-        writer: What is known, and where it is kept.
+        count_bytes: Called with the size of each answer as it was sent.
+        writer: Has what is known, and writes documents.
     """
 
     def __init__(
@@ -104,12 +106,12 @@ class DocumentRounds:
         self._newer_form_at = time.monotonic() + _NEWER_FORM_AFTER_S
 
     async def round(self, offered: frozenset[GroupVersion]) -> None:
-        """Ask for what is new of the group-versions that discovery offers, and of what is above.
+        """Fetch changed documents of the group-versions that discovery offers, and those above.
 
         Raises:
-            UpstreamFailed: Not everything could be had; what was kept before stays.
-            Fenced: Somebody else has taken over.
-            StoreUnavailable: Perhaps not everything is kept.
+            UpstreamFailed: Some request failed; former documents stay.
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps not everything is written.
         """
         await self._writer.sweep()
         try:
@@ -128,7 +130,7 @@ class DocumentRounds:
                 await self._ask_v2(offered, v2_etag)
             return
         etag = known.etag if is_same and known.form is Form.V3 else ""
-        answer = await self._get(self._v3, openapi_index.PATH, etag)
+        answer = await self._get(self._v3, INDEX_PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._writer.save(replace(known, error=""))
@@ -149,7 +151,7 @@ class DocumentRounds:
     async def _get(self, exchange: Exchange, path: str, etag: str) -> Answer:
         return await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
 
-    # Documents of their own.
+    # Version 3: an index and documents of group-versions.
 
     async def _index(
         self, answer: Answer, offered: frozenset[GroupVersion], *, is_same: bool
@@ -168,21 +170,21 @@ class DocumentRounds:
         if self._is_retrying:
             self._refused_until = time.monotonic() + _REFUSED_FOR_S
         now = self._current(progress, index)
-        # Who states no hashes has to be asked for each document in every round.
+        # Without hashes in the index, each document is requested in every round.
         is_told = all(listed.hash for listed in index.documents.values())
         is_whole = not progress.failures and is_told
         if not progress.failures:
             now = replace(now, error="", etag=answer.etag, digest=digest)
         await self._writer.save(replace(now, offered=_digest_of(offered) if is_whole else ""))
         if progress.failures:
-            raise _several(progress.failures)
+            raise _combined(progress.failures)
 
     async def _documents(self, index: Index) -> _Progress:
         known, progress = self._writer.published, _Progress()
         progress.take(
             {
-                key: kept
-                for key, kept in known.documents.items()
+                key: ref
+                for key, ref in known.documents.items()
                 if key in index.documents or key in index.odd
             }
         )
@@ -197,7 +199,7 @@ class DocumentRounds:
         return progress
 
     def _current(self, progress: _Progress, index: Index) -> Published:
-        """Return what is known now, and that something may be missing."""
+        """Return the index of now, in which documents may be missing."""
         return replace(
             self._writer.published,
             form=Form.V3,
@@ -208,16 +210,16 @@ class DocumentRounds:
         )
 
     async def _one(self, key: str, listed: Listed, progress: _Progress) -> None:
-        kept = progress.documents.get(key)
+        ref = progress.documents.get(key)
         refused = self._writer.published.refused.get(key)
         if refused and refused.listed == listed.hash and not self._is_retrying:
             progress.refused[key] = refused
             return
-        if kept is not None and listed.hash and kept.listed == listed.hash:
+        if ref is not None and listed.hash and ref.listed == listed.hash:
             return
         try:
-            others = progress.packed_size - (kept.packed_size if kept else 0)
-            now = await self._document(listed, kept, self._spec.limits.openapi_kept_bytes - others)
+            others = progress.packed_size - (ref.packed_size if ref else 0)
+            now = await self._document(listed, ref, self._spec.limits.openapi_kept_bytes - others)
         except UpstreamFailed as failure:
             if failure.reason in (Reason.MALFORMED, Reason.TOO_LARGE):
                 progress.refused[key] = Refused(listed.hash, str(failure))
@@ -226,11 +228,11 @@ class DocumentRounds:
             return
         progress.put(key, now)
 
-    async def _document(self, listed: Listed, kept: Kept | None, room: int) -> Kept:
-        etag = kept.etag if kept and not listed.hash else ""
+    async def _document(self, listed: Listed, ref: DocumentRef | None, room: int) -> DocumentRef:
+        etag = ref.etag if ref and not listed.hash else ""
         answer = await self._get(self._v3, listed.path, etag)
-        if kept and etag and answer.status == HTTPStatus.NOT_MODIFIED:
-            return kept
+        if ref and etag and answer.status == HTTPStatus.NOT_MODIFIED:
+            return ref
         if answer.status != HTTPStatus.OK or not _is_document(answer):
             raise answer.wrong(JSON)
         packed = await self._v3.read(answer, _read_document)
@@ -241,27 +243,27 @@ class DocumentRounds:
         await self._writer.put(packed)
         if listed.hash not in ("", packed.hash):
             _log.info(
-                "upstream names a document by something else than its SHA-512",
+                "hash in the index of an upstream is not the SHA-512 of the document",
                 upstream=self._spec.name,
                 path=listed.path,
                 hash=packed.hash,
             )
-        return _kept(packed, listed.hash, "" if listed.hash else answer.etag)
+        return packed.ref(listed.hash, "" if listed.hash else answer.etag)
 
-    # One document of everything.
+    # Version 2: one document of everything.
 
     async def _ask_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
         known = self._writer.published
-        answer = await self._get(self._v2, openapi_v2.PATH, etag)
+        answer = await self._get(self._v2, V2_PATH, etag)
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
-                self._doubt(f"{openapi_index.PATH} and {openapi_v2.PATH}")
+                self._doubt(f"{INDEX_PATH} and {V2_PATH}")
                 await self._writer.save(Published(Form.NONE, offered=_digest_of(offered)))
             case HTTPStatus.OK if _is_document(answer):
                 if known.form is Form.V3:
-                    self._doubt(openapi_index.PATH)
+                    self._doubt(INDEX_PATH)
                 await self._whole(answer, offered)
             case HTTPStatus.OK:
                 raise answer.wrong(JSON)
@@ -269,16 +271,16 @@ class DocumentRounds:
                 raise answer.wrong("200, 304 or 404")
 
     def _doubt(self, paths: str) -> None:
-        """Take it that what was published before is gone only when that is said twice.
+        """Believe that published documents are gone only when two answers say so.
 
-        A proxy in front of a server that is down answers 404 to everything, and one server of
-        several may be older than the others while they are replaced.
+        A proxy in front of a server that is down answers 404 to everything, and one of several
+        servers may be older than the others during an upgrade.
 
         Raises:
-            UpstreamFailed: It is said for the first time.
+            UpstreamFailed: This is the first such answer.
         """
-        is_said_twice = self._is_missing
-        self._is_missing = bool(self._writer.published.documents) and not is_said_twice
+        is_second_time = self._is_missing
+        self._is_missing = bool(self._writer.published.documents) and not is_second_time
         if self._is_missing:
             raise UpstreamFailed(
                 Reason.STATUS, f"GET {paths}: got status 404, which nothing else confirms"
@@ -296,7 +298,7 @@ class DocumentRounds:
             return
         for packed in found.values():
             await self._writer.put(packed)
-        documents = {key: _kept(packed, packed.hash) for key, packed in found.items()}
+        documents = {key: packed.ref(packed.hash) for key, packed in found.items()}
         await self._writer.save(
             Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
         )
@@ -305,7 +307,7 @@ class DocumentRounds:
 def _read_index(
     known_digest: str, wanted: Wanted, prefix: str, body: Body
 ) -> tuple[str, Index | None]:
-    """Return the digest of an index and what is listed; None for what is known already."""
+    """Return the digest of an index and its content; None for content that is known."""
     digest = _digest(body)
     return digest, None if digest == known_digest else read_index(body, wanted, prefix)
 
@@ -318,11 +320,11 @@ def _read_document(body: Body) -> Packed:
 def _read_whole(
     known_digest: str, keys: Iterable[str], body: Body
 ) -> tuple[str, Mapping[str, Packed] | None]:
-    """Return the digest of a v2 document and v3 ones made of it; None for what is known already."""
+    """Return the digest of a v2 document and v3 documents made of it; None if it is known."""
     digest = _digest(body)
     if digest == known_digest:
         return digest, None
-    documents = openapi_v2.split_document(body)
+    documents = split_document(body)
     return digest, {key: pack(documents[key]) for key in keys if key in documents}
 
 
@@ -332,13 +334,9 @@ def _is_document(answer: Answer) -> bool:
 
 
 def _with_limit(spec: UpstreamSpec, limit: int) -> UpstreamSpec:
-    """Return an upstream as it is asked for documents."""
+    """Return an upstream with the limits of requests for documents."""
     limits = replace(spec.limits, exchange_s=spec.limits.openapi_s, body_bytes=limit)
     return replace(spec, limits=limits)
-
-
-def _kept(packed: Packed, listed: str, etag: str = "") -> Kept:
-    return Kept(packed.hash, packed.size, len(packed.pieces), listed, etag, packed.packed_size)
 
 
 def _digest(body: Body) -> str:
@@ -349,7 +347,7 @@ def _digest_of(offered: frozenset[GroupVersion]) -> str:
     return _digest("\n".join(name_of(*gv) for gv in sorted(offered)).encode())
 
 
-def _several(failures: Mapping[str, UpstreamFailed]) -> UpstreamFailed:
+def _combined(failures: Mapping[str, UpstreamFailed]) -> UpstreamFailed:
     first = next(iter(failures.values()))
     if len(failures) == 1:
         return first

@@ -1,49 +1,60 @@
-"""Polls one upstream while its claim is held, and keeps its record in the store up to date."""
+"""Polls one upstream while its claim is held: for discovery and for OpenAPI documents.
+
+Both use the same loop. Documents follow discovery: they are requested after it, for the
+group-versions that it offers, and it never waits for them.
+"""
 
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import structlog
 
+from apidiscovery_service.core.model import Group
 from apidiscovery_service.errors import DiscoveryError, text_of
-from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.sources.upstreams import record
-from apidiscovery_service.sources.upstreams.failure import Reason, shown
+from apidiscovery_service.metrics import Metrics, UpstreamMetrics
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
-from apidiscovery_service.sources.upstreams.openapi_poller import DocumentsPoller, forget
+from apidiscovery_service.sources.upstreams.openapi_record import DocumentsWriter
+from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
 from apidiscovery_service.sources.upstreams.reachability import accepts, address
+from apidiscovery_service.sources.upstreams.record import RecordWriter
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
-from apidiscovery_service.sources.upstreams.state import Known, Root
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import UnaggregatedLists
-from apidiscovery_service.store import Fenced, Guard, Store, StoreUnavailable
+from apidiscovery_service.store import Fenced, Guard, Store
 
-# Where the name of a server leads may change, and the old address may go on answering.
+DOCUMENT_ROUNDS_AT_ONCE = 16
+"""Rounds for OpenAPI documents at once in one process.
+
+A round with a server that does not answer takes `openapi_s` for each of three documents, and the
+next round comes after a minute at the earliest.
+"""
+
+# The address of a server may change while the former address still answers.
 _NEW_CONNECTION_EVERY_ROUNDS = 10
-# So that many servers are not asked all at the same moment for ever.
+# So that rounds of many servers do not stay synchronized.
 _JITTER = 0.1
-_FORGET_S = 2.0
-# How often a server that takes no connections is tried while the next poll is awaited.
-_KNOCK_EVERY_S = 2.0
+_FORGET_S = 10.0
+# How often to try to connect to a server that refuses connections, before the next poll.
+_CONNECT_EVERY_S = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Poller:
-    """Keeps the record of one upstream.
+    """Polls one upstream and keeps its records up to date.
 
     Args:
         spec: The upstream.
-        store: Where the record is.
-        metrics: What counts the polls.
-        turns: Taken for a round of OpenAPI documents; None for no polling of them.
-
-    Attributes:
+        store: The store with the records.
+        metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
+        turns: Limits rounds for OpenAPI documents at once; None to not poll for these.
     """
 
     def __init__(
@@ -55,204 +66,338 @@ class Poller:
         *,
         turns: asyncio.Semaphore | None = None,
     ) -> None:
-        self.spec = spec
-        self.wanted = wanted
+        self._spec = spec
         self._store = store
         self._metrics = metrics.upstreams
-        self._exchange = Exchange(spec, self._count_bytes)
+        self._wanted = wanted
+        self._turns = turns
         self._woken = asyncio.Event()
-        self._parts: frozenset[str] = frozenset()
-        self._written: Known | None = None
+        self._record: RecordWriter[Known] | None = None
         self._is_retired = False
-        self._documents: DocumentsPoller | None = None
-        if turns and spec.openapi:
-            self._documents = DocumentsPoller(
-                spec, store, turns, self._count_bytes, self._count_documents
-            )
-
-    def _count_documents(self, result: str) -> None:
-        self._metrics.openapi_polls.labels(self.spec.name, result).inc()
-
-    def _count_bytes(self, number: int) -> None:
-        self._metrics.bytes.labels(self.spec.name).inc(number)
 
     def want(self, wanted: frozenset[GroupVersion]) -> None:
-        """Take other APIServices of the service, and ask at once for what is new."""
-        if wanted != self.wanted:
-            self.wanted = wanted
-            self.wake()
+        """Set the group-versions that have an APIService; if they change, poll at once."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._woken.set()
 
     def write_again(self) -> None:
-        """Have the record written whole after the next round, whatever was written before."""
-        self._written, self._parts = None, frozenset()
+        """Write the whole record after the next round, even if it is unchanged."""
+        if self._record is not None:
+            self._record.write_again()
 
-    def wake(self) -> None:
-        """Ask now, and not only when it is due."""
-        self._woken.set()
+    def retire(self) -> None:
+        """Remove the records when the work is cancelled: nobody names this upstream any more."""
+        self._is_retired = True
 
     async def work(self, guard: Guard) -> None:
         """Poll until cancelled.
 
         Raises:
-            Fenced: Another has taken over, and writes the record now.
+            Fenced: Another process has taken over, and writes the records now.
         """
+        self._record = RecordWriter(KNOWN_RECORDS, self._store, self._spec.id, guard)
+        writer = DocumentsWriter(self._store, self._spec.id, guard)
+        documents: _DocumentsLoop | None = None
+        if self._turns and self._spec.openapi:
+            documents = _DocumentsLoop(self._spec, self._metrics, writer, self._turns)
+        discovery = _DiscoveryLoop(
+            self._spec,
+            self._metrics,
+            Known(guard.created, tuple(Root(path, core) for path, core in self._spec.paths)),
+            record=self._record,
+            documents=documents,
+            wanted=lambda: self._wanted,
+            woken=self._woken,
+        )
+        loops = (discovery, documents) if documents else (discovery,)
+        tasks = [asyncio.create_task(loop.run()) for loop in loops]
         try:
-            async with self._polling_documents(guard):
-                await self._poll(guard)
+            await asyncio.gather(*tasks)
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             if self._is_retired:
-                await self._forget(guard)
-            await self.spec.endpoint.aclose()
+                await self._forget(self._record, writer)
+            await self._spec.endpoint.aclose()
 
-    async def _poll(self, guard: Guard) -> None:
-        rounds = Rounds(self.spec, self._exchange, lambda: self.wanted)
-        known = await self._first(guard)
-        lists = UnaggregatedLists(self.spec, self._exchange)
-        tell = _Teller(self.spec)
-        failures = old = 0
-        is_starting = False
-        while True:
-            self._woken.clear()
-            known = await rounds.round(known)
-            is_kept = await self._keep(known, guard)
-            tell(known)
-            self._count(known)
-            wanted = self.wanted if self.spec.kind is Kind.SERVICE else None
-            # Later, since who asks what there is should not wait for what was asked besides.
-            known = await lists.look(known, wanted)
-            is_kept = await self._keep(known, guard) and is_kept
-            if self._documents:
-                self._documents.discovered(known, wanted)
-            is_doubtful = any(root.reason == Reason.EMPTIED for root in known.bad)
-            is_starting, was_starting = _is_starting(known), is_starting
-            if (known.is_well or is_doubtful) and is_kept:
-                failures = 0
-            else:  # who was away and starts now is asked as soon as who has failed once
-                failures = 1 if is_starting and not was_starting else failures + 1
-            old += 1
-            is_in_use = self._documents is not None and self._documents.is_asking
-            if failures or is_doubtful or (old >= _NEW_CONNECTION_EVERY_ROUNDS and not is_in_use):
-                old = 0
-                await self.spec.endpoint.aclose()
-            await self._pause(failures)
-
-    @asynccontextmanager
-    async def _polling_documents(self, guard: Guard) -> AsyncGenerator[None]:
-        """Poll for documents meanwhile."""
-        if self._documents is None:
-            yield
-            return
-        task = asyncio.create_task(self._documents.work(guard))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
-
-    def retire(self) -> None:
-        """Have the record removed when the work is cancelled: nobody names this upstream."""
-        self._is_retired = True
-
-    async def _forget(self, guard: Guard) -> None:
-        await forget(self.spec, self._store, guard)
-        key = record.key_of(self.spec.id)
+    async def _forget(self, *records: RecordWriter[Known] | DocumentsWriter) -> None:
+        """Remove all records, also of documents that are not asked for now."""
         try:
             async with asyncio.timeout(_FORGET_S):
-                await self._store.delete(key, guard=guard)
-                for name in self._parts:
-                    await self._store.delete(f"{key}/{name}", guard=guard)
+                for record in records:
+                    await record.remove()
         except (DiscoveryError, TimeoutError) as error:
-            _log.info("record of an upstream not removed", key=key, reason=text_of(error))
+            name = self._spec.name
+            _log.info("records of an upstream not removed", upstream=name, reason=text_of(error))
 
-    async def _first(self, guard: Guard) -> Known:
-        """Return what is kept, for this holder: so it is written once, and known to be fresh."""
-        empty = {path: Root(path, core) for path, core in self.spec.paths}
-        kept = await self._kept()
-        for root in kept.roots if kept else ():
-            if root.path in empty:
-                empty[root.path] = root
-        return Known(guard.created, tuple(empty.values()))
 
-    async def _kept(self) -> Known | None:
+class _Loop(ABC):
+    """Polls one upstream at intervals, with backoff after failures, or at once when woken.
+
+    Args:
+        spec: The upstream.
+        metrics: The metrics to update.
+        woken: Set to have the next round begin soon.
+        settle_s: How long to wait for more changes once woken.
+    """
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        metrics: UpstreamMetrics,
+        woken: asyncio.Event,
+        settle_s: float = 0,
+    ) -> None:
+        self._spec = spec
+        self._metrics = metrics
+        self._woken = woken
+        self._settle_s = settle_s
+
+    async def run(self) -> None:
+        """Load the record, then poll until cancelled.
+
+        Raises:
+            Fenced: Another process has taken over.
+        """
+        await self._load_with_retries()
+        failures = 0
+        while True:
+            self._woken.clear()
+            failures = await self._round(failures)
+            await self._wait(failures)
+
+    async def _load_with_retries(self) -> None:
         while True:
             try:
-                return await self._read()
-            except StoreUnavailable as error:
-                _log.warning("record of an upstream not read", reason=str(error))
-                await asyncio.sleep(self.spec.timing.first_retry_s)
+                return await self._load()
+            except DiscoveryError as error:
+                name = self._spec.name
+                _log.warning("record of an upstream not read", upstream=name, reason=str(error))
+                await asyncio.sleep(self._spec.timing.first_retry_s)
 
-    async def _read(self) -> Known | None:
-        key = record.key_of(self.spec.id)
-        entry = await self._store.get(key)
-        if entry is None:
-            return None
-        self._parts = record.part_names(entry.value)
-
-        async def part(name: str) -> bytes | None:
-            found = await self._store.get(f"{key}/{name}")
-            return found.value if found else None
-
+    async def _wait(self, failures: int) -> None:
+        """Wait for the next round."""
+        pause_s = self._pause_s(failures)
+        pause_s *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
         try:
-            return await record.unseal(entry.value, part)
-        except record.BadRecord as error:
-            _log.warning("record of an upstream passed over", key=key, reason=str(error))
-            return None
+            async with asyncio.timeout(pause_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(self._settle_s)
 
-    async def _keep(self, known: Known, guard: Guard) -> bool:
-        """Write what has changed; False when the store does not take it now."""
-        if known == self._written:
-            return True
+    def _count_bytes(self, number: int) -> None:
+        self._metrics.bytes.labels(self._spec.name).inc(number)
+
+    @abstractmethod
+    async def _load(self) -> None:
+        """Load the record."""
+
+    @abstractmethod
+    async def _round(self, failures: int) -> int:
+        """Poll once; return the number of failures in a row."""
+
+    @abstractmethod
+    def _pause_s(self, failures: int) -> float:
+        """Return the pause after a round."""
+
+
+class _DiscoveryLoop(_Loop):
+    """Polls for discovery, records it, and passes it to the loop for documents."""
+
+    def __init__(  # noqa: PLR0913 - those behind the star have names
+        self,
+        spec: UpstreamSpec,
+        metrics: UpstreamMetrics,
+        known: Known,
+        *,
+        record: RecordWriter[Known],
+        documents: "_DocumentsLoop | None",
+        wanted: Callable[[], frozenset[GroupVersion]],
+        woken: asyncio.Event,
+    ) -> None:
+        super().__init__(spec, metrics, woken)
+        exchange = Exchange(spec, self._count_bytes)
+        self._known = known
+        self._record = record
+        self._documents = documents
+        self._wanted = wanted
+        self._rounds = Rounds(spec, exchange, wanted)
+        self._lists = UnaggregatedLists(spec, exchange)
+        self._log_changes = _HealthLog(spec)
+        self._rounds_since_connected = 0
+        self._is_starting = False
+
+    async def _load(self) -> None:
+        """Start from what is recorded of the configured paths, under the claim of this holder."""
+        recorded = await self._record.load()
+        by_path = {root.path: root for root in recorded.roots} if recorded else {}
+        roots = (by_path.get(root.path, root) for root in self._known.roots)
+        self._known = Known(self._known.claim, tuple(roots))
+
+    async def _round(self, failures: int) -> int:
+        self._known = await self._rounds.round(self._known)
+        is_recorded = await self._save()
+        self._log_changes(self._known)
+        self._count()
+        wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
+        # Lists come later, so that clients do not wait for them.
+        self._known = await self._lists.read(self._known, wanted)
+        is_recorded = await self._save() and is_recorded
+        if self._documents:
+            self._documents.discovered(self._known, wanted)
+        reasons = {root.reason for root in self._known.bad}
+        was_starting, self._is_starting = self._is_starting, Reason.NOT_READY in reasons
+        is_doubtful = Reason.EMPTIED in reasons
+        if (self._known.is_well or is_doubtful) and is_recorded:
+            failures = 0
+        else:  # a server that was away and starts now is retried as soon as after one failure
+            failures = 1 if self._is_starting and not was_starting else failures + 1
+        await self._renew_connections(is_needed=bool(failures) or is_doubtful)
+        return failures
+
+    async def _save(self) -> bool:
+        """Record what is known; return False when the store fails."""
         try:
-            sealed = await record.sealed(self.spec.id, known)
-            self._parts = await record.write(self._store, sealed, guard, self._parts)
+            await self._record.save(self._known)
         except Fenced:
             raise
         except (DiscoveryError, ValueError) as error:
-            _log.warning("record of an upstream not written", key=self.spec.id, reason=str(error))
-            # Whether it is there or not is not known.
-            self._written = None
+            name = self._spec.name
+            _log.warning("record of an upstream not written", upstream=name, reason=str(error))
             return False
-        self._written = known
         return True
 
-    def _count(self, known: Known) -> None:
-        for root in known.roots:
+    def _count(self) -> None:
+        for root in self._known.roots:
             result = root.reason if root.error else "Success"
-            self._metrics.polls.labels(self.spec.name, result).inc()
-        if known.is_well:
-            self._metrics.succeeded(self.spec.name)
+            self._metrics.polls.labels(self._spec.name, result).inc()
+        if self._known.is_well:
+            self._metrics.succeeded(self._spec.name)
 
-    async def _pause(self, failures: int) -> None:
-        timing = self.spec.timing
-        pause = timing.retry_s(failures) if failures else timing.poll_s
-        pause *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
-        causes: list[Coroutine[object, object, object]] = [self._woken.wait()]
-        if failures:
-            causes.append(self._until_it_is_back())
-        waits = [asyncio.create_task(cause) for cause in causes]
+    async def _renew_connections(self, *, is_needed: bool) -> None:
+        self._rounds_since_connected += 1
+        is_due = self._rounds_since_connected >= _NEW_CONNECTION_EVERY_ROUNDS
+        is_in_use = self._documents is not None and self._documents.is_asking
+        if is_needed or (is_due and not is_in_use):
+            self._rounds_since_connected = 0
+            await self._spec.endpoint.aclose()
+
+    def _pause_s(self, failures: int) -> float:
+        return self._spec.timing.pause_s(failures)
+
+    async def _wait(self, failures: int) -> None:
+        connecting = asyncio.create_task(self._wake_when_back()) if failures else None
         try:
-            await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            await super()._wait(failures)
         finally:
-            for task in waits:
-                task.cancel()
+            if connecting is not None:
+                connecting.cancel()
 
-    async def _until_it_is_back(self) -> None:
-        """Wait until the server takes connections after it did not; for ever if it does already."""
-        endpoint = self.spec.endpoint
+    async def _wake_when_back(self) -> None:
+        """Wake the loop when a server that refused connections accepts them."""
+        endpoint = self._spec.endpoint
         server = address(endpoint.url)
+        # A server that accepts connections and fails must not be polled in a tight loop.
         if endpoint.proxy or await accepts(*server):
-            await asyncio.Event().wait()
+            return
         while True:
-            await asyncio.sleep(_KNOCK_EVERY_S)
+            await asyncio.sleep(_CONNECT_EVERY_S)
             if await accepts(*server):
+                self._woken.set()
                 return
 
 
-def _is_starting(known: Known) -> bool:
-    return any(root.reason == Reason.NOT_READY for root in known.bad)
+class _DocumentsLoop(_Loop):
+    """Polls for OpenAPI documents and records them.
+
+    Attributes:
+        is_asking: Whether connections are in use.
+    """
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        metrics: UpstreamMetrics,
+        writer: DocumentsWriter,
+        turns: asyncio.Semaphore,
+    ) -> None:
+        super().__init__(spec, metrics, asyncio.Event(), spec.timing.openapi_after_s)
+        self.is_asking = False
+        self._writer = writer
+        self._turns = turns
+        self._rounds = DocumentRounds(spec, self._count_bytes, writer)
+        self._seen: tuple[tuple[Group, ...], ...] = ()
+        self._offered: frozenset[GroupVersion] = frozenset()
+        self._is_well = False
+
+    def discovered(self, known: Known, wanted: frozenset[GroupVersion] | None) -> None:
+        """Take the result of a round of discovery; after a change, request documents soon.
+
+        Args:
+            known: What is known of the upstream now.
+            wanted: The group-versions of a service that have an APIService; None for all.
+        """
+        was_well = self._is_well
+        self._is_well = any(root.is_current for root in known.roots if not root.core)
+        seen = tuple(root.groups for root in known.roots)
+        is_same = seen == self._seen and wanted in (None, self._offered)
+        # A server that was away may be back as a newer version.
+        if is_same and (was_well or not self._is_well):
+            return
+        self._seen = seen
+        self._offered = _group_versions(seen) if wanted is None else wanted
+        self._woken.set()
+
+    async def _load(self) -> None:
+        await self._writer.load()
+
+    async def _round(self, failures: int) -> int:
+        if not self._is_well:
+            return failures
+        async with self._turns:
+            self.is_asking = True
+            try:
+                result = await self._result()
+            finally:
+                self.is_asking = False
+        self._metrics.openapi_polls.labels(self._spec.name, result).inc()
+        return 0 if result == "Success" else failures + 1
+
+    async def _result(self) -> str:
+        """Poll once; return the result as metrics count it."""
+        try:
+            await self._rounds.round(self._offered)
+        except Fenced:
+            raise
+        except UpstreamFailed as failure:
+            return failure.reason
+        except DiscoveryError as error:
+            _log.warning(
+                "documents of an upstream not written", upstream=self._spec.name, reason=str(error)
+            )
+            return "NotKept"
+        except Exception:  # noqa: BLE001 - one odd answer must not end the polling
+            _log.exception("upstream cannot be asked for documents", upstream=self._spec.name)
+            return Reason.INTERNAL
+        return "Success"
+
+    def _pause_s(self, failures: int) -> float:
+        return self._spec.timing.openapi_pause_s(failures)
 
 
-class _Teller:
+def _group_versions(seen: tuple[tuple[Group, ...], ...]) -> frozenset[GroupVersion]:
+    return frozenset(
+        (group.name, version.version)
+        for groups in seen
+        for group in groups
+        for version in group.versions
+    )
+
+
+class _HealthLog:
     """Logs when an upstream begins to fail and when it is well again, once each."""
 
     def __init__(self, spec: UpstreamSpec) -> None:
@@ -261,18 +406,17 @@ class _Teller:
         self._since = time.monotonic()
 
     def __call__(self, known: Known) -> None:
-        """Take what a round has found."""
+        """Log a change that a round has found."""
         was_well, self._was_well = self._was_well, known.is_well
         if was_well is known.is_well:
             return
         now = time.monotonic()
         lasted_s, self._since = round(now - self._since, 1), now
         groups = sum(len(root.groups) for root in known.roots)
-        if known.is_well:
-            message = "upstream answers" if was_well is None else "upstream answers again"
-            self._log.info(
-                message, groups=groups, **({} if was_well is None else {"after_s": lasted_s})
-            )
+        if known.is_well and was_well is None:
+            self._log.info("upstream answers", groups=groups)
+        elif known.is_well:
+            self._log.info("upstream answers again", groups=groups, after_s=lasted_s)
         elif was_well is None:
             message = "upstream was not reached, trying again"
             self._log.warning(message, reason=shown(known.error), kept_groups=groups)

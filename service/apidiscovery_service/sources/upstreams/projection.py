@@ -1,4 +1,4 @@
-"""What is served of what is known of an upstream. Pure: the same knowledge, the same offers."""
+"""Turns what is known of an upstream into offers and conditions; pure functions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ _MAX_ERROR = 600
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known of an upstream, and whether to believe it.
+    """What is known of an upstream, and whether to trust it.
 
     Attributes:
-        known: None when it was never asked.
-        is_trusted: Whether somebody alive asked last; else everything is stale.
-        since: When trust was lost.
-        doubt: Why it was lost, one line.
+        known: None when it was never polled.
+        is_trusted: Whether the process that polled last is alive; else everything is stale.
+        since: When trust ended.
+        doubt: Why it ended, in one line.
     """
 
     known: Known | None = None
@@ -39,7 +39,7 @@ class View:
 
     @property
     def has_answer(self) -> bool:
-        """Whether it has ever answered; that it has no core group, anything says at its address."""
+        """Whether it has ever answered; a 404 for the core group may come from any server."""
         return any(root.groups or (root.is_current and not root.core) for root in self.roots)
 
     def is_current(self, root: Root) -> bool:
@@ -48,14 +48,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How far a source can be believed, and in one word why not."""
+    """The status of a source, and in one word why it is not current."""
 
     status: SourceStatus
     reason: str = ""
 
 
 def mirrored_offers(view: View) -> tuple[Offer, ...]:
-    """Return all groups of a server in its own order; of what failed, what it served last."""
+    """Return all groups of a server in its own order; for paths that failed, the last known."""
     core = _core_versions(view)
     named: dict[str, dict[str, Version]] = {}
     listed: list[str] = []
@@ -84,7 +84,7 @@ def _core_versions(view: View) -> tuple[Version, ...]:
 
 
 def _united(first: Version, second: Version) -> Version:
-    """Return both in one; it is stale when one is. Of a resource that both have, the first's."""
+    """Merge two versions: stale if one is; of a resource in both, the first."""
     resources: dict[str, Resource] = {}
     for resource in (*first.resources, *second.resources):
         resources.setdefault(resource.resource, resource)
@@ -94,7 +94,7 @@ def _united(first: Version, second: Version) -> Version:
 
 
 def _as_fresh(view: View, root: Root) -> Iterable[Group]:
-    """Return the groups of a path, all of them stale unless it is current."""
+    """Return the groups of a path; all are stale unless the path is current."""
     if view.is_current(root):
         return root.groups
     return [
@@ -106,8 +106,9 @@ def _as_fresh(view: View, root: Root) -> Iterable[Group]:
 def service_offer(service: ApiService, view: View) -> Offer:
     """Return the group-version of an APIService with its priorities.
 
-    A document without it makes it current without resources. Source: k8s.io/kube-aggregator
-    pkg/apiserver/handler_discovery.go:syncAPIService.
+    If the document does not have it, it is current without resources.
+
+    Source: k8s.io/kube-aggregator pkg/apiserver/handler_discovery.go:syncAPIService.
     """
     return Offer(
         service.group,
@@ -139,7 +140,7 @@ def _version_in(root: Root, service: ApiService) -> Version | None:
 
 
 def mirror_condition(source: str, address: str, view: View) -> Condition:
-    """Return how far a mirrored server can be believed."""
+    """Return the condition of a mirrored server."""
     if not view.is_trusted and (view.known or view.doubt):
         return _not_refreshed(source, address, view)
     if view.known is None:
@@ -158,7 +159,7 @@ def mirror_condition(source: str, address: str, view: View) -> Condition:
 
 
 def service_condition(service: ApiService, source: str, address: str, view: View) -> Condition:
-    """Return how far the server behind an APIService can be believed, for its group-version."""
+    """Return the condition of the server behind an APIService, for its group-version."""
     if not view.roots:
         return Condition(
             SourceStatus(source, SourceState.STALE, error="not asked yet", address=address),

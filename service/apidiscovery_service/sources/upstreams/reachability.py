@@ -1,4 +1,4 @@
-"""Whether a server can be reached, and if not, why, in words that say what to do."""
+"""Whether a server can be reached, and if not, why, with a hint what to do."""
 
 import asyncio
 import re
@@ -21,17 +21,17 @@ _DISCONNECTED = "Server disconnected"
 GRPC_PORT = "this is a gRPC port, its HTTP port is probably 8080"
 _SPEAKS_TLS = "this port speaks TLS; want an https:// URL"
 _SPEAKS_NO_TLS = "this port does not speak TLS; want an http:// URL"
-# What servers answer with status 400 to HTTP without TLS: Go's, nginx.
+# Answers with status 400 to HTTP without TLS: of Go, of nginx.
 _PLAIN_TO_TLS = (b"HTTP request to an HTTPS server", b"plain HTTP request was sent to HTTPS port")
 
 
 def answered_without_tls(body: bytes) -> str:
-    """Return what a body of status 400 says if it says that TLS is wanted, else nothing."""
+    """Return a hint if a body of status 400 says that the server wants TLS, else nothing."""
     return _SPEAKS_TLS if any(text in body for text in _PLAIN_TO_TLS) else ""
 
 
 async def accepts(host: str, port: int) -> bool:
-    """Tell whether a server takes connections; nothing is said to it."""
+    """Tell whether a server accepts connections; send nothing."""
     try:
         async with asyncio.timeout(_LOOK_S):
             _, writer = await asyncio.open_connection(host, port)
@@ -42,27 +42,27 @@ async def accepts(host: str, port: int) -> bool:
 
 
 async def explained(error: BaseException, url: str, proxy: str = "") -> str:
-    """Return why a request failed, one line.
+    """Return why a request failed, in one line.
 
     Args:
-        error: What was raised.
-        url: Where the server is.
-        proxy: `HOST:PORT` that was connected to in its place; empty for none.
+        error: The error that was raised.
+        url: The URL of the server.
+        proxy: `HOST:PORT` of the proxy that was used; empty for none.
     """
     host, port = address(url)
     peer = proxy or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     for cause in _causes(error):
-        words = _cause_in_words(cause, peer)
+        words = _describe_cause(cause, peer)
         if words:
             return words
     text = str(error) or type(error).__name__
     if isinstance(error, httpx2.RemoteProtocolError) and not proxy:
-        return await _protocol_in_words(text, url, host, port)
+        return await _describe_protocol(text, url, host, port)
     return text
 
 
-def _cause_in_words(cause: BaseException, peer: str) -> str:
-    """Return what a cause says, nothing where it is none that explains."""
+def _describe_cause(cause: BaseException, peer: str) -> str:
+    """Return the text for a cause; empty if it explains nothing."""
     match cause:
         case ConnectionRefusedError():
             return f"connection refused by {peer}"
@@ -78,14 +78,14 @@ def _cause_in_words(cause: BaseException, peer: str) -> str:
             return ""
 
 
-async def _protocol_in_words(text: str, url: str, host: str, port: int) -> str:
-    """Return what an answer that is no HTTP says of the port."""
+async def _describe_protocol(text: str, url: str, host: str, port: int) -> str:
+    """Return what an answer that is not HTTP says about the port."""
     is_odd = text.startswith((*_NO_HTTP, _DISCONNECTED))
     if url.startswith("https:"):
         return GRPC_PORT if _RESET in text else text
     if is_odd and await _speaks_tls(host, port):
         return _SPEAKS_TLS
-    # What begins with a byte that is no letter is a frame of HTTP/2.
+    # A first byte that is not a letter belongs to an HTTP/2 frame.
     return GRPC_PORT if text == _NO_HTTP[0] else text
 
 
@@ -96,7 +96,7 @@ def address(url: str) -> tuple[str, int]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it comes from, the members of groups included."""
+    """Yield an error and its causes, including members of exception groups."""
     seen: list[BaseException] = [error]
     for one in seen:
         yield one
@@ -108,7 +108,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 async def _speaks_tls(host: str, port: int) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Nothing is said to it, nothing it says is believed.
+    # Nothing is sent, and no answer is read.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         async with asyncio.timeout(_LOOK_S):

@@ -1,4 +1,4 @@
-"""One round: each path of an upstream is asked once, and what is known of it is brought up to date.
+"""One round of discovery: requests each path of an upstream once, and updates what is known.
 
 The answers are judged in the order of k8s.io/kube-aggregator
 pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
@@ -25,7 +25,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_aggregated,
     read_core_versions,
     read_group_list,
-    read_noting,
+    read_with_warnings,
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
@@ -36,23 +36,23 @@ from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
 _READYZ = "/readyz"
 _SHOWN_FAILURES = 3
-# The pause between two polls may be so much shorter than it is configured.
+# The pause between two polls may be shorter than configured by this factor, because of jitter.
 _ALMOST = 0.8
 
 _log = structlog.get_logger(__name__)
 
 
 def now_text() -> str:
-    """Return the time in RFC 3339, UTC."""
+    """Return the current time in RFC 3339, UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Rounds:
-    """Asks one upstream again and again.
+    """Requests the discovery of one upstream, round after round.
 
     Args:
         spec: The upstream.
-        exchange: How it is asked.
+        exchange: Sends the requests.
         wanted: The group-versions of a service that have an APIService now.
     """
 
@@ -63,11 +63,11 @@ class Rounds:
         self._exchange = exchange
         self._wanted = wanted
         self._memories = {path: Memory() for path, _ in spec.paths}
-        # How often a path was said to have nothing any more, and when last.
+        # How often a path answered that it has no groups any more, and when last.
         self._doubts: dict[str, tuple[int, float]] = {}
 
     async def round(self, known: Known) -> Known:
-        """Ask every path once; one that fails does not keep the others from being asked."""
+        """Request every path once; paths fail independently."""
         roots = [
             self._doubted(before, now)
             for before, now in zip(
@@ -85,7 +85,7 @@ class Rounds:
         try:
             now = await self._ask(root)
             if self._spec.kind is not Kind.SERVICE and _has_lost(root, now):
-                await self._see_that_it_is_ready()
+                await self._check_ready()
         except UpstreamFailed as failure:
             now = _failed(root, failure)
         except Exception as error:  # noqa: BLE001 - one odd answer must not end the polling
@@ -95,14 +95,15 @@ class Rounds:
         is_same = (now.state, bool(now.failures)) == (root.state, bool(root.failures))
         return replace(now, since=root.since if is_same and root.since else now_text())
 
-    async def _see_that_it_is_ready(self) -> None:
-        """Ask a server that lists less than before whether it is ready.
+    async def _check_ready(self) -> None:
+        """Check that a server that lists less than before is ready.
 
-        A kube-apiserver that starts answers before it knows its definitions, and 1.25 with nothing
-        but its first group. Who has no such path, or does not show it, is believed.
+        A kube-apiserver that starts answers before it has read its definitions; 1.25 even with
+        nothing but its first group. Any answer but a server error counts as ready: some servers do
+        not have the path, or deny access to it.
 
         Raises:
-            UpstreamFailed: It is not.
+            UpstreamFailed: It is not ready.
         """
         answer = await self._exchange.get(_READYZ, "*/*")
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -110,9 +111,9 @@ class Rounds:
             raise UpstreamFailed(Reason.NOT_READY, message)
 
     def _doubted(self, before: Root, now: Root) -> Root:
-        """Believe that all groups are gone only when that is said several times, a poll apart.
+        """Believe that all groups are gone only after several such answers, a poll apart.
 
-        A server that has lost its storage, or another one at its address, says so, too.
+        A server that has lost its storage, or another one at its address, answers so, too.
         """
         of_declared = self._spec.kind is Kind.SERVICE and now.old
         if not now.is_current or now.groups or not before.groups or of_declared:
@@ -151,10 +152,10 @@ class Rounds:
         return await self._listed(root, answer)
 
     def _accept(self, root: Root) -> str:
-        """Return the types; the plain one only for a server that is known to need it.
+        """Return the media types; the plain one only for a server that is known to need it.
 
-        Who has aggregated discovery could otherwise answer with less. For services it is the
-        contract that both requests are made in every round.
+        A server with aggregated discovery could otherwise answer with the plain one. For services
+        kube-aggregator makes both requests in every round.
         """
         plain = (JSON,) if root.old and self._spec.kind is not Kind.SERVICE else ()
         return ",".join((*AGGREGATED, *plain))
@@ -169,7 +170,7 @@ class Rounds:
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
         reading = self._reading(root)
-        read = partial(read_noting, read_aggregated, reading)
+        read = partial(read_with_warnings, read_aggregated, reading)
         found, warnings = await self._exchange.read(answer, read)
         groups = with_known_lists(found, root.groups)
         if self._spec.kind is Kind.SERVICE:
@@ -178,7 +179,7 @@ class Rounds:
         return _current(root, groups, etag=answer.etag, warnings=warnings)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:
-        """Take the unaggregated list of groups, and what is due of its group-versions."""
+        """Read the unaggregated list of groups, and the lists that are due."""
         if answer.status != HTTPStatus.OK or not answer.is_plain_json:
             raise answer.wrong(JSON)
         memory = self._memories[root.path]
@@ -195,13 +196,13 @@ class Rounds:
     ) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
         reading = self._reading(root)
         reader = read_core_versions if root.core else read_group_list
-        return await self._exchange.read(answer, partial(read_noting, reader, reading))
+        return await self._exchange.read(answer, partial(read_with_warnings, reader, reading))
 
     async def _versions(self, root: Root, listed: tuple[Listed, ...]) -> Root:
-        """Take what is due of the group-versions; what the server does not have is told of.
+        """Read the lists of group-versions that are due; warn of those that answer 404.
 
-        Old servers list the versions of definitions whose names are taken, and answer 404 for them:
-        such a version is stale, as it is to kubectl and kube-aggregator, and the server is well.
+        Old servers list the versions of definitions whose names conflict, and answer 404 for them.
+        Such a version is stale, as in kubectl and kube-aggregator, but the server is healthy.
         """
         memory = self._memories[root.path]
         fetch = VersionsFetch(self._exchange, self._spec, root, memory)
@@ -218,7 +219,7 @@ class Rounds:
         return _partly(now, failed)
 
     async def _service(self, root: Root) -> Root:
-        """Ask for each group-version that has an APIService; nothing else is told of."""
+        """Read the lists of the group-versions that have an APIService."""
         wanted = set(self._wanted())
         fetch = VersionsFetch(self._exchange, self._spec, root, self._memories[root.path])
         had, failed = await fetch.fetch(wanted)
@@ -235,7 +236,7 @@ class Rounds:
 
 
 def _unless_it_vanished(before: Root, now: Root) -> Root:
-    """Do not believe that there is no core group any more when nothing else could be had either.
+    """Do not believe that the core group is gone when all other paths failed.
 
     A proxy in front of a server that is down answers 404 to everything.
     """
@@ -265,7 +266,7 @@ def _failed(root: Root, failure: UpstreamFailed) -> Root:
 
 
 def _partly(root: Root, failed: dict[GroupVersion, UpstreamFailed]) -> Root:
-    """Note the group-versions that failed; all the others are as they are served."""
+    """Note the group-versions that failed."""
     if not failed:
         return root
     named = sorted((legacy.name_of(*gv), str(failure)) for gv, failure in failed.items())
@@ -277,7 +278,7 @@ def _partly(root: Root, failed: dict[GroupVersion, UpstreamFailed]) -> Root:
 
 
 def _all_current(group: Group) -> Group:
-    """Return a group as kube-aggregator takes it: what it says of itself is not believed."""
+    """Return a group as kube-aggregator reads it: its own freshness is ignored."""
     if all(version.freshness == Freshness.CURRENT for version in group.versions):
         return group
     versions = (replace(version, freshness=Freshness.CURRENT) for version in group.versions)

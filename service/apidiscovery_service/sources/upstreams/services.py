@@ -29,11 +29,11 @@ class ServiceSettings:
     """How the servers behind APIServices are reached.
 
     Attributes:
-        urls: Where a service is in place of its name in the cluster, by `namespace/name` or, before
-            that, `namespace/name:port`.
-        certificate: What shows them that it is us who sets `X-Remote-User`, as
-            --proxy-client-cert-file of kube-apiserver; needs `key`.
-        openapi: Whether their OpenAPI documents are asked for.
+        urls: URLs to use in place of cluster names, by `namespace/name:port` or, after that,
+            `namespace/name`.
+        certificate: Proves that we may set `X-Remote-User`, as --proxy-client-cert-file of
+            kube-apiserver; needs `key`.
+        openapi: Whether to request their OpenAPI documents.
     """
 
     urls: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -45,7 +45,7 @@ class ServiceSettings:
 
 
 class _UnusableEndpoint:
-    """A server that cannot even be named; asking it fails with the reason."""
+    """A server with an invalid configuration; requests fail with the reason."""
 
     def __init__(self, url: str, error: InvalidConfiguration) -> None:
         self.url = url
@@ -66,10 +66,10 @@ class _UnusableEndpoint:
 
 
 def service_specs(services: Iterable[ApiService], settings: ServiceSettings) -> SpecsById:
-    """Return the upstreams that APIServices name, by id, each with those it is named by.
+    """Return the upstreams behind APIServices by id, each with its APIServices.
 
-    Group-versions of one service share an upstream, as long as it is trusted in the same way: a
-    bundle that somebody gives for one group-version says nothing of the others.
+    Group-versions of one service share an upstream only if they have the same CA bundle: a bundle
+    for one group-version is not valid for the others.
     """
     found: SpecsById = {}
     for service in sorted(services, key=lambda service: service.name):

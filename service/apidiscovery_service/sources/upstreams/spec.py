@@ -1,4 +1,4 @@
-"""What an upstream is: where it is asked, for what, and within which limits."""
+"""The configuration of an upstream: endpoint, paths, filter, limits and timing."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import httpx2
 
-# How the core group is written in patterns, since its own name is empty.
+# The name of the core group in patterns, because its own name is empty.
 CORE_IN_PATTERNS = "core"
 
 _UNFIT_FOR_A_KEY = re.compile(r"[^A-Za-z0-9.-]+")
@@ -21,7 +21,7 @@ _LONGEST_RETRY = 2
 
 
 class Endpoint(Protocol):
-    """Where a server is, and how to be let in."""
+    """The address of a server, and the credentials for it."""
 
     @property
     def url(self) -> str:
@@ -30,15 +30,15 @@ class Endpoint(Protocol):
 
     @property
     def proxy(self) -> str:
-        """`HOST:PORT` of the proxy that is connected to in place of the server; empty for none."""
+        """`HOST:PORT` of the proxy in front of the server; empty for none."""
         ...
 
     def client(self) -> httpx2.AsyncClient:
-        """Return the client, which has TLS and proxies set up; the same one until `aclose`."""
+        """Return the client, with TLS and proxy configured; the same one until `aclose`."""
         ...
 
     async def headers(self) -> dict[str, str]:
-        """Return credentials for one request, fresh."""
+        """Return the credential headers for one request."""
         ...
 
     def refresh(self, refused: Mapping[str, str] | None = None) -> None:
@@ -51,11 +51,11 @@ class Endpoint(Protocol):
 
 
 class Kind(StrEnum):
-    """What an upstream is taken for.
+    """The kind of an upstream.
 
-    `SERVER` and `CLUSTER` are mirrored whole, `/api` and `/apis`; a cluster is asked with a user's
-    own credentials, a server as kube-aggregator asks. `SERVICE` is behind APIServices: only `/apis`
-    is asked, and only their group-versions are served.
+    `SERVER` and `CLUSTER` are mirrored completely, `/api` and `/apis`: a cluster with a user's
+    own credentials, a server with the headers of kube-aggregator. `SERVICE` is behind APIServices:
+    only `/apis` is requested, and only their group-versions are served.
     """
 
     SERVER = "server"
@@ -65,21 +65,21 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one upstream may take.
+    """The limits of one upstream.
 
     Attributes:
-        exchange_s: Around each request with its whole answer; k8s.io/kube-aggregator
+        exchange_s: Time limit of a request with its complete answer; k8s.io/kube-aggregator
             pkg/apiserver/handler_discovery.go waits 5 s.
-        body_bytes: Of an answer, before and after decompression.
-        group_versions: Of one document.
-        concurrent: Requests at once to one old server.
-        versions_s: For all group-versions of an old server in one round.
-        openapi_s: Around each request for OpenAPI documents;
-            k8s.io/kube-aggregator pkg/controllers/openapiv3/aggregator/aggregator.go waits 60 s.
-        openapi_bytes: Of one document of a group-version, or of the index of them.
-        openapi_v2_bytes: Of the document of an old server, which has all group-versions.
-        openapi_kept_bytes: Of all documents together as they are kept, which is compressed; those
-            of a large cluster take 5 MiB.
+        body_bytes: Size of an answer, before and after decompression.
+        group_versions: Group-versions in one document.
+        concurrent: Concurrent requests to a server without aggregated discovery.
+        versions_s: Time limit for all group-versions of such a server in one round.
+        openapi_s: Time limit of a request for OpenAPI documents; k8s.io/kube-aggregator
+            pkg/controllers/openapiv3/aggregator/aggregator.go waits 60 s.
+        openapi_bytes: Size of the document of a group-version, or of the index.
+        openapi_v2_bytes: Size of a v2 document, which has all group-versions.
+        openapi_kept_bytes: Size of all documents together in the store, compressed; those of a
+            large cluster take 5 MiB.
     """
 
     exchange_s: float = 5.0
@@ -95,19 +95,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When an upstream is asked again.
+    """The polling intervals and retries of an upstream.
 
     Attributes:
-        poll_s: After success.
-        first_retry_s: After the first failure; doubled after each further one.
-        last_retry_s: What that never exceeds, nor twice `poll_s`.
-        empty_answers: How often an upstream has to say that it has no groups any more, a poll
-            apart, before that is believed.
-        openapi_s: Between requests for the index of OpenAPI documents, and after the first failure
-            of one; doubled after each further one.
-        openapi_last_retry_s: What that never exceeds.
-        openapi_after_s: How long after a change of discovery the index is asked for, so that
-            discovery comes first.
+        poll_s: Pause after success.
+        first_retry_s: Pause after the first failure; doubles with each further one.
+        last_retry_s: Maximum of that pause; another one is twice `poll_s`.
+        empty_answers: How many answers without groups in a row, a poll apart, are needed before
+            they are believed.
+        openapi_s: Pause between requests for the index of OpenAPI documents, also after the first
+            failure; doubles with each further one.
+        openapi_last_retry_s: Maximum of that pause.
+        openapi_after_s: Pause after a change of discovery before the request for the index, so
+            that discovery comes first.
 
     Source: k8s.io/kube-aggregator pkg/apiserver/handler_discovery.go:Run and
     pkg/controllers/openapiv3/controller.go.
@@ -121,25 +121,37 @@ class Timing:
     openapi_last_retry_s: float = 3600.0
     openapi_after_s: float = 0.5
 
-    def retry_s(self, failures: int) -> float:
-        """Return the pause after so many failures in a row."""
+    def pause_s(self, failures: int) -> float:
+        """Return the pause before the next poll, after so many failures in a row."""
+        if not failures:
+            return self.poll_s
         longest = max(self.first_retry_s, min(self.last_retry_s, _LONGEST_RETRY * self.poll_s))
-        return min(self.first_retry_s * 2.0 ** min(failures - 1, 32), longest)
+        return _doubled(self.first_retry_s, failures, longest)
+
+    def openapi_pause_s(self, failures: int) -> float:
+        """Return the pause before the next request for the index of OpenAPI documents."""
+        longest = max(self.openapi_s, self.openapi_last_retry_s)
+        return _doubled(self.openapi_s, failures, longest)
+
+
+def _doubled(first_s: float, failures: int, longest_s: float) -> float:
+    """Return a pause that doubles with each failure after the first."""
+    return min(first_s * 2.0 ** min(max(failures - 1, 0), 32), longest_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which group-versions are taken: those that `allow` has, or all, without those of `deny`.
+    """Selects group-versions: those that match `allow`, or all, without those that match `deny`.
 
-    A pattern has `*` and `?`. Without a slash it is matched with the name of the group, with one
-    with `group/version`; the core group is called `core`.
+    Patterns may have `*` and `?`. A pattern with a slash is matched with `group/version`, others
+    with the name of the group; the core group is called `core`.
     """
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
     def takes(self, group: str, version: str) -> bool:
-        """Tell whether a group-version is taken."""
+        """Tell whether a group-version is selected."""
         name = group or CORE_IN_PATTERNS
         allowed = not self.allow or _matches(self.allow, name, version)
         return allowed and not _matches(self.deny, name, version)
@@ -158,12 +170,12 @@ class UpstreamSpec:
 
     Attributes:
         name: Unique among the upstreams of a process.
-        core_paths: Where versions without a group are listed. Resources of the same version from
-            several paths make one version, for discovery knows only one core group: OpenShift 3
-            lists its own resources of version v1 at `/oapi`.
-        named_paths: Where groups are listed; of a group-version that several have, the first wins.
-        trust: What else tells servers apart that have the same URL, such as a hash of a CA bundle.
-        openapi: Whether its OpenAPI documents are asked for.
+        core_paths: Paths of the core group. Resources of the same version from several paths make
+            one version, because discovery has only one core group: OpenShift 3 lists its own
+            resources of version v1 at `/oapi`.
+        named_paths: Paths of named groups; of a group-version in several, the first wins.
+        trust: Distinguishes servers with the same URL, for example by a hash of a CA bundle.
+        openapi: Whether to request its OpenAPI documents.
     """
 
     name: str
@@ -179,15 +191,15 @@ class UpstreamSpec:
 
     @property
     def paths(self) -> tuple[tuple[str, bool], ...]:
-        """Each path that is asked, and whether it has the core group."""
+        """Each path to request, and whether it has the core group."""
         core = () if self.kind is Kind.SERVICE else self.core_paths
         return (*((path, True) for path in core), *((path, False) for path in self.named_paths))
 
     @property
     def id(self) -> str:
-        """The name in the store: other content, other name.
+        """The name in the store, with a hash of the configuration.
 
-        So servers that are configured differently can share a store.
+        So processes with different configurations can share a store.
         """
         content = [self.name, self.endpoint.url, self.kind, self.paths, self.trust]
         content += [self.filter.allow, self.filter.deny]

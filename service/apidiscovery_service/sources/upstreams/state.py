@@ -1,27 +1,41 @@
-"""What is known of an upstream: what it served last, and whether it does still."""
+"""What is known of the discovery of an upstream, and the record of it.
 
-from dataclasses import dataclass
+A record is lines of JSON: the state, then for each path its groups as an aggregated document, with
+the fields that only unaggregated documents have.
+"""
 
+from dataclasses import asdict, dataclass, replace
+from typing import cast
+
+import orjson
+
+from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Freshness, Group
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
+from apidiscovery_service.sources.upstreams.record import RecordFormat
+from apidiscovery_service.sources.upstreams.spec import Limits
+
+# What was accepted once is accepted again, whatever the limits are now.
+_RECORD_LIMITS = Limits(group_versions=10**9)
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What is known of one path, `/api` or `/apis`; each fails by itself.
+    """What is known of one path, `/api` or `/apis`; paths fail independently.
 
     Attributes:
         core: Whether it has the core group.
         state: `Current`, or `Stale` when the last attempt failed.
         since: When that began, RFC 3339 in UTC; empty when nothing was tried.
-        error: Why it is stale, one line.
-        reason: The kind of failure, as it is counted.
-        etag: Of the last document, verbatim.
+        error: Why it is stale, in one line.
+        reason: The kind of failure, as metrics count it.
+        etag: The ETag of the last document, verbatim.
         old: Whether the server has no aggregated discovery.
-        groups: As served last, in the server's order.
-        failures: Of an old server, the group-versions that could not be had, each with the reason.
-        warnings: What of the document was left out.
-        listed: The names of groups in the order of the unaggregated list; empty when that is not
-            known.
+        groups: The last known groups, in the server's order.
+        failures: For an old server, the group-versions that failed, each with the reason.
+        warnings: What was left out of the document.
+        listed: The names of groups in the order of the unaggregated list; empty if unknown.
     """
 
     path: str
@@ -47,7 +61,7 @@ class Known:
     """What is known of a whole upstream.
 
     Attributes:
-        claim: Which holder of the claim learned it: the revision at which that began.
+        claim: The holder that learned it: the revision at which its claim was created.
     """
 
     claim: int
@@ -65,8 +79,63 @@ class Known:
 
     @property
     def error(self) -> str:
-        """Why it is not well, one line; empty when it is."""
+        """Why something failed, in one line; empty if nothing did."""
         errors = [root.error for root in self.bad]
-        # A server that is not there is not there for each path.
+        # A server that is down fails in the same way for each path.
         reasons = {root.error.removeprefix(f"GET {root.path}: ") for root in self.bad}
         return "; ".join(errors if len(reasons) > 1 or len(errors) == 1 else reasons)
+
+
+def _encode(known: Known) -> bytes:
+    roots = [asdict(replace(root, groups=())) for root in known.roots]
+    for value in roots:
+        del value["groups"]
+    lines = [orjson.dumps({"claim": known.claim, "roots": roots})]
+    for root in known.roots:
+        # Group by group: orjson holds the GIL for the whole of a call.
+        items = b",".join(orjson.dumps(_group_value(group)) for group in root.groups)
+        lines.append(b'{"items":[' + items + b"]}")
+    return b"\n".join(lines)
+
+
+def _group_value(group: Group) -> dict[str, JSONValue]:
+    """Return the item of an aggregated document with the fields of unaggregated ones."""
+    value = group_value(group)
+    versions = cast("list[dict[str, JSONValue]]", value.get("versions", []))
+    for version, version_value in zip(group.versions, versions, strict=True):
+        resources = cast("list[dict[str, JSONValue]]", version_value.get("resources", []))
+        for resource, resource_value in zip(version.resources, resources, strict=True):
+            if resource.storage_version_hash:
+                resource_value["storageVersionHash"] = resource.storage_version_hash
+        if version.listed:
+            version_value["listed"] = version.listed
+    return value
+
+
+def _decode(text: bytes) -> Known:
+    head, *documents = text.split(b"\n")
+    content = orjson.loads(head)
+    roots = zip(content["roots"], documents, strict=True)
+    return Known(int(content["claim"]), tuple(_read_root(*root) for root in roots))
+
+
+def _read_root(value: dict[str, object], document: bytes) -> Root:
+    core = bool(value["core"])
+    failures = cast("list[tuple[str, str]]", value["failures"])
+    return Root(
+        path=str(value["path"]),
+        core=core,
+        state=Freshness(str(value["state"])),
+        since=str(value["since"]),
+        error=str(value["error"]),
+        reason=str(value["reason"]),
+        etag=str(value["etag"]),
+        old=bool(value["old"]),
+        groups=read_aggregated(document, Reading(_RECORD_LIMITS, core=core, is_record=True)),
+        failures=tuple((str(name), str(text)) for name, text in failures),
+        warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
+        listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),
+    )
+
+
+KNOWN_RECORDS = RecordFormat("upstreams/", _encode, _decode)

@@ -1,8 +1,7 @@
-"""Connections to one server, renewed when what they are made from changes."""
+"""Connections to one server, renewed when its certificates change."""
 
 import asyncio
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
@@ -13,26 +12,24 @@ from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
 
-# More requests than these wait for one to end; with HTTP/2 they share one connection.
+# Further requests wait for one to end; with HTTP/2 all share one connection.
 MAX_CONNECTIONS = 16
 MAX_IDLE_CONNECTIONS = 4
 IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
 
-# How an idle connection shows that the server has closed it meanwhile.
+# The errors of an idle connection that the server has closed.
 _CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 
-# What is read of a connection before the event loop gets on with others: of the smallest chunks or
-# frames, some thousands fit into the 64 KiB that httpcore asks for, and take it 0.3 s.
-_READ_AT_ONCE = 16 * 1024
-_LONG_S = 0.002
-_IDLE_S = 0.2
+# How much is read before other tasks run: 64 KiB, which httpcore reads, have some thousands of the
+# smallest chunks or frames, and parsing these takes 0.3 s.
+_READ_AT_ONCE = 8 * 1024
 
 _Trace = Callable[[str, dict[str, object]], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
 class _Pool:
-    """Connections made with one TLS context, closed when retired and out of use."""
+    """Connections with one TLS context; closed when retired and unused."""
 
     inner: httpx2.AsyncHTTPTransport
     context: ssl.SSLContext
@@ -55,8 +52,8 @@ class _Pool:
 class RenewingTransport(httpx2.AsyncBaseTransport):
     """The connections of one server.
 
-    A request goes over connections made with the certificates of now: when a file or what the
-    plugin gives has changed, new ones are made, and the old ones end with their last response.
+    A request uses connections with the current certificates: when a file or the output of the
+    plugin has changed, new connections are made, and old ones end with their last response.
     """
 
     def __init__(self, tls: Tls, credentials: AskedCredentials, proxy_url: str | None) -> None:
@@ -68,7 +65,7 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
         self._renewing = asyncio.Lock()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; what cannot be prepared for it is a `ConnectError`, as in a handshake."""
+        """Send a request; unusable certificates or plugins are a `ConnectError`."""
         try:
             pool = await self._current()
         except DiscoveryError as error:
@@ -92,14 +89,14 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections; a response that is being read ends with an error."""
+        """Close all connections; responses that are being read end with an error."""
         if self._pool is not None:
             pool, self._pool = self._pool, None
             pool.retired = True
             await pool.inner.aclose()
 
     async def _send(self, pool: _Pool, request: httpx2.Request) -> httpx2.Response:
-        """Send a request, and again when an idle connection proves to be closed by the server.
+        """Send a request; retry it when the server had closed the idle connection.
 
         Source: Go net/http transport.go `persistConn.shouldRetryRequest`.
         """
@@ -107,18 +104,18 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
         if self._server_name:
             request.extensions = {**request.extensions, "sni_hostname": self._server_name}
         for left in reversed(range(MAX_IDLE_CONNECTIONS + 1)):
-            course = _Course(outer)
-            request.extensions = {**request.extensions, "trace": course}
+            trace = _RequestTrace(outer)
+            request.extensions = {**request.extensions, "trace": trace}
             try:
                 return await pool.inner.handle_async_request(request)
             except BaseException as error:
-                await course.abandon()
+                await trace.abandon()
                 if isinstance(error, AttributeError):
                     # anyio asks a connection that was closed just now for its socket, which is
                     # None then (`SocketStream.extra_attributes`).
                     text = "closed while it was made"
                     raise httpx2.ConnectError(text, request=request) from error
-                if not left or course.is_new or not isinstance(error, _CLOSED):
+                if not left or trace.is_new or not isinstance(error, _CLOSED):
                     raise
         raise AssertionError("the last attempt raises")
 
@@ -151,7 +148,7 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of a response; its connections are in use until it is closed."""
+    """The body of a response; its pool is in use until it is closed."""
 
     def __init__(self, response: httpx2.Response, pool: _Pool) -> None:
         self._response = response
@@ -173,12 +170,12 @@ class _Body(httpx2.AsyncByteStream):
                 await pool.release()
 
 
-class _Course:
-    """Follows a request on its way, for what httpcore leaves to others.
+class _RequestTrace:
+    """Traces a request, to make up for two gaps of httpcore.
 
-    It closes the socket when a TLS handshake fails, but not when that is cancelled (`start_tls` of
-    its backends); a server that hangs would then cost a socket at each attempt. And it keeps what
-    came beyond the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
+    httpcore closes the socket when a TLS handshake fails, but not when it is cancelled (`start_tls`
+    of its backends), so a server that hangs would cost a socket at each attempt. And it takes bytes
+    beyond the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
 
     Attributes:
         is_new: Whether a connection was made for the request.
@@ -191,7 +188,7 @@ class _Course:
         self._has_waited = True
 
     async def __call__(self, event: str, details: dict[str, object]) -> None:
-        """Take note of an event; raise `RemoteProtocolError` for what cannot be the answer."""
+        """Handle an event; raise `RemoteProtocolError` for an answer before its request."""
         if event == "connection.connect_tcp.started":
             self.is_new = True
         elif event == "connection.connect_tcp.complete":
@@ -217,31 +214,22 @@ class _Course:
         self._has_waited = True
 
     def _check(self) -> None:
-        """Refuse an answer that was there before the loop could have read any from the socket."""
+        """Refuse an answer that was there before the loop could read one from the socket."""
         if not (self.is_new or self._has_waited):
             raise httpx2.RemoteProtocolError("an answer came before its request")
 
 
 def _read_in_pieces(stream: object) -> None:
-    """Have a connection read little at once, and let others go on before it reads more.
-
-    After a piece that took long, it rests as long: other threads get the interpreter as well.
-    """
+    """Make a connection read little at once, and let other tasks run before it reads more."""
     read: Callable[..., Awaitable[bytes]] | None = getattr(stream, "read", None)
     if read is None:
         return
-    before = 0.0
 
     async def read_piece(
         max_bytes: int,
         timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
     ) -> bytes:
-        nonlocal before
-        took_s = time.monotonic() - before
-        # More than that, and it was idle.
-        await asyncio.sleep(took_s if _LONG_S < took_s < _IDLE_S else 0)
-        piece = await read(min(max_bytes, _READ_AT_ONCE), timeout)
-        before = time.monotonic()
-        return piece
+        await asyncio.sleep(0)
+        return await read(min(max_bytes, _READ_AT_ONCE), timeout)
 
     vars(stream)["read"] = read_piece

@@ -1,9 +1,8 @@
-"""What only unaggregated documents tell of an upstream that has aggregated ones.
+"""Reads from unaggregated lists what the aggregated documents of an upstream do not have.
 
-Those are the storage version hashes of resources, which storage migrators read, and the order of
-lists: that of groups breaks ties otherwise, and that of resources is any for definitions, which are
-sorted in the aggregated document. What the lists say besides is in the aggregated document, too; so
-with these the lists that are served are the upstream's, to the byte.
+These are the storage version hashes of resources, which storage migrators read, and the order of
+lists: groups with equal priority are in another order, and resources of definitions in any order,
+while the aggregated document sorts them. With these, our lists equal the upstream's to the byte.
 
 Sources: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery,
 k8s.io/kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGroupAndVersion.
@@ -23,33 +22,33 @@ from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
     read_group_list,
-    read_noting,
     read_resource_list,
+    read_with_warnings,
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.legacy import (
     GroupVersion,
-    list_path,
+    get_list,
     name_of,
     versions_of,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
-# Lists have no ETag, and a storage version may change without a trace in the aggregated document.
-# So in each round some are asked for, and all of them in so many rounds.
+# Lists have no ETag, and a storage version may change without a change of the aggregated document.
+# So each round requests some lists; all are requested within so many rounds.
 EVERYTHING_WITHIN_ROUNDS = 10
-# Who fails so often in a round is left alone until the next.
+# After so many failures a round ends.
 _MOST_FAILURES = 3
 
 _log = structlog.get_logger(__name__)
 
 
 def with_known_lists(groups: Iterable[Group], before: Iterable[Group]) -> tuple[Group, ...]:
-    """Return groups of an aggregated document with what is known of the lists of the same versions.
+    """Return groups of an aggregated document with what is known from lists of the same versions.
 
-    A version that is as it was is the same object.
+    An unchanged version is the same object as before.
     """
     known = versions_of(before)
 
@@ -67,7 +66,7 @@ def with_known_lists(groups: Iterable[Group], before: Iterable[Group]) -> tuple[
 
 
 def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Version:
-    """Return a version with the hashes of a list of it, and with the order of its lines."""
+    """Return a version with the hashes of its list, and with the order of the list."""
     hashes = {r.resource: r.storage_version_hash for r in of_list.resources}
 
     def one(resource: Resource) -> Resource:
@@ -80,10 +79,10 @@ def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Ve
 
 @dataclass(slots=True)
 class _Round:
-    """What the lists of one path have brought.
+    """The results of one round for one path.
 
     Attributes:
-        had: Group-versions with the hashes of now.
+        had: The versions whose lists were read, with what these say.
     """
 
     had: dict[GroupVersion, Version]
@@ -91,30 +90,30 @@ class _Round:
 
 
 class UnaggregatedLists:
-    """Asks one upstream for its lists, few at a time.
+    """Requests the lists of one upstream, a few in each round.
 
     Args:
         spec: The upstream.
-        exchange: How it is asked.
+        exchange: Sends the requests.
     """
 
     def __init__(self, spec: UpstreamSpec, exchange: Exchange) -> None:
         self._spec = spec
         self._exchange = exchange
         self._turn = 0
-        # As they were when their lists were had, by path.
+        # The versions as they were when their lists were read, by path.
         self._seen: dict[str, dict[GroupVersion, Version]] = {}
         self._seen_groups: dict[str, list[str]] = {}
         self._failed: dict[str, set[GroupVersion]] = {}
 
-    async def look(self, known: Known, wanted: Container[GroupVersion] | None) -> Known:
-        """Return what is known together with what the lists that are due say.
+    async def read(self, known: Known, wanted: Container[GroupVersion] | None) -> Known:
+        """Return what is known, with the content of the lists that are due.
 
-        Those are the ones of group-versions that have changed or were not had, and some others. It
-        takes as long as one exchange may; what is not had by then is due the next time.
+        Due are the lists of group-versions that have changed or failed, and some others. This takes
+        at most the time of one exchange; lists that are not read by then are due the next time.
 
         Args:
-            known: What a round of discovery has found.
+            known: The result of a round of discovery.
             wanted: The group-versions of a service that have an APIService; None for all.
         """
         self._turn = (self._turn + 1) % EVERYTHING_WITHIN_ROUNDS
@@ -143,7 +142,7 @@ class UnaggregatedLists:
         )
 
     async def _groups(self, root: Root) -> tuple[str, ...] | None:
-        """Return the names of the groups as they are listed; None where that is not known."""
+        """Return the names of the groups in the order of the list; None if unknown."""
         names = [group.name for group in root.groups]
         is_due = self._turn == 0 or self._seen_groups.get(root.path) != names
         if root.core or self._spec.kind is Kind.SERVICE or not is_due:
@@ -154,7 +153,7 @@ class UnaggregatedLists:
             if answer.status != HTTPStatus.OK or not answer.is_plain_json:
                 raise answer.wrong(JSON)
             reading = Reading(self._spec.limits)
-            read = partial(read_noting, read_group_list, reading)
+            read = partial(read_with_warnings, read_group_list, reading)
             listed, _ = await self._exchange.read(answer, read)
         except UpstreamFailed as failure:
             _log.debug("list of groups not had", upstream=self._spec.name, reason=str(failure))
@@ -178,7 +177,7 @@ class UnaggregatedLists:
             if versions[gv].freshness != Freshness.STALE
             and (place % EVERYTHING_WITHIN_ROUNDS == self._turn or seen.get(gv) != versions[gv])
         ]
-        # What failed before is asked for last, so that it keeps no other from being asked for.
+        # Lists that failed before come last, so that they do not end the round too early.
         due.sort(key=lambda gv: gv in self._failed.get(root.path, ()))
         waiting = iter(due)
 
@@ -200,9 +199,7 @@ class UnaggregatedLists:
                 tasks.create_task(some())
 
     async def _version(self, root: Root, gv: GroupVersion, version: Version) -> Version:
-        path = list_path(self._spec, root, gv)
-        as_master = self._spec.kind is not Kind.SERVICE
-        answer = await self._exchange.get(path, JSON, as_master=as_master)
+        answer = await get_list(self._exchange, self._spec, root, gv)
         if answer.status != HTTPStatus.OK or not answer.is_plain_json:
             raise answer.wrong(JSON)
         read = partial(read_resource_list, version.version)
