@@ -13,7 +13,7 @@ from apidiscovery_service.storage_versions.collection import (
     Collection,
     Event,
     Expired,
-    Stored,
+    StoredObject,
     TooLarge,
     Unreadable,
 )
@@ -43,7 +43,7 @@ def a_storage_version(name: str = NAME, **annotations: str) -> Object:
     return {"metadata": metadata}
 
 
-def saying(stored: Stored, **annotations: str) -> Object:
+def saying(stored: StoredObject, **annotations: str) -> Object:
     return with_metadata(stored.object, metadata_of(stored.object) | {"annotations": annotations})
 
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from itertools import count
 
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage_versions.agreement import Status
 from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.storage_versions.expiry import LeaseExpiry
 from apidiscovery_service.storage_versions.garbage import Garbage
 from apidiscovery_service.storage_versions.members import Beat, Heartbeat, Members
+from apidiscovery_service.storage_versions.model import Status, status_of
 from apidiscovery_service.storage_versions.reports import ReportedResource, Reports
-from apidiscovery_service.storage_versions.status_fields import status_of
 from apidiscovery_service.store import (
     Batch,
     Entry,
@@ -132,6 +132,7 @@ class Replica:
         self.leases = Collection(store, LEASE, "leases/kube-system/", pause_s=0.05)
         self.members = Members(self.leases, now=now)
         self.reports = Reports(self.objects, self.members, now=now)
+        self.expiry = LeaseExpiry(self.leases)
         self.garbage = Garbage(
             self.objects, self.leases, self.members, every_s=collect_every_s, now=now
         )
