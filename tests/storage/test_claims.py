@@ -22,10 +22,9 @@ from apidiscovery_service.store import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.store.claims import Claims
+from apidiscovery_service.store.claims import Claims, own_holder
 from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
-from apidiscovery_service.store.holders import own_holder
 from apidiscovery_service.store.memory import MemoryStore
 from etcd import EtcdServer
 from structlog.testing import capture_logs
@@ -424,7 +423,7 @@ async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None
 
 # A process of this machine.
 
-GONE = "from apidiscovery_service.store.holders import own_holder; print(own_holder())"
+GONE = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
 
 
 async def put_claim(store: Store, holder: str) -> None:
