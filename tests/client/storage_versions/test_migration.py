@@ -17,7 +17,7 @@ from apidiscovery_client.storage_versions.agreement import (
     wait_for_agreement,
 )
 from apidiscovery_client.storage_versions.migration import (
-    UNPROVED_S,
+    UNVERIFIED_S,
     AgreementLost,
     migration_guard,
 )
@@ -91,7 +91,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what cannot be proved be over sooner."""
-    monkeypatch.setattr(migration, "UNPROVED_S", HASTY_S)
+    monkeypatch.setattr(migration, "UNVERIFIED_S", HASTY_S)
     monkeypatch.setattr(migration, "CHECK_EVERY_S", HASTY_S / 3)
 
 
@@ -214,13 +214,13 @@ async def test_a_server_that_joins_with_the_same_version_ends_nothing(cluster: C
 
 
 async def test_what_cannot_be_proved_for_too_long_is_over(cluster: Cluster) -> None:
-    async with losing("cannot be proved any more", UNPROVED_S + PROMPTLY_S), cluster.guard():
+    async with losing("cannot be proved any more", UNVERIFIED_S + PROMPTLY_S), cluster.guard():
         began = time.monotonic()
         cluster.network.cut()
         try:
             await forever()
         finally:
-            assert 1 < time.monotonic() - began < UNPROVED_S + PROMPTLY_S
+            assert 1 < time.monotonic() - began < UNVERIFIED_S + PROMPTLY_S
             cluster.network.mend()
 
 
@@ -234,14 +234,14 @@ async def test_a_service_that_cannot_say_proves_nothing(cluster: Cluster) -> Non
 async def test_a_shorter_absence_is_survived(cluster: Cluster) -> None:
     async with cluster.guard():
         cluster.network.cut()
-        await asyncio.sleep(UNPROVED_S - 1.5)
+        await asyncio.sleep(UNVERIFIED_S - 1.5)
         cluster.network.mend()
         cluster.network.drop()
         await asyncio.sleep(1)
 
 
 async def test_what_happened_during_an_absence_is_found_out(cluster: Cluster) -> None:
-    async with losing("the servers disagreed for a while", UNPROVED_S), cluster.guard():
+    async with losing("the servers disagreed for a while", UNVERIFIED_S), cluster.guard():
         cluster.network.cut()
         await cluster.differ_for_a_moment()
         cluster.network.drop()
@@ -262,7 +262,7 @@ async def test_the_end_waits_until_it_is_proved(cluster: Cluster) -> None:
         cluster.served.store.before = failing("get", OBJECTS)
         loop.call_later(0.3, setattr, cluster.served.store, "before", None)
         ended = time.monotonic()
-    assert 0.2 < time.monotonic() - ended < UNPROVED_S
+    assert 0.2 < time.monotonic() - ended < UNVERIFIED_S
 
 
 @pytest.mark.usefixtures("hasty")
