@@ -18,7 +18,6 @@ from apidiscovery_service.store import (
     Guard,
     Guards,
     Lease,
-    Listing,
     Store,
     StoreUnavailable,
 )
@@ -27,6 +26,7 @@ from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.memory import MemoryStore
 from etcd import EtcdServer
+from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs
 
 # The least that etcd grants, and what is quick.
@@ -138,27 +138,20 @@ async def running(*processes: Process) -> AsyncGenerator[None]:
             await process.stop()
 
 
-class Cable:
+class Cable(StoreWrapper):
     """A store that is reached over a cable, which can be pulled: calls then hang or fail."""
 
     def __init__(self, store: Store, *, hangs: bool) -> None:
-        self._store = store
+        super().__init__(store)
         self._hangs = hangs
         self.pulled = False
 
-    async def cross(self) -> None:
+    async def disturb(self, operation: str = "", key: str = "") -> None:
+        del operation, key
         if self.pulled and self._hangs:
             await asyncio.Event().wait()
         if self.pulled:
             raise StoreUnavailable("the cable is pulled")
-
-    async def get(self, key: str) -> Entry | None:
-        await self.cross()
-        return await self._store.get(key)
-
-    async def list(self, prefix: str) -> Listing:
-        await self.cross()
-        return await self._store.list(prefix)
 
     async def put(
         self,
@@ -169,27 +162,18 @@ class Cable:
         guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
-        await self.cross()
         own = lease.lease if isinstance(lease, CabledLease) else lease
-        return await self._store.put(key, value, expected=expected, guard=guard, lease=own)
-
-    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        await self.cross()
-        return await self._store.delete(key, expected=expected, guard=guard)
+        return await super().put(key, value, expected=expected, guard=guard, lease=own)
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        async with contextlib.aclosing(self._store.watch(prefix, after)) as batches:
+        async with contextlib.aclosing(self.store.watch(prefix, after)) as batches:
             async for batch in batches:
                 while self.pulled:  # noqa: ASYNC110 - what is pulled is a plain flag
                     await asyncio.sleep(0.01)
                 yield batch
 
     async def lease(self, ttl_s: float) -> Lease:
-        await self.cross()
-        return CabledLease(await self._store.lease(ttl_s), self)
-
-    async def close(self) -> None:
-        await self._store.close()
+        return CabledLease(await super().lease(ttl_s), self)
 
 
 class CabledLease:
@@ -204,11 +188,11 @@ class CabledLease:
         return self.lease.ttl_s
 
     async def keep_alive(self) -> bool:
-        await self._cable.cross()
+        await self._cable.disturb()
         return await self.lease.keep_alive()
 
     async def revoke(self) -> None:
-        await self._cable.cross()
+        await self._cable.disturb()
         await self.lease.revoke()
 
 

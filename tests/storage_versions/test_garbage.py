@@ -9,17 +9,8 @@ from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.storage_versions.collection import StoredObject
 from apidiscovery_service.store import Fenced, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    DisturbedStore,
-    Replica,
-    failing,
-    lease_key,
-    object_key,
-    once,
-    ticking,
-    until,
-    writes,
-)
+from storage_version_replicas import Replica, lease_key, object_key, ticking, until, writes
+from store_wrapper import DisturbedStore, failing, once
 
 JOBS = "apps.jobs"
 

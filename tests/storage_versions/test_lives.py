@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from apidiscovery_service.storage_versions.members import Heartbeat, NotMember, Superseded
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import DisturbedStore, Replica, object_key, writes
+from storage_version_replicas import Replica, object_key, writes
+from store_wrapper import DisturbedStore
 
 
 async def test_a_report_of_an_earlier_life_that_is_late_changes_nothing() -> None:

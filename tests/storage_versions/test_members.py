@@ -19,17 +19,8 @@ from apidiscovery_service.storage_versions.members import (
 )
 from apidiscovery_service.store import ABSENT, Fenced, Guard, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    NOON,
-    DisturbedStore,
-    Replica,
-    end,
-    failing,
-    lease_key,
-    once,
-    ticking,
-    until,
-)
+from storage_version_replicas import NOON, Replica, end, lease_key, ticking, until
+from store_wrapper import DisturbedStore, failing, once
 
 NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
 

@@ -22,15 +22,8 @@ from apidiscovery_service.store import Entry, Guards, Lease, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_version_replicas import (
-    NOON,
-    DisturbedStore,
-    Replica,
-    lease_key,
-    object_key,
-    writes,
-    written,
-)
+from storage_version_replicas import NOON, Replica, lease_key, object_key, writes, written
+from store_wrapper import DisturbedStore
 
 HOSTS = ("a", "b", "c")
 RESOURCES = ("jobs", "cronjobs")

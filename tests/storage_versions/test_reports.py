@@ -17,16 +17,8 @@ from apidiscovery_service.storage_versions.reports import (
 )
 from apidiscovery_service.store import StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    DisturbedStore,
-    Replica,
-    failing,
-    lease_key,
-    object_key,
-    once,
-    ticking,
-    writes,
-)
+from storage_version_replicas import Replica, lease_key, object_key, ticking, writes
+from store_wrapper import DisturbedStore, failing, once
 
 INGRESSES = ReportedResource(
     "networking.k8s.io",

@@ -21,8 +21,8 @@ from apidiscovery_client.storage_versions.migration import (
     AgreementLost,
     migration_guard,
 )
-from storage_version_replicas import failing
 from storage_version_server import Served, Stub, join, report, serving, stub_of
+from store_wrapper import failing
 from tcp_proxy import TcpProxy
 
 NAME = "apps.deployments"
