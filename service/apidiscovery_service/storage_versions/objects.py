@@ -219,13 +219,10 @@ class Objects(ObjectReads):
         Raises:
             ObjectError: 404 when there is none, 409 when a precondition does not hold.
         """
-        while True:
-            stored = await self._existing(name)
-            self._check_preconditions(stored, preconditions)
-            try:
-                return await self._delete(stored, dry_run=dry_run)
-            except Conflict:
-                continue  # a concurrent change
+        deleted = await self._delete_named(name, None, preconditions, dry_run=dry_run)
+        if deleted is None:
+            raise errors.not_found(self.kind, name)
+        return deleted
 
     async def delete_collection(
         self,
@@ -243,7 +240,8 @@ class Objects(ObjectReads):
         """
         listed = await self.list(options)
         for item in listed.items:
-            await self._delete_listed(item, preconditions, dry_run=dry_run)
+            name, uid = (reading.text(metadata_of(item), field) for field in ("name", "uid"))
+            await self._delete_named(name, uid, preconditions, dry_run=dry_run)
         return listed
 
     # Creating.
@@ -363,6 +361,22 @@ class Objects(ObjectReads):
 
     # Deleting.
 
+    async def _delete_named(
+        self, name: str, uid: str | None, preconditions: Preconditions, *, dry_run: bool
+    ) -> Deleted | None:
+        """Delete an object; return None when there is none of that name and uid."""
+        while True:
+            stored = await self._read(name)
+            if stored is None:
+                return None
+            if uid is not None and reading.text(metadata_of(stored.object), "uid") != uid:
+                return None
+            self._check_preconditions(stored, preconditions)
+            try:
+                return await self._delete(stored, dry_run=dry_run)
+            except Conflict:
+                continue  # a concurrent change
+
     async def _delete(self, stored: StoredObject, *, dry_run: bool) -> Deleted:
         if has_finalizers(stored.object):
             return await self._mark(stored, dry_run=dry_run)
@@ -379,22 +393,6 @@ class Objects(ObjectReads):
         if dry_run:
             return Deleted(marked, None)
         return Deleted((await _fitting(self._collection.replace(stored, marked))).object, None)
-
-    async def _delete_listed(
-        self, item: Object, preconditions: Preconditions, *, dry_run: bool
-    ) -> None:
-        """Delete an object of a list unless it was removed meanwhile."""
-        name, uid = (reading.text(metadata_of(item), field) for field in ("name", "uid"))
-        while True:
-            stored = await self._read(name)
-            if stored is None or reading.text(metadata_of(stored.object), "uid") != uid:
-                return
-            self._check_preconditions(stored, preconditions)
-            try:
-                await self._delete(stored, dry_run=dry_run)
-            except Conflict:
-                continue
-            return
 
     def _check_preconditions(self, stored: StoredObject, preconditions: Preconditions) -> None:
         """Source: k8s.io/apiserver pkg/registry/rest/delete.go, BeforeDelete."""

@@ -122,7 +122,7 @@ class SqliteStore:
         return entry
 
     async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        return await self._write(lambda: self._file.delete(key, expected, guard))
+        return await self.write(lambda file: file.delete(key, expected, guard))
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
         with self._polling_others():
@@ -139,16 +139,8 @@ class SqliteStore:
                     yielded_at = time.monotonic()
 
     async def lease(self, ttl_s: float) -> Lease:
-        number = await self._write(lambda: self._file.begin_lease(ttl_s))
+        number = await self.write(lambda file: file.begin_lease(ttl_s))
         return _SqliteLease(self, number, ttl_s)
-
-    async def keep_alive(self, lease: int) -> bool:
-        """Renew a lease, see `Lease.keep_alive`."""
-        return await self._write(lambda: self._file.keep_alive(lease))
-
-    async def revoke(self, lease: int) -> None:
-        """End a lease, see `Lease.revoke`."""
-        await self._write(lambda: self._file.end_lease(lease))
 
     async def close(self) -> None:
         if self._closed:
@@ -163,8 +155,9 @@ class SqliteStore:
             raise StoreUnavailable("the store is closed")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _write(self, work: Callable[[], _T]) -> _T:
-        result = await self._run(work)
+    async def write(self, work: Callable[[SqliteFile], _T]) -> _T:
+        """Return the result of work in the file's thread, and wake all watches."""
+        result = await self._run(lambda: work(self._file))
         self._wakeup.ring()
         return result
 
@@ -224,7 +217,7 @@ class _SqliteLease:
         return self._ttl_s
 
     async def keep_alive(self) -> bool:
-        return await self.store.keep_alive(self.number)
+        return await self.store.write(lambda file: file.keep_alive(self.number))
 
     async def revoke(self) -> None:
-        await self.store.revoke(self.number)
+        await self.store.write(lambda file: file.end_lease(self.number))

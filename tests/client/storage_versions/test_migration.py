@@ -291,7 +291,7 @@ async def test_a_closed_channel_proves_nothing(cluster: Cluster, goes_on: bool) 
             await forever()
 
 
-# What else ends a body.
+# What else ends a body; test_migration_matrix.py has the cancellations.
 
 
 async def test_an_error_of_the_body_is_its_own(cluster: Cluster) -> None:
@@ -299,85 +299,6 @@ async def test_an_error_of_the_body_is_its_own(cluster: Cluster) -> None:
         async with cluster.guard():
             raise LookupError("mine")
     assert caught.value.__cause__ is None
-
-
-async def test_an_error_of_an_interrupted_body_is_the_cause(cluster: Cluster) -> None:
-    mine = LookupError("mine")
-
-    async def migrate() -> None:
-        async with cluster.guard():
-            try:
-                await cluster.differ()  # the loss may be told before this returns
-                await forever()
-            finally:
-                raise mine
-
-    with pytest.raises(AgreementLost) as caught:
-        await migrate()
-    assert caught.value.__cause__ is mine
-
-
-async def guarded(cluster: Cluster, entered: asyncio.Event) -> None:
-    async with cluster.guard():
-        entered.set()
-        await forever()
-
-
-async def test_a_cancellation_from_outside_passes(cluster: Cluster) -> None:
-    entered = asyncio.Event()
-    task = asyncio.create_task(guarded(cluster, entered))
-    await entered.wait()
-    task.cancel("stop")
-    with pytest.raises(asyncio.CancelledError, match="stop"):
-        await asyncio.wait_for(task, PROMPTLY_S)
-    assert task.cancelled()
-    assert task.cancelling() == 1
-
-
-async def test_a_cancellation_from_outside_passes_during_the_last_reading(
-    cluster: Cluster,
-) -> None:
-    ended = asyncio.Event()
-
-    async def migrate() -> None:
-        async with cluster.guard():
-            cluster.network.cut()
-            ended.set()
-
-    task = asyncio.create_task(migrate())
-    await ended.wait()
-    await asyncio.sleep(0.1)
-    assert not task.done()
-    task.cancel()
-    await asyncio.wait([task], timeout=PROMPTLY_S)
-    assert task.cancelled()
-
-
-async def test_a_cancellation_from_outside_counts_more_than_the_loss(cluster: Cluster) -> None:
-    entered, interrupted = asyncio.Event(), asyncio.Event()
-
-    async def migrate() -> None:
-        async with cluster.guard():
-            entered.set()
-            try:
-                await forever()
-            finally:
-                interrupted.set()
-                await asyncio.sleep(WITHIN_S)
-
-    task = asyncio.create_task(migrate())
-    await entered.wait()
-    await cluster.differ()
-    await asyncio.wait_for(interrupted.wait(), PROMPTLY_S)
-    task.cancel()
-    await asyncio.wait([task], timeout=PROMPTLY_S)
-    assert task.cancelled()
-
-
-async def test_a_timeout_around_it_is_a_timeout(cluster: Cluster) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3), cluster.guard():
-            await forever()
 
 
 async def test_a_timeout_around_it_does_not_hide_the_loss(cluster: Cluster) -> None:
@@ -393,35 +314,12 @@ async def test_a_timeout_within_it_does_not_hide_the_loss(cluster: Cluster) -> N
         await forever()
 
 
-async def test_a_timeout_within_it_is_an_error_of_the_body(cluster: Cluster) -> None:
-    with pytest.raises(TimeoutError):
-        async with cluster.guard(), asyncio.timeout(0.1):
-            await forever()
-
-
 async def test_tasks_of_the_body_are_interrupted(cluster: Cluster) -> None:
     tasks: list[asyncio.Task[None]] = []
     async with losing("no longer agree"), cluster.guard(), asyncio.TaskGroup() as group:
         tasks += [group.create_task(forever()) for _ in range(3)]
         await cluster.differ()
     assert all(task.cancelled() for task in tasks)
-
-
-async def test_a_failure_beside_it_ends_it_and_is_told(cluster: Cluster) -> None:
-    entered = asyncio.Event()
-
-    async def fail() -> None:
-        await entered.wait()
-        raise LookupError("beside")
-
-    async def both() -> None:
-        async with asyncio.timeout(PROMPTLY_S), asyncio.TaskGroup() as group:
-            group.create_task(guarded(cluster, entered))
-            group.create_task(fail())
-
-    with pytest.raises(ExceptionGroup) as caught:
-        await both()
-    assert [str(one) for one in caught.value.exceptions] == ["beside"]
 
 
 async def test_a_body_that_suppresses_its_interruption_only_delays_the_end(
