@@ -41,7 +41,7 @@ async def test_a_report_that_reaches_the_server_late_is_refused() -> None:
     server_id = beat.api_server_id
     await replica.reports.report(server_id, [writes("deployments", "v2")], "first")
     await replica.members.heartbeat(Heartbeat("one", instance="second"))
-    with pytest.raises(NotMember, match="another life"):
+    with pytest.raises(NotMember, match="another instance"):
         await replica.reports.report(server_id, [writes("deployments", "v1")], "first")
     await replica.reports.report(server_id, [writes("deployments", "v2")], "second")
     assert await replica.written("apps.deployments") == {server_id: "apps/v2"}

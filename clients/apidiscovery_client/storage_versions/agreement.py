@@ -128,4 +128,4 @@ async def wait_for_agreement(
                 agreement = Agreement.of(progress.progress[0].storage_version)
                 if agreement is not None:
                     return agreement
-    raise NoAgreement(f"{name}: the server tells of an agreement without a version")
+    raise NoAgreement(f"{name}: the server reports an agreement without a version")

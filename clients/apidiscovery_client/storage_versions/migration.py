@@ -236,7 +236,7 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
             found = await self._get(timeout_s)
         except _Unanswered as error:
             if time.monotonic() - self._verified_at >= UNVERIFIED_S:
-                self._lose(f"cannot be proved any more: {error}")
+                self._lose(f"cannot be verified: {error}")
             return
         if found is None:
             self._lose("the object was removed")

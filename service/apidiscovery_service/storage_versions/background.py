@@ -53,7 +53,9 @@ async def follow_events(collection: Collection, handle: Callable[[Event], None])
                     backoff.reset()
                     handle(event)
         except (Expired, StoreUnavailable) as error:
-            _log.warning("events missed, beginning anew", kind=collection.kind.kind, why=str(error))
+            _log.warning(
+                "events missed, reading the state again", kind=collection.kind.kind, why=str(error)
+            )
             await backoff.pause()
 
 

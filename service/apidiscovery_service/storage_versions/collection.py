@@ -57,7 +57,7 @@ class Unreadable(DiscoveryError):
     """
 
     def __init__(self, key: str, why: str) -> None:
-        super().__init__(f"what the store has at {key} is no object: {why}")
+        super().__init__(f"the value at {key} in the store is not an object: {why}")
         self.key = key
 
 

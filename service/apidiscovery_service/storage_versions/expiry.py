@@ -145,7 +145,7 @@ class LeaseExpiry:
                 for name, revision in observed.due(self._monotonic()):
                     await self._check(name, revision, observed, claim)
             except StoreUnavailable as error:
-                _log.warning("leases cannot be looked at, they last on", error=str(error))
+                _log.warning("leases cannot be read, their durations restart", error=str(error))
                 await backoff.pause()
                 observed.restart(self._monotonic())
             else:
@@ -161,7 +161,9 @@ class LeaseExpiry:
         has_news = await rings_within(changed, None if seconds == math.inf else seconds)
         now = self._monotonic()
         if not has_news and now - begun > seconds + _SUSPENDED_S:
-            _log.warning("this process stood still, leases last on", seconds=now - begun - seconds)
+            _log.warning(
+                "process was suspended, durations of leases restart", seconds=now - begun - seconds
+            )
             observed.restart(now)
 
     async def _check(
@@ -189,6 +191,6 @@ class LeaseExpiry:
         try:
             await self._leases.remove(lease, claim)
         except Conflict:
-            _log.info("lease was renewed at the last moment", **fields)
+            _log.info("lease was renewed just before its removal", **fields)
         else:
-            _log.info("lease has ended", **fields)
+            _log.info("lease has expired", **fields)

@@ -102,7 +102,7 @@ class Garbage:
             try:
                 await self.clear(names, claim)
             except StoreUnavailable as error:
-                _log.warning("nothing is collected, trying again", error=str(error))
+                _log.warning("garbage not collected, trying again", error=str(error))
                 candidates.names |= names
                 await backoff.pause()
             else:

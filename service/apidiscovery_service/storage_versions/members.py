@@ -40,8 +40,8 @@ class NotMember(DiscoveryError):
 
     def __init__(self, api_server_id: str) -> None:
         super().__init__(
-            f"API server {api_server_id!r} is no member: it has no lease, or another life of it "
-            "has one. Send a heartbeat first, then report"
+            f"API server {api_server_id!r} is not a member: it has no lease, or another instance "
+            "of it has one. Send a heartbeat first, then report"
         )
         self.api_server_id = api_server_id
 
@@ -56,7 +56,7 @@ class Superseded(DiscoveryError):
     def __init__(self, api_server_id: str) -> None:
         super().__init__(
             f"another process has become API server {api_server_id!r} since, and this one is no "
-            "member any more. Start it again, and let no two share a hostname"
+            "longer a member. Restart it, and do not let two processes share a hostname"
         )
         self.api_server_id = api_server_id
 
@@ -281,7 +281,7 @@ def _violations(heartbeat: Heartbeat) -> Iterator[FieldViolation]:
         yield FieldViolation("hostname", "must not be empty: it decides the identity")
     for field, value in (("hostname", heartbeat.hostname), ("component", heartbeat.component)):
         for error in formats.label_value(value):
-            yield FieldViolation(field, f"{value!r} is to be a label's value: {error}")
+            yield FieldViolation(field, f"{value!r} is not a label value: {error}")
     size = len(heartbeat.instance.encode())
     if size > _INSTANCE_MAX_BYTES:
         yield FieldViolation(

@@ -351,7 +351,7 @@ def _violations(resources: Sequence[ReportedResource]) -> Iterator[FieldViolatio
         same = first.setdefault(resource.name, index)
         if resources[same] != resource:
             yield FieldViolation(
-                place, f"says of {resource.name} something else than resources[{same}]"
+                place, f"differs from resources[{same}], which is {resource.name} too"
             )
         yield from _name_violations(place, resource.group, resource.resource)
         yield from _version_violations(place, resource)
@@ -403,7 +403,7 @@ def _set_violations(place: str, versions: Sequence[str]) -> Iterator[FieldViolat
     for index, version in enumerate(versions):
         yield from _version(f"{place}[{index}]", version)
         if (same := first.setdefault(version, index)) != index:
-            yield FieldViolation(f"{place}[{index}]", f"{version!r} is there at [{same}] already")
+            yield FieldViolation(f"{place}[{index}]", f"{version!r} duplicates [{same}]")
 
 
 def _version(place: str, version: str) -> Iterator[FieldViolation]:

@@ -245,7 +245,7 @@ class Claims:
             if not await session.lease.keep_alive():
                 return False
         except DiscoveryError as error:
-            _log.warning("lease of claims not prolonged", error=str(error))
+            _log.warning("lease of claims not renewed", error=str(error))
         else:
             session.renewed_at = asked
         return True
@@ -413,7 +413,7 @@ class Claims:
             except Conflict:
                 return
             except DiscoveryError as error:
-                _log.warning("claim not given up, trying again", claim=key, error=str(error))
+                _log.warning("claim not released, trying again", claim=key, error=str(error))
                 await asyncio.sleep(self._pause_s)
             else:
                 return

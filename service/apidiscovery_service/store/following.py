@@ -52,7 +52,7 @@ async def follow(  # noqa: PLR0913 - those behind the star have names
                 _log.info("store is listed again", prefix=prefix, reason=str(error))
                 continue
             if not isinstance(error, StoreError):  # ObservedStore logs those
-                _log.warning("changes not taken, trying again", prefix=prefix, error=str(error))
+                _log.warning("changes not applied, trying again", prefix=prefix, error=str(error))
             await asyncio.sleep(PAUSE_S if pause_s is None else pause_s)
         else:
             return

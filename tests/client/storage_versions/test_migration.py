@@ -90,7 +90,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what cannot be proved be over sooner."""
+    """Shorten the time without a successful read."""
     monkeypatch.setattr(migration, "UNVERIFIED_S", HASTY_S)
     monkeypatch.setattr(migration, "CHECK_EVERY_S", HASTY_S / 3)
 
@@ -214,7 +214,7 @@ async def test_a_server_that_joins_with_the_same_version_ends_nothing(cluster: C
 
 
 async def test_what_cannot_be_proved_for_too_long_is_over(cluster: Cluster) -> None:
-    async with losing("cannot be proved any more", UNVERIFIED_S + PROMPTLY_S), cluster.guard():
+    async with losing("cannot be verified", UNVERIFIED_S + PROMPTLY_S), cluster.guard():
         began = time.monotonic()
         cluster.network.cut()
         try:
@@ -267,7 +267,7 @@ async def test_the_end_waits_until_it_is_proved(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("hasty")
 async def test_an_end_that_cannot_be_proved_is_none(cluster: Cluster) -> None:
-    async with losing("cannot be proved any more"), cluster.guard():
+    async with losing("cannot be verified"), cluster.guard():
         cluster.served.store.before = failing("get", OBJECTS)
 
 
