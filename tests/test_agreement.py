@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from apidiscovery_service.storage_versions.agreement import (
+from apidiscovery_service.storage_versions.model import (
     ALL_ENCODING_VERSIONS_EQUAL,
     Condition,
-    Entry,
+    ServerStorageVersion,
     Status,
-    reported,
-    without,
+    with_entry,
+    without_servers,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,9 +35,9 @@ removals = st.tuples(servers, st.none())
 moments = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants them naive
 
 
-def entry(report: Report) -> Entry:
+def entry(report: Report) -> ServerStorageVersion:
     server, version = report
-    return Entry(server, version, (version,), (version,))
+    return ServerStorageVersion(server, version, (version,), (version,))
 
 
 def after(
@@ -47,9 +47,9 @@ def after(
     status = status or Status()
     for server, version in history:
         if version is None:
-            status = without(status, {server}, generation=0, now=now)
+            status = without_servers(status, {server}, generation=0, now=now)
         else:
-            status = reported(status, entry((server, version)), generation=0, now=now)
+            status = with_entry(status, entry((server, version)), generation=0, now=now)
     return status
 
 
@@ -88,15 +88,15 @@ def test_every_step_of_a_recorded_history_is_as_kubernetes_has_it(
     for step, recorded in enumerate(history):
         before, now = status, START + step * SECOND
         if recorded["op"] == "remove":
-            status = without(status, {recorded["server"]}, generation=0, now=now)
+            status = without_servers(status, {recorded["server"]}, generation=0, now=now)
         else:
-            said = Entry(
+            said = ServerStorageVersion(
                 recorded["server"],
                 recorded["encodingVersion"],
                 tuple(recorded["decodableVersions"]),
                 tuple(recorded["servedVersions"]),
             )
-            status = reported(status, said, generation=0, now=now)
+            status = with_entry(status, said, generation=0, now=now)
         assert as_golden(status) == recorded["status"], step
         assert (since(status) != since(before)) == recorded["transitioned"], step
 
@@ -138,12 +138,12 @@ def test_to_report_the_same_again_changes_nothing(
     history: list[tuple[str, str | None]], last: Report, later: datetime
 ) -> None:
     status = after([*history, last])
-    assert reported(status, entry(last), generation=0, now=later) == status
+    assert with_entry(status, entry(last), generation=0, now=later) == status
 
 
 @given(st.lists(reports, min_size=1))
 def test_when_all_are_removed_no_version_is_common(history: list[Report]) -> None:
-    status = without(after(history), {"a", "b", "c"}, generation=0, now=START)
+    status = without_servers(after(history), {"a", "b", "c"}, generation=0, now=START)
     assert status.entries == ()
     assert status.common_encoding_version is None
     assert status.condition is not None
@@ -175,7 +175,7 @@ def test_entries_that_are_gone_are_removed_by_the_report_as_one_transition(
     history: list[Report], last: Report, gone: str
 ) -> None:
     status = after(history)
-    at_once = reported(status, entry(last), generation=0, now=START, gone={gone})
+    at_once = with_entry(status, entry(last), generation=0, now=START, gone={gone})
     one_by_one = after([(gone, None), last], status)
     assert set(at_once.entries) == set(one_by_one.entries)
     assert at_once.common_encoding_version == one_by_one.common_encoding_version
@@ -191,7 +191,7 @@ def test_an_entry_is_replaced_in_its_place() -> None:
 
 def test_two_entries_of_one_server_become_one() -> None:
     twice = Status((entry(("a", "v1")), entry(("b", "v1")), entry(("a", "v2"))))
-    status = reported(twice, entry(("a", "v1")), generation=0, now=START)
+    status = with_entry(twice, entry(("a", "v1")), generation=0, now=START)
     assert status.entries == (entry(("a", "v1")), entry(("b", "v1")))
 
 
@@ -205,7 +205,7 @@ def test_a_common_version_that_is_replaced_by_another_is_a_transition() -> None:
 def test_what_is_said_of_a_kept_status_is_said_anew() -> None:
     before = after([("a", "v1")])
     stale = replace(before, conditions=(replace(before.conditions[0], reason="R", message=""),))
-    status = reported(stale, entry(("a", "v1")), generation=7, now=START + SECOND)
+    status = with_entry(stale, entry(("a", "v1")), generation=7, now=START + SECOND)
     assert status.conditions == (replace(before.conditions[0], observed_generation=7),)
 
 
@@ -214,7 +214,7 @@ def test_other_conditions_keep_their_places() -> None:
     ours = after([("a", "v1")]).conditions[0]
     last = Condition("Last", "True", "Because", last_transition_time=START)
     before = Status((entry(("a", "v1")),), "v1", (first, ours, last))
-    status = reported(before, entry(("b", "v2")), generation=0, now=START)
+    status = with_entry(before, entry(("b", "v2")), generation=0, now=START)
     assert [c.type for c in status.conditions] == ["First", ALL_ENCODING_VERSIONS_EQUAL, "Last"]
     assert (status.conditions[0], status.conditions[2]) == (first, last)
 
@@ -233,5 +233,5 @@ def test_a_transition_at_the_end_of_time_is_not_later_than_that() -> None:
 def test_a_condition_without_a_time_gets_one_with_its_next_transition() -> None:
     timeless = Condition(ALL_ENCODING_VERSIONS_EQUAL, "True", "R")
     before = Status((entry(("a", "v1")),), "v1", (timeless,))
-    assert since(reported(before, entry(("a", "v1")), generation=0, now=START)) is None
-    assert since(reported(before, entry(("b", "v2")), generation=0, now=START)) == START
+    assert since(with_entry(before, entry(("a", "v1")), generation=0, now=START)) is None
+    assert since(with_entry(before, entry(("b", "v2")), generation=0, now=START)) == START

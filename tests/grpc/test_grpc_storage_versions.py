@@ -19,7 +19,6 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     status_pb2,
 )
 from grpc_status import rpc_status
-from storage_version_replicas import failing, once
 from storage_version_server import (
     Served,
     Stub,
@@ -32,6 +31,7 @@ from storage_version_server import (
     waiting,
     watching,
 )
+from store_wrapper import failing, once
 
 CREATED, UPDATED, UNCHANGED = (
     pb.ReportedStorageVersion.OUTCOME_CREATED,

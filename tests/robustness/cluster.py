@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from etcd import EtcdServer
+from etcd import EtcdServer, etcd_cluster
 from programs import free_port
 from server import COMMAND, environment
 from tcp_proxy import TcpProxy
@@ -142,28 +142,6 @@ class Store:
         await asyncio.gather(*(asyncio.to_thread(member.start) for member in self.members))
 
 
-def etcd_members(folder: Path, count: int) -> list[EtcdServer]:
-    """Return members of one cluster, not started yet."""
-    peers = [f"http://127.0.0.1:{free_port()}" for _ in range(count)]
-    names = [f"m{number}" for number in range(count)]
-    cluster = ",".join(f"{name}={peer}" for name, peer in zip(names, peers, strict=True))
-    return [
-        EtcdServer(
-            folder / name,
-            [
-                f"--name={name}",
-                f"--listen-peer-urls={peer}",
-                f"--initial-advertise-peer-urls={peer}",
-                f"--initial-cluster={cluster}",
-                # A busy machine must not make them elect all the time.
-                "--heartbeat-interval=100",
-                "--election-timeout=1000",
-            ],
-        )
-        for name, peer in zip(names, peers, strict=True)
-    ]
-
-
 class Cluster:
     """Replicas on one store.
 
@@ -196,7 +174,10 @@ async def running(
     """
     data = folder / "store"
     data.mkdir(exist_ok=True)
-    members = etcd_members(data, int(kind.removeprefix("etcd-"))) if kind != "sqlite" else []
+    members = list[EtcdServer]()
+    if kind != "sqlite":
+        # A slow heartbeat, so that a busy machine does not cause elections all the time.
+        members = etcd_cluster(data, int(kind.removeprefix("etcd-")), heartbeat_ms=100)
     store = Store(data, members)
     async with AsyncExitStack() as stack:
         stack.callback(store.stop)

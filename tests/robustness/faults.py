@@ -3,18 +3,17 @@
 import asyncio
 import contextlib
 import glob
-import os
 import random
 import re
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from etcd import EtcdServer
+from small_disk import SmallDisk
 
 from tests.robustness.cluster import START_S, Cluster, Replica
 from tests.robustness.history import Fault, History, Note, Outage, Restore
@@ -22,24 +21,18 @@ from tests.robustness.upstream import GROUP as UPSTREAM
 from tests.robustness.upstream import Upstream
 
 _CLOCKS_S = (-3600, -90, 90, 3600)
-_DISK_BYTES = 24 << 20
 _REFUSAL_S = 10.0
 _SAMPLE_BYTES = 32
 
 
 @dataclass
 class Scene:
-    """All that can be broken, and where it is written down.
-
-    Attributes:
-        disk: Whether the store has a small disk of its own, which can be filled.
-    """
+    """What faults can break, and the history that records them."""
 
     history: History
     cluster: Cluster
     upstream: Upstream
     chance: random.Random
-    disk: bool = False
 
     def replica(self) -> Replica:
         return self.chance.choice(self.cluster.replicas)
@@ -317,37 +310,12 @@ async def start_on_full_disk(scene: Scene) -> None:
 
 @contextmanager
 def _full(scene: Scene) -> Generator[None]:
-    filler = scene.cluster.store.folder / "filler"
+    disk = SmallDisk(scene.cluster.store.folder)
+    disk.fill()
     try:
-        with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
-            for size in (1 << 20, 1 << 12, 1):
-                with contextlib.suppress(OSError):
-                    while stream.write(b"x" * size):
-                        pass
         yield
     finally:
-        filler.unlink()
-
-
-@contextmanager
-def small_disk(folder: Path) -> Generator[str]:
-    """Put a small file system of its own into a folder, as root may.
-
-    Yields:
-        Why there is none; empty when there is.
-    """
-    if os.geteuid() != 0:
-        yield "only root can mount a file system that may be filled"
-        return
-    options = ["-t", "tmpfs", "-o", f"size={_DISK_BYTES},mode=0700", "tmpfs", str(folder)]
-    done = subprocess.run(["mount", *options], check=False, capture_output=True, text=True)  # noqa: S603, S607
-    if done.returncode:
-        yield f"no file system that may be filled: {done.stderr.strip()}"
-        return
-    try:
-        yield ""
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=False)  # noqa: S603, S607
+        disk.free()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+from small_disk import NoSmallDisk, mounted_disk
 
 from tests.robustness import cluster, documents, faults, traffic
 from tests.robustness.checker import Violation, check
@@ -25,6 +26,7 @@ PATIENCE_S = 30.0
 REPLICAS = {"etcd-3": 3, "sqlite": 2, "etcd-1": 2}
 _FIXED = "fixed.robust.test"
 _FIXED_VALUE = "opfixed"
+_DISK_SIZE = "24m"
 _LEASE = (4.0, 4.0, 14.0)
 _LOOK_EVERY_S = 0.1
 _LOG_LIMIT = 2000
@@ -71,10 +73,14 @@ def run_round(
     with ExitStack() as stack:
         data = folder / "store"
         data.mkdir()
-        reason = stack.enter_context(faults.small_disk(data)) if kind == "sqlite" else "etcd"
-        if kind == "sqlite" and reason:
-            print(f"no full disk in this round: {reason}")  # noqa: T201
-        possible = [*only] or faults.injections(kind, disk=not reason, long=long)
+        disk = kind == "sqlite"
+        if disk:
+            try:
+                stack.enter_context(mounted_disk(data, _DISK_SIZE))
+            except NoSmallDisk as error:
+                disk = False
+                print(f"no full disk in this round: {error}")  # noqa: T201
+        possible = [*only] or faults.injections(kind, disk=disk, long=long)
         try:
             asyncio.run(_carry_out(folder, kind, history, seed, seconds, possible))
         except Exception:  # noqa: BLE001 - whatever it was, the history has to be kept

@@ -50,14 +50,6 @@ _JSON = "application/json"
 Work: TypeAlias = Coroutine[object, object, None]
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """How much is asked for, each in operations a second of one client."""
-
-    write: float = 6.0
-    read: float = 8.0
-
-
 @dataclass
 class Target:
     """A replica as clients reach it."""

@@ -24,16 +24,25 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "etcd"])
-async def open_another(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
-    """Return what opens the same store again; in memory that is the one that is there."""
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return each kind of store."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+async def open_another(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[Open]:
+    """Return a function that opens the same store again; in memory that is the only one."""
     opened: list[Store] = []
     prefix = uuid.uuid4().hex
     memory = MemoryStore()
 
     async def open_store() -> Store:
-        if request.param == "memory":
+        if kind == "memory":
             store: Store = memory
-        elif request.param == "sqlite":
+        elif kind == "sqlite":
             store = await SqliteStore.open(tmp_path / "store.sqlite")
         else:
             etcd: EtcdServer = request.getfixturevalue("etcd")
@@ -47,9 +56,9 @@ async def open_another(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
 
 
 @pytest.fixture
-def ttl_s(store: Store) -> float:
+def ttl_s(kind: str) -> float:
     """Return a short time to live; etcd has none below a second."""
-    return 1.0 if isinstance(store, EtcdStore) else 0.4
+    return 1.0 if kind == "etcd" else 0.4
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,18 @@ from apidiscovery_service.store import (
     Guard,
     Guards,
     Lease,
-    Listing,
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.store.claims import Claims
+from apidiscovery_service.store.claims import Claims, own_holder
 from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
-from apidiscovery_service.store.holders import own_holder
 from apidiscovery_service.store.memory import MemoryStore
 from etcd import EtcdServer
+from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs
 
-# The least that etcd grants, and what is quick.
-TTLS_S = {"etcd": 1.0, "memory": 0.4}
+ETCD_TTL_S = 1.0  # the shortest that etcd grants
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -40,30 +37,6 @@ Open = Callable[[], Awaitable[Store]]
 def kind(request: pytest.FixtureRequest) -> str:
     kind: str = request.param
     return kind
-
-
-@pytest.fixture
-def ttl_s(kind: str) -> float:
-    return TTLS_S[kind]
-
-
-@pytest.fixture
-async def open_store(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[Open]:
-    """Return what opens the same store for each process."""
-    memory, opened = MemoryStore(), list[Store]()
-    prefix = uuid.uuid4().hex
-
-    async def make() -> Store:
-        store: Store = memory
-        if kind == "etcd":
-            etcd: EtcdServer = request.getfixturevalue("etcd")
-            store = EtcdStore([etcd.endpoint], prefix, EtcdOptions())
-        opened.append(store)
-        return store
-
-    yield make
-    for store in opened:
-        await store.close()
 
 
 class Diary:
@@ -139,27 +112,20 @@ async def running(*processes: Process) -> AsyncGenerator[None]:
             await process.stop()
 
 
-class Cable:
+class Cable(StoreWrapper):
     """A store that is reached over a cable, which can be pulled: calls then hang or fail."""
 
     def __init__(self, store: Store, *, hangs: bool) -> None:
-        self._store = store
+        super().__init__(store)
         self._hangs = hangs
         self.pulled = False
 
-    async def cross(self) -> None:
+    async def disturb(self, operation: str = "", key: str = "") -> None:
+        del operation, key
         if self.pulled and self._hangs:
             await asyncio.Event().wait()
         if self.pulled:
             raise StoreUnavailable("the cable is pulled")
-
-    async def get(self, key: str) -> Entry | None:
-        await self.cross()
-        return await self._store.get(key)
-
-    async def list(self, prefix: str) -> Listing:
-        await self.cross()
-        return await self._store.list(prefix)
 
     async def put(
         self,
@@ -170,27 +136,18 @@ class Cable:
         guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
-        await self.cross()
         own = lease.lease if isinstance(lease, CabledLease) else lease
-        return await self._store.put(key, value, expected=expected, guard=guard, lease=own)
-
-    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        await self.cross()
-        return await self._store.delete(key, expected=expected, guard=guard)
+        return await super().put(key, value, expected=expected, guard=guard, lease=own)
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        async with contextlib.aclosing(self._store.watch(prefix, after)) as batches:
+        async with contextlib.aclosing(self.store.watch(prefix, after)) as batches:
             async for batch in batches:
                 while self.pulled:  # noqa: ASYNC110 - what is pulled is a plain flag
                     await asyncio.sleep(0.01)
                 yield batch
 
     async def lease(self, ttl_s: float) -> Lease:
-        await self.cross()
-        return CabledLease(await self._store.lease(ttl_s), self)
-
-    async def close(self) -> None:
-        await self._store.close()
+        return CabledLease(await super().lease(ttl_s), self)
 
 
 class CabledLease:
@@ -205,38 +162,40 @@ class CabledLease:
         return self.lease.ttl_s
 
     async def keep_alive(self) -> bool:
-        await self._cable.cross()
+        await self._cable.disturb()
         return await self.lease.keep_alive()
 
     async def revoke(self) -> None:
-        await self._cable.cross()
+        await self._cable.disturb()
         await self.lease.revoke()
 
 
-async def three(open_store: Open, ttl_s: float, diary: Diary) -> list[Process]:
-    return [Process(name, await open_store(), ttl_s, diary) for name in ("a", "b", "c")]
+async def three(open_another: Open, ttl_s: float, diary: Diary) -> list[Process]:
+    return [Process(name, await open_another(), ttl_s, diary) for name in ("a", "b", "c")]
 
 
 async def test_of_three_one_holds_a_claim_and_says_so_in_the_store(
-    open_store: Open, ttl_s: float
+    open_another: Open, ttl_s: float
 ) -> None:
     diary = Diary()
-    processes = await three(open_store, ttl_s, diary)
+    processes = await three(open_another, ttl_s, diary)
     async with running(*processes):
         await diary.until(lambda: bool(diary.at_work))
         await asyncio.sleep(ttl_s * 1.3)
         assert len(diary.begun) == 1
         (holder,) = diary.at_work
         assert [process.name for process in processes if process.claims.held] == [holder]
-        entry = await (await open_store()).get("claims/polling")
+        entry = await (await open_another()).get("claims/polling")
         assert entry is not None
         assert json.loads(entry.value)["holder"] == holder
         assert diary.guards[holder] == Guard("claims/polling", entry.created)
 
 
-async def test_after_a_clean_end_another_takes_over_at_once(open_store: Open, ttl_s: float) -> None:
+async def test_after_a_clean_end_another_takes_over_at_once(
+    open_another: Open, ttl_s: float
+) -> None:
     diary = Diary()
-    processes = await three(open_store, ttl_s, diary)
+    processes = await three(open_another, ttl_s, diary)
     async with running(*processes):
         for count in (1, 2):
             await diary.until_begun(count)
@@ -251,14 +210,14 @@ async def test_after_a_clean_end_another_takes_over_at_once(open_store: Open, tt
 
 @pytest.mark.parametrize("hangs", [True, False])
 async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
-    open_store: Open, ttl_s: float, *, hangs: bool
+    open_another: Open, ttl_s: float, *, hangs: bool
 ) -> None:
     """This is also how a holder dies without farewell: nothing of it reaches the store."""
     diary = Diary()
-    cable = Cable(await open_store(), hangs=hangs)
+    cable = Cable(await open_another(), hangs=hangs)
     first, second = (
         Process("a", cable, ttl_s, diary),
-        Process("b", await open_store(), ttl_s, diary),
+        Process("b", await open_another(), ttl_s, diary),
     )
     async with running(first):
         await diary.until(lambda: diary.at_work == {"a"})
@@ -271,7 +230,7 @@ async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
             await diary.until(lambda: diary.at_work == {"b"})
             # etcd removes what has run out within half a second; it may have rounded up, too.
             assert time.monotonic() - pulled < ttl_s + 1.6
-            store = await open_store()
+            store = await open_another()
             with pytest.raises(Fenced):
                 await store.put("result", b"of a former holder", guard=diary.guards["a"])
             await store.put("result", b"of the holder", guard=diary.guards["b"])
@@ -281,10 +240,10 @@ async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
 
 
 async def test_who_lost_the_store_takes_part_again_when_it_is_back(
-    open_store: Open, ttl_s: float
+    open_another: Open, ttl_s: float
 ) -> None:
     diary = Diary()
-    cable = Cable(await open_store(), hangs=False)
+    cable = Cable(await open_another(), hangs=False)
     async with running(Process("a", cable, ttl_s, diary)):
         await diary.until(lambda: diary.at_work == {"a"})
         cable.pulled = True
@@ -294,10 +253,10 @@ async def test_who_lost_the_store_takes_part_again_when_it_is_back(
     assert diary.begun == ["a", "a"]
 
 
-async def test_a_claim_that_is_taken_away_ends_the_work(open_store: Open, ttl_s: float) -> None:
+async def test_a_claim_that_is_taken_away_ends_the_work(open_another: Open, ttl_s: float) -> None:
     diary = Diary()
-    store = await open_store()
-    async with running(Process("a", await open_store(), ttl_s, diary)):
+    store = await open_another()
+    async with running(Process("a", await open_another(), ttl_s, diary)):
         await diary.until(lambda: diary.at_work == {"a"})
         stale = diary.guards["a"]
         await store.delete("claims/polling")
@@ -306,7 +265,7 @@ async def test_a_claim_that_is_taken_away_ends_the_work(open_store: Open, ttl_s:
     assert not diary.overlapped
 
 
-async def test_work_that_fails_begins_again_after_a_pause(open_store: Open, ttl_s: float) -> None:
+async def test_work_that_fails_begins_again_after_a_pause(open_another: Open, ttl_s: float) -> None:
     moments: list[float] = []
     again = asyncio.Event()
 
@@ -318,7 +277,7 @@ async def test_work_that_fails_begins_again_after_a_pause(open_store: Open, ttl_
             await asyncio.Event().wait()
         raise RuntimeError("the upstream said nonsense")
 
-    process = Process("a", await open_store(), ttl_s)
+    process = Process("a", await open_another(), ttl_s)
     process.claims.register("polling", work)
     async with running(process), asyncio.timeout(5):
         await again.wait()
@@ -326,13 +285,13 @@ async def test_work_that_fails_begins_again_after_a_pause(open_store: Open, ttl_
     assert moments[2] - moments[1] >= 0.1
 
 
-async def test_work_that_returns_is_done(open_store: Open, ttl_s: float) -> None:
+async def test_work_that_returns_is_done(open_another: Open, ttl_s: float) -> None:
     begun: list[Guard] = []
 
     async def work(guard: Guard) -> None:
         begun.append(guard)
 
-    processes = [Process(name, await open_store(), ttl_s) for name in "ab"]
+    processes = [Process(name, await open_another(), ttl_s) for name in "ab"]
     for process in processes:
         process.claims.register("once", work)
     async with running(*processes):
@@ -342,9 +301,9 @@ async def test_work_that_returns_is_done(open_store: Open, ttl_s: float) -> None
     assert len({guard.created for guard in begun}) == len(begun)
 
 
-async def test_claims_come_and_go_at_run_time(open_store: Open, ttl_s: float) -> None:
+async def test_claims_come_and_go_at_run_time(open_another: Open, ttl_s: float) -> None:
     diaries = {name: Diary() for name in ("one", "two")}
-    first, second = [Process(name, await open_store(), ttl_s) for name in "ab"]
+    first, second = [Process(name, await open_another(), ttl_s) for name in "ab"]
     async with running(first, second):
         await asyncio.sleep(0.05)
         for name, diary in diaries.items():
@@ -363,10 +322,10 @@ async def test_claims_come_and_go_at_run_time(open_store: Open, ttl_s: float) ->
 
 
 async def test_a_claim_put_by_a_call_whose_answer_was_lost_is_held_all_the_same(
-    open_store: Open, ttl_s: float, monkeypatch: pytest.MonkeyPatch
+    open_another: Open, ttl_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diary = Diary()
-    store = await open_store()
+    store = await open_another()
     put = store.put
     lost: list[str] = []
 
@@ -384,9 +343,9 @@ async def test_a_claim_put_by_a_call_whose_answer_was_lost_is_held_all_the_same(
 
 
 async def test_a_claim_unregistered_while_it_is_put_is_given_up(
-    open_store: Open, ttl_s: float
+    open_another: Open, ttl_s: float
 ) -> None:
-    store = await open_store()
+    store = await open_another()
     process = Process("a", store, ttl_s)
     async with running(process):
         await asyncio.sleep(0.1)
@@ -408,7 +367,7 @@ async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None
         options = EtcdOptions(connect_timeout_s=0.3, request_timeout_s=0.6)
         stores = [EtcdStore([etcd.endpoint], "p", options) for _ in range(2)]
         processes = [
-            Process(name, store, TTLS_S["etcd"], diary)
+            Process(name, store, ETCD_TTL_S, diary)
             for name, store in zip("ab", stores, strict=True)
         ]
         async with running(*processes):
@@ -424,7 +383,7 @@ async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None
 
 # A process of this machine.
 
-GONE = "from apidiscovery_service.store.holders import own_holder; print(own_holder())"
+GONE = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
 
 
 async def put_claim(store: Store, holder: str) -> None:

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from apidiscovery_service.store import holders
-from apidiscovery_service.store.holders import is_gone, own_holder
+from apidiscovery_service.store import claims
+from apidiscovery_service.store.claims import has_ended, own_holder
 
-PRINT = "from apidiscovery_service.store.holders import own_holder; print(own_holder())"
+PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
 
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 
@@ -26,14 +26,14 @@ def test_no_two_names_are_the_same() -> None:
 
 @only_linux
 def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
-    assert is_gone(held_by_another())
-    assert not is_gone(own_holder())
+    assert has_ended(held_by_another())
+    assert not has_ended(own_holder())
 
 
 @only_linux
 def test_a_number_that_another_process_has_by_now_does_not_bring_the_holder_back() -> None:
     host, scope, _, started, token = held_by_another().split()
-    assert is_gone(" ".join((host, scope, str(os.getpid()), started, token)))
+    assert has_ended(" ".join((host, scope, str(os.getpid()), started, token)))
 
 
 @only_linux
@@ -44,10 +44,10 @@ def test_nothing_is_known_of_processes_elsewhere(
     scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = held_by_another()
-    monkeypatch.setattr(holders, "_scope", lambda: scope)
-    assert not is_gone(gone)
+    monkeypatch.setattr(claims, "_scope", lambda: scope)
+    assert not has_ended(gone)
 
 
 @pytest.mark.parametrize("text", ["", "somebody", "a b c d e", "a b 1", "a b ² d e"])
 def test_what_is_no_such_name_tells_nothing(text: str) -> None:
-    assert not is_gone(text)
+    assert not has_ended(text)

@@ -1,16 +1,11 @@
 """What is noted of a store as it is used."""
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.store import (
-    Batch,
     Conflict,
-    Entry,
-    Guards,
-    Lease,
     Store,
     StoreDamaged,
     StoreFull,
@@ -18,44 +13,9 @@ from apidiscovery_service.store import (
 )
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.observed import LATE_S, ObservedStore
+from store_wrapper import DisturbedStore, InterruptedStore
+from store_wrapper import failing as fails
 from structlog.testing import capture_logs
-
-
-class FailingStore(MemoryStore):
-    """Fails as it is told to.
-
-    Attributes:
-        reading, writing, following: What is raised by that; None for nothing.
-    """
-
-    reading: Exception | None = None
-    writing: Exception | None = None
-    following: Exception | None = None
-
-    async def get(self, key: str) -> Entry | None:
-        if self.reading:
-            raise self.reading
-        return await super().get(key)
-
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        guard: Guards = None,
-        lease: Lease | None = None,
-    ) -> Entry:
-        if self.writing:
-            raise self.writing
-        return await super().put(key, value, expected=expected, guard=guard, lease=lease)
-
-    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        if self.following:
-            raise self.following
-        async with aclosing(super().watch(prefix, after)) as batches:
-            async for batch in batches:
-                yield batch
 
 
 def samples(metrics: Metrics, name: str) -> set[str]:
@@ -69,9 +29,9 @@ async def fail(store: Store, times: int) -> None:
 
 
 async def test_writes_that_fail_leave_a_trace_that_no_read_removes() -> None:
-    failing, metrics = FailingStore(), Metrics()
+    failing, metrics = DisturbedStore(MemoryStore()), Metrics()
     store = ObservedStore(failing, metrics.store, clock=lambda: 1_800_000_000.0)
-    failing.writing = StoreFull("no space left on device: f")
+    failing.before = fails("put", "", StoreFull("no space left on device: f"))
     labels = '{operation="writing",reason="full"}'
     with capture_logs() as logs:
         for _ in range(2):
@@ -84,7 +44,7 @@ async def test_writes_that_fail_leave_a_trace_that_no_read_removes() -> None:
         assert samples(metrics, "apidiscovery_store_failing{") == {
             f"apidiscovery_store_failing{labels} 1.0"
         }
-        failing.writing = None
+        failing.before = None
         await store.put("a", b"")
         with pytest.raises(Conflict):  # an answer like any other
             await store.put("a", b"", expected=0)
@@ -100,13 +60,13 @@ async def test_writes_that_fail_leave_a_trace_that_no_read_removes() -> None:
 
 
 async def test_what_is_damaged_holds_readiness_until_a_restart() -> None:
-    failing = FailingStore()
+    failing = DisturbedStore(MemoryStore())
     store = ObservedStore(failing)
     assert store.damage() is None
-    failing.reading = StoreDamaged("f: is damaged: 'a'")
+    failing.before = fails("get", "", StoreDamaged("f: is damaged: 'a'"))
     with pytest.raises(StoreDamaged):
         await store.get("a")
-    failing.reading = None
+    failing.before = None
     await store.get("b")
     assert store.damage() == "f: is damaged: 'a'"
     assert store.warnings() == ["store: damaged: f: is damaged: 'a'"]
@@ -117,7 +77,7 @@ async def test_the_age_of_the_news_grows_while_nothing_is_heard(
 ) -> None:
     now = 100.0
     monkeypatch.setattr("apidiscovery_service.store.observed.time.monotonic", lambda: now)
-    failing, metrics = FailingStore(), Metrics()
+    failing, metrics = InterruptedStore(MemoryStore()), Metrics()
     store = ObservedStore(failing, metrics.store)
     await store.put("a/1", b"")
     async with aclosing(store.watch("a/", 0)) as batches:
@@ -128,7 +88,7 @@ async def test_the_age_of_the_news_grows_while_nothing_is_heard(
         await anext(batches)
         assert store.news_age_s() == 0
     # Its follower cannot begin anew.
-    failing.following = StoreUnavailable("no route")
+    failing.away = True
     now += LATE_S + 1
     with pytest.raises(StoreUnavailable):
         await anext(store.watch("a/", 0))
@@ -138,5 +98,6 @@ async def test_the_age_of_the_news_grows_while_nothing_is_heard(
     assert [line.partition(":")[2] for line in store.warnings()][1:] == [
         " no news for 6 s: what was written since then may not be served"
     ]
+    failing.away = False
     await store.list("a/")
     assert store.news_age_s() == 0

@@ -13,24 +13,20 @@ from apidiscovery_service.storage_versions.collection import (
     Collection,
     Event,
     Expired,
-    Stored,
+    StoredObject,
     TooLarge,
     Unreadable,
 )
 from apidiscovery_service.store import (
     ABSENT,
-    Batch,
-    Compacted,
     Conflict,
-    Entry,
     Fenced,
     Guard,
-    Listing,
     Store,
-    StoreUnavailable,
 )
 from apidiscovery_service.store.memory import MemoryStore
 from restorable_store import RestorableStore
+from store_wrapper import InterruptedStore
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"
@@ -43,7 +39,7 @@ def a_storage_version(name: str = NAME, **annotations: str) -> Object:
     return {"metadata": metadata}
 
 
-def saying(stored: Stored, **annotations: str) -> Object:
+def saying(stored: StoredObject, **annotations: str) -> Object:
     return with_metadata(stored.object, metadata_of(stored.object) | {"annotations": annotations})
 
 
@@ -389,54 +385,9 @@ async def test_a_broken_entry_that_is_there_at_the_start_is_named_too() -> None:
         assert (collection.warnings(), list(collection.view)) == ([], ["a.a"])
 
 
-class Unsteady(MemoryStore):
-    """A store that can be away, forget, or be put back to an earlier state."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.behind = MemoryStore()
-        self.away = False
-        self.interrupted = asyncio.Event()
-        self.asked = asyncio.Event()
-
-    async def get(self, key: str) -> Entry | None:
-        return await self.behind.get(key)
-
-    async def list(self, prefix: str) -> Listing:
-        self.asked.set()
-        if self.away:
-            raise StoreUnavailable("no route to host")
-        return await self.behind.list(prefix)
-
-    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        self.asked.set()
-        if self.away:
-            raise StoreUnavailable("no route to host")
-        batches = self.behind.watch(prefix, after)
-        while True:
-            batch = asyncio.ensure_future(anext(batches))
-            stop = asyncio.ensure_future(self.interrupted.wait())
-            await asyncio.wait((batch, stop), return_when=asyncio.FIRST_COMPLETED)
-            stop.cancel()
-            if not batch.done():
-                batch.cancel()
-                await asyncio.gather(batch, return_exceptions=True)
-                if self.away:
-                    raise StoreUnavailable("connection reset")
-                raise Compacted("forgotten")
-            yield batch.result()
-
-    async def interrupt(self) -> None:
-        """Let the watch end, and wait until the store is asked again."""
-        self.asked.clear()
-        self.interrupted.set()
-        await self.asked.wait()
-        self.interrupted.clear()
-
-
 async def test_what_changed_while_the_store_was_away_is_told_afterwards() -> None:
-    store = Unsteady()
-    writer = Collection(store.behind, STORAGE_VERSION, PREFIX)
+    store = InterruptedStore(MemoryStore())
+    writer = Collection(store.store, STORAGE_VERSION, PREFIX)
     gone = await writer.create(a_storage_version("a.a"))
     async with following(store) as collection:
         events = collection.events(collection.revision)
@@ -453,7 +404,7 @@ async def test_what_changed_while_the_store_was_away_is_told_afterwards() -> Non
 
 async def test_another_past_with_the_same_revisions_is_taken_whole() -> None:
     store, backup = RestorableStore(), MemoryStore()
-    before, restored = (Collection(s, STORAGE_VERSION, PREFIX) for s in (store.behind, backup))
+    before, restored = (Collection(s, STORAGE_VERSION, PREFIX) for s in (store.store, backup))
     for name in ("a.a", "b.b"):
         await before.create(a_storage_version(name, of="before"))
     for name in ("a.a", "c.c"):
@@ -492,16 +443,16 @@ async def test_what_the_store_forgot_is_told_as_the_difference() -> None:
 
 
 async def test_a_store_that_was_put_back_begins_anew_for_all() -> None:
-    store = Unsteady()
-    writer = Collection(store.behind, STORAGE_VERSION, PREFIX)
+    store = InterruptedStore(MemoryStore())
+    writer = Collection(store.store, STORAGE_VERSION, PREFIX)
     for name in ("a.a", "b.b", "c.c"):
         await writer.create(a_storage_version(name))
     async with following(store) as collection:
         events = collection.events(None)
         await take(events, 4)
         waiting = asyncio.create_task(take(events, 1))
-        store.behind = MemoryStore()
-        restored = Collection(store.behind, STORAGE_VERSION, PREFIX)
+        store.store = MemoryStore()
+        restored = Collection(store.store, STORAGE_VERSION, PREFIX)
         await restored.create(a_storage_version("old.old"))
         await store.interrupt()
         with pytest.raises(Expired):
@@ -515,13 +466,13 @@ async def test_a_store_that_was_put_back_begins_anew_for_all() -> None:
 
 
 async def test_a_view_that_is_not_loaded_is_loaded_when_it_is_followed() -> None:
-    store = Unsteady()
+    store = InterruptedStore(MemoryStore())
     store.away = True
-    await Collection(store.behind, STORAGE_VERSION, PREFIX).create(a_storage_version())
+    await Collection(store.store, STORAGE_VERSION, PREFIX).create(a_storage_version())
     collection = Collection(store, STORAGE_VERSION, PREFIX, pause_s=0.01)
     follower = asyncio.create_task(collection.follow())
     events = asyncio.create_task(take(collection.events(0), 2))
-    await store.asked.wait()
+    await store.read.wait()
     await asyncio.sleep(0)
     assert not events.done()
     store.away = False

@@ -5,13 +5,12 @@ from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, S
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.agreement import Entry, Status
 from apidiscovery_service.storage_versions.comparison import (
     HashComparison,
     HashVerdict,
     compare,
 )
-from apidiscovery_service.storage_versions.status_fields import with_status
+from apidiscovery_service.storage_versions.model import ServerStorageVersion, Status, with_status
 from groups import document_of
 
 V1 = storage_version_hash("apps", "v1", "Deployment")
@@ -42,7 +41,7 @@ def snapshot(published: str = V1) -> Snapshot:
 
 
 def common(version: str | None) -> Object:
-    entries = () if version is None else (Entry("a", version),)
+    entries = () if version is None else (ServerStorageVersion("a", version),)
     return with_status({"metadata": {}}, Status(entries, version))
 
 

@@ -7,7 +7,7 @@ import pytest
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.storage_versions import leases
-from apidiscovery_service.storage_versions.expiry import Sightings
+from apidiscovery_service.storage_versions.expiry import ObservedLeases
 from hypothesis import given
 from hypothesis import strategies as st
 from storage_version_replicas import NOON
@@ -15,13 +15,13 @@ from storage_version_replicas import NOON
 A = "apiserver-a"
 
 
-def looks_until_the_end(sightings: Sightings, start: float) -> float:
+def checks_until_the_end(observed: ObservedLeases, start: float) -> float:
     """Look whenever a look is due, and return when the lease had ended."""
     now = start
     while now < start + 1e6:
-        now = sightings.next_look
-        for name, revision in sightings.due(now):
-            if sightings.looked(name, revision):
+        now = observed.next_check
+        for name, revision in observed.due(now):
+            if observed.has_expired(name, revision):
                 return now
     raise AssertionError("it never ends")
 
@@ -30,62 +30,62 @@ def looks_until_the_end(sightings: Sightings, start: float) -> float:
 def test_a_lease_ends_when_it_has_been_seen_unchanged_for_its_duration(
     duration_s: int, start: float
 ) -> None:
-    sightings = Sightings()
-    sightings.see(A, 1, duration_s, start)
-    assert looks_until_the_end(sightings, start) == pytest.approx(start + duration_s)
+    observed = ObservedLeases()
+    observed.observe(A, 1, duration_s, start)
+    assert checks_until_the_end(observed, start) == pytest.approx(start + duration_s)
 
 
 def test_a_look_before_it_is_due_is_none() -> None:
-    sightings = Sightings()
-    sightings.see(A, 1, 30, 100.0)
-    assert sightings.due(109.9) == []
-    assert sightings.due(110.0) == [(A, 1)]
+    observed = ObservedLeases()
+    observed.observe(A, 1, 30, 100.0)
+    assert observed.due(109.9) == []
+    assert observed.due(110.0) == [(A, 1)]
 
 
 def test_to_see_a_lease_again_does_not_prolong_it() -> None:
-    sightings = Sightings()
-    sightings.see(A, 1, 30, 0.0)
-    sightings.see(A, 1, 30, 9.0)
-    assert sightings.next_look == 10.0
+    observed = ObservedLeases()
+    observed.observe(A, 1, 30, 0.0)
+    observed.observe(A, 1, 30, 9.0)
+    assert observed.next_check == 10.0
 
 
 def test_a_renewal_begins_the_time_anew_with_the_new_duration() -> None:
-    sightings = Sightings()
-    sightings.see(A, 1, 30, 0.0)
-    assert not sightings.looked(A, 1)
-    sightings.see(A, 2, 60, 25.0)
-    assert not sightings.looked(A, 1)  # what was looked at is no longer there
-    assert looks_until_the_end(sightings, 25.0) == 85.0
+    observed = ObservedLeases()
+    observed.observe(A, 1, 30, 0.0)
+    assert not observed.has_expired(A, 1)
+    observed.observe(A, 2, 60, 25.0)
+    assert not observed.has_expired(A, 1)  # what was looked at is no longer there
+    assert checks_until_the_end(observed, 25.0) == 85.0
 
 
 def test_all_begin_anew_when_leases_could_not_be_seen() -> None:
-    sightings = Sightings()
-    sightings.see(A, 1, 30, 0.0)
-    assert [sightings.looked(A, 1) for _ in range(2)] == [False, False]
-    sightings.restart(29.0)
-    assert looks_until_the_end(sightings, 29.0) == 59.0
+    observed = ObservedLeases()
+    observed.observe(A, 1, 30, 0.0)
+    assert [observed.has_expired(A, 1) for _ in range(2)] == [False, False]
+    observed.restart(29.0)
+    assert checks_until_the_end(observed, 29.0) == 59.0
 
 
 def test_what_has_been_due_longest_is_looked_at_first() -> None:
-    sightings = Sightings()
-    sightings.see("b", 1, 60, 0.0)
-    sightings.see("a", 2, 90, 0.0)
-    sightings.see("c", 3, 9000, 0.0)
-    assert sightings.due(50.0) == [("b", 1), ("a", 2)]
+    observed = ObservedLeases()
+    observed.observe("b", 1, 60, 0.0)
+    observed.observe("a", 2, 90, 0.0)
+    observed.observe("c", 3, 9000, 0.0)
+    assert observed.due(50.0) == [("b", 1), ("a", 2)]
 
 
 def test_what_is_gone_is_forgotten_but_not_what_came_after_it() -> None:
-    sightings = Sightings()
-    assert sightings.next_look == math.inf
-    sightings.see(A, 2, 30, 0.0)
-    sightings.forget(A, 1)
-    assert sightings.due(10.0) == [(A, 2)]
-    sightings.forget(A, 2)
-    assert sightings.due(10.0) == []
-    sightings.see(A, 3, 30, 0.0)
-    sightings.forget(A, None)
-    assert sightings.next_look == math.inf
-    assert not sightings.looked(A, 3)
+    observed = ObservedLeases()
+    assert observed.next_check == math.inf
+    observed.observe(A, 2, 30, 0.0)
+    observed.forget(A, 1)
+    assert observed.due(10.0) == [(A, 2)]
+    observed.forget(A, 2)
+    assert observed.due(10.0) == []
+    observed.observe(A, 3, 30, 0.0)
+    observed.forget(A, None)
+    assert observed.next_check == math.inf
+    assert not observed.has_expired(A, 3)
 
 
 RENEWED: JSONValue = "2026-03-01T12:00:00.000000Z"
@@ -110,8 +110,8 @@ def test_a_lease_that_does_not_tell_its_duration_lasts_an_hour(
 
 
 def test_transitions_end_where_the_field_does() -> None:
-    holding = leases.Holding(A, f"{A}_2", {}, 60)
-    full = leases.created(leases.Holding(A, f"{A}_1", {}, 60), NOON)
+    holding = leases.LeaseHolder(A, f"{A}_2", {}, 60)
+    full = leases.created(leases.LeaseHolder(A, f"{A}_1", {}, 60), NOON)
     full = full | {"spec": {"leaseTransitions": 2**31 - 1}}
     spec = leases.renewed(full, holding, NOON + timedelta(seconds=1))["spec"]
     assert isinstance(spec, dict)

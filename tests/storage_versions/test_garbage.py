@@ -6,20 +6,11 @@ from contextlib import suppress
 
 import pytest
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.stored import Stored
+from apidiscovery_service.storage_versions.collection import StoredObject
 from apidiscovery_service.store import Fenced, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    DisturbedStore,
-    Replica,
-    failing,
-    lease_key,
-    object_key,
-    once,
-    ticking,
-    until,
-    writes,
-)
+from storage_version_replicas import Replica, lease_key, object_key, ticking, until, writes
+from store_wrapper import DisturbedStore, failing, once
 
 JOBS = "apps.jobs"
 
@@ -45,7 +36,7 @@ async def is_away(replica: Replica, name: str) -> bool:
     return await replica.objects.read(name) is None
 
 
-def metadata(stored: Stored | None) -> Object:
+def metadata(stored: StoredObject | None) -> Object:
     assert stored is not None
     value = stored.object["metadata"]
     assert isinstance(value, dict)

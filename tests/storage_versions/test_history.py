@@ -2,25 +2,24 @@
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
+from apidiscovery_service.storage_versions.collection import Step, StoredObject, dated
 from apidiscovery_service.storage_versions.history import (
     Event,
     Expired,
     Gap,
     History,
-    Step,
-    dated,
     narrowed,
 )
-from apidiscovery_service.storage_versions.stored import Stored
 
 
-def stored(name: str, revision: int) -> Stored:
-    return Stored({"metadata": {"name": name}}, f"storageversions/{name}", revision, revision)
+def stored(name: str, revision: int) -> StoredObject:
+    return StoredObject({"metadata": {"name": name}}, f"storageversions/{name}", revision, revision)
 
 
 def put(revision: int) -> Step:
@@ -45,7 +44,7 @@ REMOVED = Step(None, stored("b.b", 1), None)
             id="removals between writes",
         ),
         pytest.param([Step(None, stored("b.b", 1), 7)], [(7, 7)], id="a removal that is dated"),
-        pytest.param([REMOVED._replace(before_revision=8), put(8)], [(7, 7), (8, 8)], id="remade"),
+        pytest.param([replace(REMOVED, before_revision=8), put(8)], [(7, 7), (8, 8)], id="remade"),
     ],
 )
 def test_who_goes_on_after_an_event_has_seen_all_up_to_its_revision(
@@ -109,7 +108,7 @@ async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
     woken = list[int]()
 
     async def watcher(number: int) -> None:
-        with history.turn() as turn:
+        with history.wakeup() as turn:
             await turn.next().wait()
             woken.append(number)
 
@@ -129,7 +128,7 @@ async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
 def test_who_watches_no_more_has_no_turn() -> None:
     history = History(10)
     with ExitStack() as watchers:
-        bells = {watchers.enter_context(history.turn()) for _ in range(100)}
+        bells = {watchers.enter_context(history.wakeup()) for _ in range(100)}
     assert 1 < len(bells) < 100
 
     history.restart(1)  # without an event loop: nobody is to be woken

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from apidiscovery_service.storage_versions.members import Heartbeat, NotMember, Superseded
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import DisturbedStore, Replica, object_key, writes
+from storage_version_replicas import Replica, object_key, writes
+from store_wrapper import DisturbedStore
 
 
 async def test_a_report_of_an_earlier_life_that_is_late_changes_nothing() -> None:
@@ -40,7 +41,7 @@ async def test_a_report_that_reaches_the_server_late_is_refused() -> None:
     server_id = beat.api_server_id
     await replica.reports.report(server_id, [writes("deployments", "v2")], "first")
     await replica.members.heartbeat(Heartbeat("one", instance="second"))
-    with pytest.raises(NotMember, match="another life"):
+    with pytest.raises(NotMember, match="another instance"):
         await replica.reports.report(server_id, [writes("deployments", "v1")], "first")
     await replica.reports.report(server_id, [writes("deployments", "v2")], "second")
     assert await replica.written("apps.deployments") == {server_id: "apps/v2"}

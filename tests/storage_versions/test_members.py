@@ -10,25 +10,17 @@ from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.storage_versions.expiry import LeaseExpiry
+from apidiscovery_service.storage_versions.leases import identity
 from apidiscovery_service.storage_versions.members import (
     Heartbeat,
-    Members,
+    MembershipCache,
     NotMember,
-    identity,
 )
 from apidiscovery_service.store import ABSENT, Fenced, Guard, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    NOON,
-    DisturbedStore,
-    Replica,
-    end,
-    failing,
-    lease_key,
-    once,
-    ticking,
-    until,
-)
+from storage_version_replicas import NOON, Replica, end, lease_key, ticking, until
+from store_wrapper import DisturbedStore, failing, once
 
 NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
 
@@ -252,17 +244,19 @@ async def test_gone_is_only_whose_lease_the_store_does_not_have(
     await replica.beat("node-1")
     await store.put(lease_key("apiserver-broken"), b"no object")
     ids = [NODE_1, "apiserver-broken", "apiserver-other"]
-    assert await replica.members.gone(ids) == {"apiserver-other"}
+    cache = MembershipCache(replica.members)
+    assert await cache.gone(ids) == {"apiserver-other"}
+    cache.clear()
     store.before = failing("get", lease_key("apiserver-other"))
     with pytest.raises(StoreUnavailable):
-        await replica.members.gone(ids)
+        await cache.gone(ids)
 
 
 # The end of leases.
 
 
-async def expiring(members: Members, guard: Guard) -> "asyncio.Future[None]":
-    return asyncio.ensure_future(members.expire(guard))
+async def expiring(expiry: LeaseExpiry, guard: Guard) -> "asyncio.Future[None]":
+    return asyncio.ensure_future(expiry.expire(guard))
 
 
 async def test_a_silent_lease_ends_after_its_duration_and_no_sooner(
@@ -273,7 +267,7 @@ async def test_a_silent_lease_ends_after_its_duration_and_no_sooner(
         begun = asyncio.get_running_loop().time()
         await replica.beat("node-1", duration_s=1)
         await replica.beat("node-2", duration_s=2)
-        task = await expiring(replica.members, guard)
+        task = await expiring(replica.expiry, guard)
         await until(lambda: is_gone(replica, NODE_1))
         assert asyncio.get_running_loop().time() - begun >= 1
         assert await replica.leases.read(identity("node-2")) is not None
@@ -296,7 +290,7 @@ async def test_a_lease_that_is_renewed_lasts_on_whatever_its_clock_says(
     guard = await behind.take_claim()
     async with behind.following():
         await behind.beat("node-1", duration_s=1)
-        task = await expiring(behind.members, guard)
+        task = await expiring(behind.expiry, guard)
         for _ in range(6):
             await asyncio.sleep(0.3)
             assert not (await behind.beat("node-1", duration_s=1)).joined
@@ -314,7 +308,7 @@ async def test_a_renewal_at_the_last_moment_wins(replica: Replica, store: Distur
     async with replica.following():
         await replica.beat("node-1", duration_s=1)
         store.before = once("delete", lease_key(NODE_1), renew)
-        task = await expiring(replica.members, guard)
+        task = await expiring(replica.expiry, guard)
         async with asyncio.timeout(10):
             await renewed.wait()
         await asyncio.sleep(0.1)
@@ -330,7 +324,7 @@ async def test_while_the_store_cannot_be_read_no_lease_ends(
     guard = await replica.take_claim()
     async with replica.following():
         await replica.beat("node-1", duration_s=1)
-        task = await expiring(replica.members, guard)
+        task = await expiring(replica.expiry, guard)
         await asyncio.sleep(0.1)
         store.before = failing("get", lease_key(NODE_1))
         await asyncio.sleep(1.2)
@@ -350,7 +344,7 @@ async def test_who_lost_the_claim_removes_nothing(replica: Replica, store: Distu
         await replica.beat("node-1", duration_s=1)
         async with asyncio.timeout(10):
             with pytest.raises(Fenced):
-                await replica.members.expire(guard)
+                await replica.expiry.expire(guard)
     assert await replica.leases.read(NODE_1) is not None
 
 
@@ -362,11 +356,11 @@ async def test_after_the_process_stood_still_leases_last_on(store: DisturbedStor
     def monotonic() -> float:
         return asyncio.get_running_loop().time() + leap_s
 
-    members = Members(replica.leases, now=lambda: NOON, monotonic=monotonic)
+    expiry = LeaseExpiry(replica.leases, monotonic=monotonic)
     guard = await replica.take_claim()
     async with replica.following():
         await replica.beat("node-1", duration_s=2)
-        task = await expiring(members, guard)
+        task = await expiring(expiry, guard)
         await asyncio.sleep(0.1)
         leap_s = 100.0
         leapt = asyncio.get_running_loop().time()

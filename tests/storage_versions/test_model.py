@@ -15,22 +15,15 @@ from itertools import cycle, pairwise
 from typing import Literal, TypeAlias, assert_never
 
 import pytest
-from apidiscovery_service.storage_versions.agreement import Status
-from apidiscovery_service.storage_versions.members import NotMember, identity
-from apidiscovery_service.storage_versions.status_fields import status_of
+from apidiscovery_service.storage_versions.leases import identity
+from apidiscovery_service.storage_versions.members import NotMember
+from apidiscovery_service.storage_versions.model import Status, status_of
 from apidiscovery_service.store import Entry, Guards, Lease, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_version_replicas import (
-    NOON,
-    DisturbedStore,
-    Replica,
-    lease_key,
-    object_key,
-    writes,
-    written,
-)
+from storage_version_replicas import NOON, Replica, lease_key, object_key, writes, written
+from store_wrapper import DisturbedStore
 
 HOSTS = ("a", "b", "c")
 RESOURCES = ("jobs", "cronjobs")

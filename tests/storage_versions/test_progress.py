@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.agreement import Entry, Status
-from apidiscovery_service.storage_versions.progress import Progress, Target, is_done, progress
-from apidiscovery_service.storage_versions.status_fields import with_status
+from apidiscovery_service.storage_versions.model import ServerStorageVersion, Status, with_status
+from apidiscovery_service.storage_versions.state import Progress, Target, is_done, progress
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,13 +14,15 @@ versions = st.sampled_from(["apps/v1", "apps/v2", "apps/v3"])
 
 def saying(name: str, writes: Mapping[str, str]) -> Object:
     """Return an object in which each server writes a version."""
-    entries = tuple(Entry(server, version, (version,)) for server, version in writes.items())
+    entries = tuple(
+        ServerStorageVersion(server, version, (version,)) for server, version in writes.items()
+    )
     return with_status({"metadata": {"name": name}, "spec": {}}, Status(entries))
 
 
 def one(target: Target, writes: Mapping[str, str]) -> Progress:
     value = saying(target.name, writes)
-    (found,) = progress([target], {target.name: value}, ())
+    found = progress(target, value, ())
     assert found.object in (None, value)
     return found
 
@@ -53,27 +54,25 @@ def test_of_versions_that_as_many_write_the_first_by_name_is_waited_for() -> Non
     assert (found.agreeing, found.lagging) == (("b",), ("a",))
 
 
-def test_members_that_reported_nothing_are_told_with_each_target() -> None:
-    jobs = saying("apps.jobs", {"a": "apps/v1"})
-    targets = [Target("apps.jobs"), Target("apps.none")]
-    found = progress(targets, {"apps.jobs": jobs}, ("c", "d"))
-    assert [each.unreported for each in found] == [("c", "d")] * 2
-    assert [each.agreed for each in found] == [True, False]
+def test_members_that_reported_nothing_are_named() -> None:
+    value = saying("apps.jobs", {"a": "apps/v1"})
+    found = progress(Target("apps.jobs"), value, ("c", "d"))
+    assert (found.agreed, found.unreported) == (True, ("c", "d"))
 
 
-def test_an_object_without_entries_is_waited_for_like_one_that_is_not_there() -> None:
-    absent = progress([Target("apps.jobs")], {}, ("a",))
-    empty = progress([Target("apps.jobs")], {"apps.jobs": saying("apps.jobs", {})}, ("a",))
-    expected = Progress("apps.jobs", None, agreed=False, unreported=("a",))
-    assert absent == empty == (expected,)
-    assert not is_done(absent)
+def test_an_object_without_entries_counts_as_absent() -> None:
+    target = Target("apps.jobs")
+    absent = progress(target, None, ("a",))
+    assert absent == Progress("apps.jobs", None, agreed=False, unreported=("a",))
+    assert progress(target, saying("apps.jobs", {}), ("a",)) == absent
 
 
-def test_it_is_done_when_every_target_is_reached() -> None:
-    objects = {"x.a": saying("x.a", {"s": "x/v1"}), "x.b": saying("x.b", {"s": "x/v2"})}
-    assert is_done(progress([Target("x.b"), Target("x.a", "x/v1")], objects, ()))
-    assert not is_done(progress([Target("x.b"), Target("x.a", "x/v2")], objects, ()))
-    assert is_done(progress([], objects, ()))
+def test_it_is_done_when_every_target_has_agreed() -> None:
+    reached = one(Target("x.b"), {"s": "x/v2"})
+    missed = one(Target("x.a", "x/v2"), {"s": "x/v1"})
+    assert is_done([reached])
+    assert not is_done([reached, missed])
+    assert is_done([])
 
 
 @given(st.dictionaries(servers, versions, min_size=1), versions | st.just(""))

@@ -7,27 +7,18 @@ from datetime import UTC, datetime
 import pytest
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.agreement import Entry
 from apidiscovery_service.storage_versions.members import NotMember
-from apidiscovery_service.storage_versions.reported_resources import entries
+from apidiscovery_service.storage_versions.model import ServerStorageVersion, status_of
 from apidiscovery_service.storage_versions.reports import (
     GroupVersionResource,
     Outcome,
     ReportedResource,
+    entries,
 )
-from apidiscovery_service.storage_versions.status_fields import status_of
 from apidiscovery_service.store import StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    DisturbedStore,
-    Replica,
-    failing,
-    lease_key,
-    object_key,
-    once,
-    ticking,
-    writes,
-)
+from storage_version_replicas import Replica, lease_key, object_key, ticking, writes
+from store_wrapper import DisturbedStore, failing, once
 
 INGRESSES = ReportedResource(
     "networking.k8s.io",
@@ -169,10 +160,12 @@ async def test_what_else_stands_in_the_object_is_kept(replica: Replica) -> None:
 def test_entries_are_by_group_and_resource_and_equivalents_have_one() -> None:
     made = entries("a", [PODS, INGRESSES, OLD_INGRESSES])
     assert list(made.items()) == [
-        ("core.pods", Entry("a", "v1", ("v1",), ("v1",))),
+        ("core.pods", ServerStorageVersion("a", "v1", ("v1",), ("v1",))),
         (
             "extensions.ingresses",
-            Entry("a", "networking.k8s.io/v1", ("extensions/v1beta1", "networking.k8s.io/v1")),
+            ServerStorageVersion(
+                "a", "networking.k8s.io/v1", ("extensions/v1beta1", "networking.k8s.io/v1")
+            ),
         ),
     ]
 

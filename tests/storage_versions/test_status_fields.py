@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.agreement import Condition, Entry, Status
-from apidiscovery_service.storage_versions.status_fields import (
+from apidiscovery_service.storage_versions.model import (
+    Condition,
+    ServerStorageVersion,
+    Status,
     generation_of,
     server_ids,
     status_of,
@@ -21,7 +23,7 @@ moments = st.integers(-62_000_000_000, 253_402_300_799).map(
 lists = st.lists(texts, max_size=3).map(tuple)
 statuses = st.builds(
     Status,
-    st.lists(st.builds(Entry, texts, texts, lists, lists), max_size=3).map(tuple),
+    st.lists(st.builds(ServerStorageVersion, texts, texts, lists, lists), max_size=3).map(tuple),
     st.none() | texts,
     st.lists(
         st.builds(Condition, texts, texts, texts, texts, st.integers(0), st.none() | moments),
@@ -46,7 +48,10 @@ def test_what_is_written_is_read_again(status: Status) -> None:
 def test_fields_are_in_the_order_of_kubernetes_and_empty_ones_are_left_out() -> None:
     since = datetime(2026, 7, 24, tzinfo=UTC)
     status = Status(
-        (Entry("a", "apps/v1", ("apps/v1",), ("apps/v1",)), Entry("b", "")),
+        (
+            ServerStorageVersion("a", "apps/v1", ("apps/v1",), ("apps/v1",)),
+            ServerStorageVersion("b", ""),
+        ),
         "apps/v1",
         (Condition("T", "True", "R", "M", 1, since), Condition("U", "Unknown", "")),
     )
@@ -68,4 +73,6 @@ def test_what_is_not_there_is_nothing() -> None:
 
 
 def test_servers_are_in_the_order_of_their_entries() -> None:
-    assert server_ids(with_status(BARE, Status((Entry("b", ""), Entry("a", ""))))) == ["b", "a"]
+    assert server_ids(
+        with_status(BARE, Status((ServerStorageVersion("b", ""), ServerStorageVersion("a", ""))))
+    ) == ["b", "a"]

@@ -125,13 +125,12 @@ class EtcdServer:
             connection.close()
 
 
-@contextlib.contextmanager
-def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
-    """Run the members of one etcd; its leader is found anew after a tenth of a second."""
+def etcd_cluster(folder: Path, count: int, *, heartbeat_ms: int = 50) -> list[EtcdServer]:
+    """Return the members of one cluster, not started; an election takes ten heartbeats."""
     peers = [f"http://127.0.0.1:{free_port()}" for _ in range(count)]
     cluster = ",".join(f"m{number}={url}" for number, url in enumerate(peers))
     # Of flags that are given twice the last one counts.
-    members = [
+    return [
         EtcdServer(
             folder / f"m{number}",
             [
@@ -139,12 +138,18 @@ def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
                 f"--initial-cluster={cluster}",
                 f"--listen-peer-urls={url}",
                 f"--initial-advertise-peer-urls={url}",
-                "--heartbeat-interval=50",
-                "--election-timeout=500",
+                f"--heartbeat-interval={heartbeat_ms}",
+                f"--election-timeout={10 * heartbeat_ms}",
             ],
         )
         for number, url in enumerate(peers)
     ]
+
+
+@contextlib.contextmanager
+def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
+    """Run the members of one cluster."""
+    members = etcd_cluster(folder, count)
     try:
         for member in members:
             member.launch()

@@ -9,6 +9,7 @@ import sys
 
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.storage_versions.expiry import LeaseExpiry
 from apidiscovery_service.storage_versions.garbage import Garbage
 from apidiscovery_service.storage_versions.members import Members
 from apidiscovery_service.storage_versions.state import LEASES, OBJECTS
@@ -25,8 +26,7 @@ async def collect(url: str) -> None:
     store = await open_store(StoreUrl.parse(url), EtcdOptions())
     objects = Collection(store, STORAGE_VERSION, OBJECTS, pause_s=_PAUSE_S)
     leases = Collection(store, LEASE, LEASES, pause_s=_PAUSE_S)
-    members = Members(leases)
-    garbage = Garbage(objects, leases, members, every_s=_LOOK_EVERY_S)
+    garbage = Garbage(objects, leases, Members(leases), every_s=_LOOK_EVERY_S)
     key = f"collectors/{os.getpid()}"
     guard = None
     while guard is None:
@@ -38,7 +38,7 @@ async def collect(url: str) -> None:
         for work in (
             objects.follow(),
             leases.follow(),
-            members.expire(guard),
+            LeaseExpiry(leases).expire(guard),
             garbage.collect(guard),
         ):
             tasks.create_task(work)

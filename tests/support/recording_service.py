@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
-from apidiscovery_service.storage_versions.identity import identity
+from apidiscovery_service.storage_versions.leases import identity
 from storage_version_history import History, connected, stub_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

@@ -1,19 +1,23 @@
-"""A disk of its own that can really be full."""
+"""A small file system that can be filled."""
 
 import os
 import subprocess
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+
+class NoSmallDisk(Exception):
+    """No file system can be mounted here; the text says why."""
 
 
 class SmallDisk:
     """A file system of few MiB.
 
     Attributes:
-        folder: Where it is mounted.
+        folder: The folder where it is mounted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -21,30 +25,44 @@ class SmallDisk:
         self._filler = folder / "filler"
 
     def fill(self) -> None:
-        """Leave not a byte."""
+        """Fill it to the last byte."""
         with self._filler.open("wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-            except OSError:
-                return
+            for size in (1 << 20, 1 << 12, 1):
+                with suppress(OSError):
+                    while file.write(bytes(size)):
+                        pass
 
     def free(self) -> None:
-        """Take back what filled it."""
+        """Remove what `fill` has written."""
         self._filler.unlink()
 
 
 @contextmanager
-def small_disk(folder: Path, size: str = "4m") -> Generator[SmallDisk]:
-    """Mount a disk; the test is skipped for who may not."""
+def mounted_disk(folder: Path, size: str) -> Generator[SmallDisk]:
+    """Mount a tmpfs of a size on a folder.
+
+    Raises:
+        NoSmallDisk: That is not possible here.
+    """
     if os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    folder.mkdir()
+        raise NoSmallDisk("only root may mount a small disk")
+    folder.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, check=False, capture_output=True, text=True)  # noqa: S603 - our own arguments
     if mounted.returncode:
-        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
+        raise NoSmallDisk(f"no small disk can be mounted: {mounted.stderr.strip()}")
     try:
         yield SmallDisk(folder)
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S603, S607 - the same
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "4m") -> Generator[SmallDisk]:
+    """Mount a disk; skip the test where that is not possible."""
+    with ExitStack() as stack:
+        try:
+            disk = stack.enter_context(mounted_disk(folder, size))
+        except NoSmallDisk as error:
+            pytest.skip(str(error))
+        yield disk

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar, cast
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
-from apidiscovery_service.storage_versions.identity import identity
+from apidiscovery_service.storage_versions.leases import identity
 from programs import free_port
 from recording_service import RecordingService, Steps
 from server import COMMAND, START_S, environment

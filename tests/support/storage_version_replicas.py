@@ -1,4 +1,4 @@
-"""Replicas of the service's state of StorageVersions, over a store that tests can disturb."""
+"""Replicas of the service's state of StorageVersions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -7,114 +7,16 @@ from datetime import UTC, datetime
 from itertools import count
 
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage_versions.agreement import Status
 from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.storage_versions.expiry import LeaseExpiry
 from apidiscovery_service.storage_versions.garbage import Garbage
 from apidiscovery_service.storage_versions.members import Beat, Heartbeat, Members
+from apidiscovery_service.storage_versions.model import Status, status_of
 from apidiscovery_service.storage_versions.reports import ReportedResource, Reports
-from apidiscovery_service.storage_versions.status_fields import status_of
-from apidiscovery_service.store import (
-    Batch,
-    Entry,
-    Guard,
-    Guards,
-    Lease,
-    Listing,
-    Store,
-    StoreUnavailable,
-)
+from apidiscovery_service.store import Guard, Store
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLAIM_KEY = "claims/collector"
-
-Disturbance = Callable[[str, str], Awaitable[None]]
-"""What happens before an operation: its name and key or prefix. It may raise."""
-
-
-class DisturbedStore:
-    """A store in which something can happen, or fail, before every operation.
-
-    Attributes:
-        before: Called before each; None for nothing.
-        after: Called after each write that has happened; None for nothing.
-        puts: Keys that were written, in order.
-        reads: Keys and prefixes that were read, in order.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.before: Disturbance | None = None
-        self.after: Disturbance | None = None
-        self.puts: list[str] = []
-        self.reads: list[str] = []
-
-    async def _disturb(self, operation: str, key: str) -> None:
-        if self.before is not None:
-            await self.before(operation, key)
-
-    async def get(self, key: str) -> Entry | None:
-        await self._disturb("get", key)
-        self.reads.append(key)
-        return await self.store.get(key)
-
-    async def list(self, prefix: str) -> Listing:
-        await self._disturb("list", prefix)
-        self.reads.append(prefix)
-        return await self.store.list(prefix)
-
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        guard: Guards = None,
-        lease: Lease | None = None,
-    ) -> Entry:
-        await self._disturb("put", key)
-        entry = await self.store.put(key, value, expected=expected, guard=guard, lease=lease)
-        self.puts.append(key)
-        if self.after is not None:
-            await self.after("put", key)
-        return entry
-
-    async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        await self._disturb("delete", key)
-        is_removed = await self.store.delete(key, expected=expected, guard=guard)
-        if self.after is not None:
-            await self.after("delete", key)
-        return is_removed
-
-    def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        return self.store.watch(prefix, after)
-
-    async def lease(self, ttl_s: float) -> Lease:
-        return await self.store.lease(ttl_s)
-
-    async def close(self) -> None:
-        await self.store.close()
-
-
-def once(operation: str, key: str, happens: Callable[[], Awaitable[object]]) -> Disturbance:
-    """Return what lets something happen before the first such operation."""
-    left = [True]
-
-    async def before(seen: str, at: str) -> None:
-        if (seen, at) == (operation, key) and left:
-            left.clear()
-            await happens()
-
-    return before
-
-
-def failing(operation: str, prefix: str) -> Disturbance:
-    """Return what lets every such operation below a prefix fail."""
-
-    async def before(seen: str, at: str) -> None:
-        if seen == operation and at.startswith(prefix):
-            raise StoreUnavailable(f"{operation} {at} fails, as the test wants")
-
-    return before
 
 
 class Replica:
@@ -132,6 +34,7 @@ class Replica:
         self.leases = Collection(store, LEASE, "leases/kube-system/", pause_s=0.05)
         self.members = Members(self.leases, now=now)
         self.reports = Reports(self.objects, self.members, now=now)
+        self.expiry = LeaseExpiry(self.leases)
         self.garbage = Garbage(
             self.objects, self.leases, self.members, every_s=collect_every_s, now=now
         )

@@ -23,7 +23,7 @@ from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store.memory import MemoryStore
 from grpclib.client import Channel
 from prometheus_client.parser import text_string_to_metric_families
-from storage_version_replicas import DisturbedStore
+from store_wrapper import DisturbedStore
 
 SERVICE = "apidiscovery.service.v1.StorageVersionService"
 DEADLINE_S = 10.0

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import httpx2
 from storage_version_checks import Write
-from storage_version_cluster import ApiServer
+from storage_version_cluster import ApiServer, eventually
 
 WIDGETS = "example.dev.widgets"
 _PATH = "/apis/example.dev/v1/widgets"
 _PAUSE_S = 0.02
 _TIMEOUT_S = 5.0
+_ACCEPTED_WITHIN_S = 20.0
 _CREATED = 201
 _REFUSED = 503
 
@@ -74,6 +75,14 @@ class Load:
 
     def accepted(self, server: ApiServer) -> int:
         return sum(one.is_accepted for one in self.of(server))
+
+    async def accepting(self, *servers: ApiServer, least: int = 1) -> None:
+        """Wait until each server has accepted so many writes in its present life."""
+        await eventually(
+            lambda: all(self.accepted(server) >= least for server in servers),
+            _ACCEPTED_WITHIN_S,
+            "writes are accepted",
+        )
 
     def written(self) -> list[Write]:
         """Return what the servers have carried out, whether they could answer or not."""

@@ -12,7 +12,7 @@ import grpc
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery_client import ServerUnreachable
 from apidiscovery_client._grpc.calls import CallRefused
-from apidiscovery_client.storage_versions.calls import StorageVersionClient
+from apidiscovery_client.storage_versions.service import StorageVersionClient
 
 from apidiscovery_cli.click_options import DURATION
 from apidiscovery_cli.grpc_connection import with_client

@@ -1,8 +1,8 @@
-"""For API servers: says which version they write of what they store, and gates writes until then.
+"""For API servers: reports their storage versions, and refuses writes before the report (KEP-2339).
 
-A `StorageVersionReporter` keeps the server a member and recorded; `WriteGateMiddleware` (ASGI) and
-`WriteGateInterceptor` (gRPC) refuse what would be written ahead of that (KEP-2339). For migrators:
-`wait_for_agreement` and `migration_guard`.
+A `StorageVersionReporter` keeps the server a member and its versions recorded;
+`WriteGateMiddleware` (ASGI) and `WriteGateInterceptor` (gRPC) refuse earlier writes. For
+migrations: `wait_for_agreement` and `migration_guard`.
 """
 
 from apidiscovery_client.storage_versions.agreement import (
@@ -14,26 +14,27 @@ from apidiscovery_client.storage_versions.agreement import (
 from apidiscovery_client.storage_versions.asgi import WriteGateMiddleware
 from apidiscovery_client.storage_versions.gate import (
     Gate,
+    GroupResource,
+    GroupVersionResource,
     Refusal,
     RequestAttributes,
+    StoredResource,
     WriteGate,
 )
-from apidiscovery_client.storage_versions.grpc_health import follow_health
-from apidiscovery_client.storage_versions.grpc_interceptor import (
+from apidiscovery_client.storage_versions.grpc_server import (
     GuardedMethods,
     SyncWriteGateInterceptor,
     WriteGateInterceptor,
+    follow_health,
 )
 from apidiscovery_client.storage_versions.migration import AgreementLost, migration_guard
-from apidiscovery_client.storage_versions.reporter import ReporterEnded, StorageVersionReporter
-from apidiscovery_client.storage_versions.request_info import UnreadablePath, request_attributes
-from apidiscovery_client.storage_versions.resources import (
-    GroupResource,
-    GroupVersionResource,
-    StoredResource,
+from apidiscovery_client.storage_versions.reporter import (
+    ReporterEnded,
+    StorageVersionReporter,
+    Timing,
 )
-from apidiscovery_client.storage_versions.service_channels import CallFailed, ServiceChannels
-from apidiscovery_client.storage_versions.timing import Timing
+from apidiscovery_client.storage_versions.request_info import UnreadablePath, request_attributes
+from apidiscovery_client.storage_versions.service import CallFailed, ServiceChannels
 
 __all__ = [
     "Agreement",

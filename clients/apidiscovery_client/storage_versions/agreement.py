@@ -1,4 +1,4 @@
-"""What API servers agree on, and waiting until they do."""
+"""The agreement of API servers on a storage version, and waiting for it."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -12,6 +12,7 @@ from apidiscovery.service.v1 import storage_version_pb2, storage_version_pb2_grp
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.storage_versions.service import wait_request
 
 AGREED = "AllEncodingVersionsEqual"
 
@@ -19,7 +20,7 @@ Metadata = Sequence[tuple[str, str]]
 
 
 class NoAgreement(DiscoveryError):
-    """The servers did not agree within the time, or nobody could say."""
+    """The servers did not agree in time, or the service could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,12 @@ class Agreement:
     """All servers that have reported write one version.
 
     Attributes:
-        name: Of the StorageVersion, such as `apps.deployments`.
-        uid: Of the object; another one is another object of that name.
-        encoding_version: What all write, such as `apps/v1`.
-        since: Whatever was last written before that may be in another version: this is what a
-            migration has to rewrite. Never the same for two agreements of one object.
-        resource_version: At which all is so.
+        name: Name of the StorageVersion, such as `apps.deployments`.
+        uid: The uid of the object, which differs if it is created again.
+        encoding_version: The version that all write, such as `apps/v1`.
+        since: Objects last written before may be in another version, and a migration has to rewrite
+            them. Differs between any two agreements of one object.
+        resource_version: The resourceVersion of the object with this agreement.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Agreement:
 
     @classmethod
     def of(cls, found: storageversion_pb2.StorageVersion) -> Self | None:
-        """Return the agreement that an object tells of; None when there is none."""
+        """Return the agreement of a StorageVersion; None when there is none."""
         agreed = [one for one in found.status.conditions if one.type == AGREED]
         if not agreed or agreed[0].status != "True" or not found.status.common_encoding_version:
             return None
@@ -55,8 +56,8 @@ class Agreement:
             found.metadata.resource_version,
         )
 
-    def is_that_of(self, other: "Agreement | None") -> bool:
-        """Tell whether nothing has come between two looks at the object."""
+    def is_same_as(self, other: "Agreement | None") -> bool:
+        """Tell whether the agreement has stood without interruption between two reads."""
         return other is not None and (self.uid, self.encoding_version, self.since) == (
             other.uid,
             other.encoding_version,
@@ -71,26 +72,20 @@ async def agreement_progress(
     timeout_s: float | None = None,
     metadata: Metadata = (),
 ) -> AsyncGenerator[storage_version_pb2.WaitForAgreementResponse]:
-    """Yield who agrees and who lags, at once and whenever that changes, until all is agreed.
+    """Yield the progress of all targets, now and after each change, until they have agreed.
 
     Args:
-        channel: To a server with StorageVersionService.
-        targets: Names of StorageVersions and the version waited for, empty for any.
-        timeout_s: For how long; None without end.
+        channel: A channel to a server with StorageVersionService.
+        targets: Names of StorageVersions and the version to agree on, empty for any.
+        timeout_s: Timeout; None for none.
         metadata: Sent with the call, such as a bearer token.
 
     Raises:
-        NoAgreement: The time has passed, or the server cannot say.
+        NoAgreement: The timeout has passed, or the call failed.
     """
-    request = storage_version_pb2.WaitForAgreementRequest(
-        targets=[
-            storage_version_pb2.AgreementTarget(name=name, encoding_version=version)
-            for name, version in targets
-        ]
-    )
     names = ", ".join(name for name, _ in targets)
     stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-    call = stub.WaitForAgreement(request, timeout=timeout_s, metadata=metadata)
+    call = stub.WaitForAgreement(wait_request(targets), timeout=timeout_s, metadata=metadata)
     try:
         async for progress in call:
             yield progress
@@ -101,7 +96,7 @@ async def agreement_progress(
             raise NoAgreement(f"no agreement on {names} within {round(timeout_s, 2):g} s") from None
         raise NoAgreement(f"{names}: {error.details() or error.code().name}") from error
     finally:
-        call.cancel()  # whoever reads no further would keep the server telling
+        call.cancel()  # otherwise the server goes on when the reader stops
     raise NoAgreement(f"{names}: the server ended the answer")
 
 
@@ -113,17 +108,17 @@ async def wait_for_agreement(
     timeout_s: float | None = None,
     metadata: Metadata = (),
 ) -> Agreement:
-    """Return the agreement on one resource, as soon as there is one.
+    """Wait for the agreement on one resource, and return it.
 
     Args:
-        channel: To a server with StorageVersionService.
-        name: Of the StorageVersion, such as `apps.deployments` or `core.pods`.
+        channel: A channel to a server with StorageVersionService.
+        name: Name of the StorageVersion, such as `apps.deployments` or `core.pods`.
         encoding_version: The version to agree on; empty for any.
-        timeout_s: For how long to wait; None without end.
+        timeout_s: Timeout; None for none.
         metadata: Sent with the call, such as a bearer token.
 
     Raises:
-        NoAgreement: The time has passed, or the server cannot say.
+        NoAgreement: The timeout has passed, or the call failed.
     """
     targets = [(name, encoding_version)]
     answers = agreement_progress(channel, targets, timeout_s=timeout_s, metadata=metadata)
@@ -133,4 +128,4 @@ async def wait_for_agreement(
                 agreement = Agreement.of(progress.progress[0].storage_version)
                 if agreement is not None:
                     return agreement
-    raise NoAgreement(f"{name}: the server tells of an agreement without a version")
+    raise NoAgreement(f"{name}: the server reports an agreement without a version")

@@ -1,7 +1,8 @@
-"""Keeps an ASGI application from writing before what it writes has been reported.
+"""The write gate as ASGI middleware.
 
 Sources: k8s.io/apiserver pkg/endpoints/filters/storageversion.go; pkg/server/healthz/healthz.go;
-Kubernetes cmd/kube-apiserver, whose post-start hook of that name holds back readiness.
+pkg/endpoints/handlers/responsewriters/writers.go, `ErrorNegotiated`; Kubernetes cmd/kube-apiserver,
+whose post-start hook of that name delays readiness.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
@@ -10,12 +11,17 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
+from apidiscovery.meta.v1 import meta_pb2, status_pb2
+from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery_formats import go_json
+from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, negotiate
+
+from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client.storage_versions.gate import Gate, Refusal
 from apidiscovery_client.storage_versions.request_info import (
     UnreadablePath,
     request_attributes,
 )
-from apidiscovery_client.storage_versions.status_body import unavailable
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -28,6 +34,8 @@ READINESS_PATH = "/readyz"
 CHECK = "poststarthook/built-in-resources-storage-version-updater"
 
 _MAX_DRAINED_BYTES = 256 << 10  # Go's net/http `maxPostHandlerReadBytes`
+
+_PROTOBUF_MAGIC = b"k8s\x00"  # apimachinery pkg/runtime/serializer/protobuf/protobuf.go
 
 _TEXT = "text/plain; charset=utf-8"
 _NOSNIFF = (b"x-content-type-options", b"nosniff")  # Go's net/http `Error`
@@ -42,31 +50,31 @@ class _Answer:
 
 
 def anonymous(scope: Scope) -> tuple[str, Collection[str]]:
-    """Return that nobody is known; the exception for kube-apiserver itself then never applies."""
+    """Return no user, so that the exception for kube-apiserver itself never applies."""
     del scope
     return "", ()
 
 
 class WriteGateMiddleware:
-    """Answers 503 for what the gate refuses, and 500 for health while it has to be closed.
+    """Answers 503 to requests that the gate refuses, and 500 to health checks while it is closed.
 
-    All else is handed on untouched, WebSockets too: they begin with a GET, which reads.
+    All other requests pass unchanged, WebSockets too: they begin with a GET, which reads.
 
-    Paths are those of Kubernetes: what is not below `/api/VERSION` or `/apis/GROUP/VERSION` is no
-    resource, and passes.
+    Paths are those of Kubernetes: a path that is not below `/api/VERSION` or `/apis/GROUP/VERSION`
+    is not a resource, and passes.
 
-    A request is looked at when it begins. Let none be under way when the reporter ends, nor any
-    that writes for longer than `Timing.write_within_s`.
+    The gate is asked when a request begins. No request may still run when the reporter ends, nor
+    write for longer than `Timing.write_within_s`.
 
-    Put it behind authentication, if `identify` needs that, and before whatever writes.
+    Add it after authentication, if `identify` needs that, and before everything that writes.
 
     Args:
-        app: What is guarded.
-        gate: A reporter, or whatever else decides.
+        app: The guarded application.
+        gate: A reporter or another gate.
         identify: Returns the user and its groups for an ASGI scope.
-        health_paths: Answered with 500 until the gate was open for the first time; to go on being
-            alive does not depend on the service. Each has the check itself below it.
-        readiness_path: That one of them which is 500 whenever the gate is closed.
+        health_paths: Answered with 500 until the gate opens for the first time; liveness does not
+            depend on the service afterwards. Each has the check itself below it.
+        readiness_path: The one of them that is 500 whenever the gate is closed.
     """
 
     def __init__(
@@ -95,7 +103,7 @@ class WriteGateMiddleware:
             await _send(answer, send, has_body=scope["method"] != "HEAD")
 
     def _answer(self, scope: Scope) -> _Answer | None:
-        """Return what to answer instead of the application; None when it is to answer."""
+        """Return the answer in place of the application's; None if the application is to answer."""
         path = _path(scope)
         if path in self._checks:
             return self._check(self._checks[path])
@@ -107,10 +115,10 @@ class WriteGateMiddleware:
         user, groups = self._identify(scope)
         query = scope.get("query_string", b"").decode("latin-1")
         try:
-            asked = request_attributes(scope["method"], path, query, user=user, groups=groups)
+            attributes = request_attributes(scope["method"], path, query, user=user, groups=groups)
         except UnreadablePath as error:
             return _unreadable(path, error)
-        refusal = self._gate.refusal(asked)
+        refusal = self._gate.refusal(attributes)
         if refusal is None:
             return None
         return _unavailable(refusal, _headers(scope).get(b"accept", ""))
@@ -123,7 +131,7 @@ class WriteGateMiddleware:
         if self._is_healthy(path) or CHECK in query.get("exclude", ()):
             return None
         name = path.strip("/").partition("/")[0]
-        # The reason is for those only who may see the check itself.
+        # Only those who may read the check itself see the reason.
         return _error(f"[-]{CHECK} failed: reason withheld\n{name} check failed")
 
     def _check(self, path: str) -> _Answer:
@@ -157,17 +165,62 @@ def _unreadable(path: str, error: UnreadablePath) -> _Answer:
 
 
 def _unavailable(refusal: Refusal, accept: str) -> _Answer:
-    body = unavailable(refusal.message, accept)
+    content_type, content = _status_body(refusal.message, accept)
     retry_after = (b"retry-after", str(refusal.retry_after_s).encode())
     headers = (retry_after, (b"cache-control", b"no-cache, private"))
-    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, body.content_type, body.content, headers)
+    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, content_type, content, headers)
+
+
+def _status_body(message: str, accept: str) -> tuple[str, bytes]:
+    """Return the Content-Type and body of a Status of code 503.
+
+    Args:
+        message: The text for people.
+        accept: The Accept header; empty when there is none. JSON if it admits no known type, so
+            that a failed negotiation does not hide the error.
+    """
+    chosen = negotiate(accept)
+    serializer = chosen.serializer if chosen else JSON
+    if serializer is PROTOBUF:
+        return serializer.media_type, _protobuf_status(message)
+    status: dict[str, object] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": "ServiceUnavailable",
+        "code": HTTPStatus.SERVICE_UNAVAILABLE.value,
+    }
+    text = yaml_text(status) if serializer is YAML else go_json.dumps(status) + "\n"
+    return serializer.media_type, text.encode()
+
+
+def _protobuf_status(message: str) -> bytes:
+    """Return the Status as gogo writes it, with every scalar, empty or not."""
+    metadata = meta_pb2.ListMeta(self_link="", resource_version="")
+    setattr(metadata, "continue", "")  # a keyword of Python
+    status = status_pb2.Status(
+        metadata=metadata,
+        status="Failure",
+        message=message,
+        reason="ServiceUnavailable",
+        code=HTTPStatus.SERVICE_UNAVAILABLE.value,
+    )
+    unknown = runtime_pb2.Unknown(
+        type_meta=runtime_pb2.TypeMeta(api_version="v1", kind="Status"),
+        raw=status.SerializeToString(),
+        content_encoding="",
+        content_type="",
+    )
+    return _PROTOBUF_MAGIC + unknown.SerializeToString()
 
 
 async def _drain(receive: Receive) -> None:
-    """Read a body that nobody wants, unless it is large.
+    """Read and drop the body, unless it is large.
 
-    A server that ends a connection on which something is still arriving resets it, and the client
-    may never see the answer.
+    A server that closes a connection with unread data resets it, and the client may never see the
+    answer.
     """
     size, more = 0, True
     while more and size <= _MAX_DRAINED_BYTES:

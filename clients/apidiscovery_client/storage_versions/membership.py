@@ -1,23 +1,21 @@
-"""What an API server may believe of its membership and of what has been recorded of it.
+"""The state of a membership, and the gate derived from it.
 
-No I/O and no tasks: what happened is told, and the gate that follows from it is asked for, from
-any thread.
+No I/O and no tasks: the reporter passes in what happened, and any thread may read the gate.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from apidiscovery_client.storage_versions.gate import WriteGate
-from apidiscovery_client.storage_versions.resources import GroupResource, StoredResource
+from apidiscovery_client.storage_versions.gate import GroupResource, StoredResource, WriteGate
 
 Clock = Callable[[], float]
 
 
 def boot_clock() -> float:
-    """Return seconds that never go back and, where the system can, go on while it sleeps.
+    """Return monotonic seconds that, where possible, include the time the system was suspended.
 
-    A server that slept through its lease must know that; CLOCK_MONOTONIC of Linux stands still.
+    A server must notice that it was suspended beyond its lease; CLOCK_MONOTONIC of Linux stops.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -26,21 +24,27 @@ def boot_clock() -> float:
 
 @dataclass(frozen=True, slots=True)
 class SentReport:
-    """A report that is under way, and the membership for which it is made."""
+    """A report in progress, and its membership."""
 
     membership: int
     resources: tuple[StoredResource, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """Everything at one moment; replaced whole, so that other threads see no half of it.
+class _State:
+    """The whole state; replaced as one, so that other threads see a consistent one.
 
     Attributes:
-        membership: Counts up whenever earlier reports stop counting; 0: no member yet.
-        lease: Tells one lease from another of the same name; empty when it is not known.
-        trusted_until: When the lease may be over for all that is known, by the clock.
-        encodings: What has been confirmed in this membership.
+        resources: The resources that the server stores.
+        membership: Incremented when earlier reports become invalid; 0 before the first heartbeat.
+        is_member: Whether the service has said so last.
+        lease: Identifies the lease; empty when unknown.
+        trusted_until: Until then the lease cannot have expired, by the clock.
+        reported: Whether a report has been acknowledged in this membership.
+        encodings: The encoding versions acknowledged in this membership.
+        was_confirmed: Whether all resources had been acknowledged at any time.
+        heartbeat_error: The error of the last heartbeat.
+        report_error: The error of the last report.
     """
 
     resources: tuple[StoredResource, ...]
@@ -55,7 +59,7 @@ class _Known:
     report_error: str | None = None
 
     def pending(self) -> tuple[StoredResource, ...]:
-        """Return what would be written in a version that has not been confirmed."""
+        """Return the resources whose encoding version has not been acknowledged."""
         encodings = self.encodings
         return tuple(
             r for r in self.resources if encodings.get(r.group_resource) != r.encoding_version
@@ -64,7 +68,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Gates:
-    """What the gate is until a certain time and what it is afterwards; made once, asked often."""
+    """The gate until a time and the gate after it; computed once, read often."""
 
     trusted: WriteGate
     until: float
@@ -72,12 +76,12 @@ class _Gates:
 
 
 class Membership:
-    """Follows heartbeats and reports, and derives the gate.
+    """Tracks heartbeats and reports, and derives the gate.
 
     Args:
-        resources: What the server stores.
-        trusted_s: How long after a heartbeat was sent the server is surely still a member.
-        clock: In seconds; never goes back.
+        resources: The resources that the server stores.
+        trusted_s: Time after sending a heartbeat during which the server is certainly a member.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -88,113 +92,113 @@ class Membership:
     ) -> None:
         self._trusted_s = trusted_s
         self.clock = clock
-        self._keep(_Known(tuple(resources)))
+        self._set(_State(tuple(resources)))
 
     @property
     def is_member(self) -> bool:
-        """Whether the service has said so and has not taken it back."""
-        return self._known.is_member
+        """Whether the server is a member by the last answer of the service."""
+        return self._state.is_member
 
     @property
     def resources(self) -> tuple[StoredResource, ...]:
-        """Return what the server stores."""
-        return self._known.resources
+        """The resources that the server stores."""
+        return self._state.resources
 
     def gate(self) -> WriteGate:
-        """Return the gate of this moment."""
+        """Return the current gate."""
         gates = self._gates
         return gates.trusted if self.clock() < gates.until else gates.lapsed
 
-    def _keep(self, known: _Known) -> None:
-        """Go on from here; one assignment makes it visible to other threads."""
-        pending = known.pending()
-        open_ = known.reported and not pending
-        self._known = known
+    def _set(self, state: _State) -> None:
+        """Replace the state and the gates; the assignment makes them visible to other threads."""
+        pending = state.pending()
+        open_ = state.reported and not pending
+        self._state = state
         self._gates = _Gates(
-            _gate(known, pending, confirmed=open_),
-            known.trusted_until,
-            _gate(known, known.resources, confirmed=False),
+            _gate(state, pending, confirmed=open_),
+            state.trusted_until,
+            _gate(state, state.resources, confirmed=False),
         )
 
     def remaining_s(self) -> float | None:
-        """Return in how many seconds the gate closes by itself; None when it is closed."""
-        known = self._known
-        left = known.trusted_until - self.clock()
-        return left if known.reported and left > 0 else None
+        """Return the seconds until the gate closes unless renewed; None when it is closed."""
+        state = self._state
+        left = state.trusted_until - self.clock()
+        return left if state.reported and left > 0 else None
 
     def beat(self, sent_at: float, lease: str, *, joined: bool) -> bool:
-        """Take the answer to a heartbeat; return whether to report now.
+        """Handle the answer to a heartbeat; return whether to report now.
 
         Args:
-            sent_at: When it was sent, by the clock: the lease lasts at least from then.
-            lease: What tells the lease from another one of the same name. A heartbeat whose
-                answer was lost may have joined, and the next one does not say so.
-            joined: What the service says.
+            sent_at: When it was sent, by the clock; the duration of the lease starts no earlier.
+            lease: Identifies the lease. A heartbeat whose answer was lost may have joined, which
+                only another lease shows.
+            joined: Whether the service says that the server has joined.
         """
-        known = self._known
-        lapsed = self.clock() >= known.trusted_until
-        is_new = joined or lapsed or not known.is_member or lease != known.lease
+        state = self._state
+        lapsed = self.clock() >= state.trusted_until
+        is_new = joined or lapsed or not state.is_member or lease != state.lease
         if is_new:
-            known = _without_reports(known)
-        known = replace(known, is_member=True, lease=lease, heartbeat_error=None)
-        self._keep(replace(known, trusted_until=sent_at + self._trusted_s))
+            state = _without_reports(state)
+        state = replace(state, is_member=True, lease=lease, heartbeat_error=None)
+        self._set(replace(state, trusted_until=sent_at + self._trusted_s))
         return is_new
 
     def beat_failed(self, error: str) -> None:
-        """Keep what went wrong with a heartbeat."""
-        self._keep(replace(self._known, heartbeat_error=error))
+        """Record the error of a heartbeat."""
+        self._set(replace(self._state, heartbeat_error=error))
 
     def begin_report(self) -> SentReport:
-        """Return what to report.
+        """Return the report to send.
 
-        From here on nothing is certain of what is reported otherwise than before, whatever
-        becomes of the report.
+        Resources that it reports differently than before are pending from now on, whatever the
+        result of the report.
         """
-        known = self._known
-        differing = {resource.group_resource for resource in known.pending()}
-        certain = {name: v for name, v in known.encodings.items() if name not in differing}
-        self._keep(replace(known, encodings=certain))
-        return SentReport(known.membership, known.resources)
+        state = self._state
+        differing = {resource.group_resource for resource in state.pending()}
+        certain = {name: v for name, v in state.encodings.items() if name not in differing}
+        self._set(replace(state, encodings=certain))
+        return SentReport(state.membership, state.resources)
 
     def confirm(self, sent: SentReport) -> bool:
-        """Take the acknowledgement of a report; return whether it still counts.
+        """Handle the acknowledgement of a report; return whether it is still valid.
 
-        It does not when the membership for which it was made is not, or may not be, the same.
+        It is not when the membership has changed since, or may have changed.
         """
-        known = self._known
-        if sent.membership != known.membership or self.clock() >= known.trusted_until:
+        state = self._state
+        if sent.membership != state.membership or self.clock() >= state.trusted_until:
             return False
         confirmed = {r.group_resource: r.encoding_version for r in sent.resources}
-        known = replace(known, reported=True, encodings=confirmed, report_error=None)
-        self._keep(replace(known, was_confirmed=known.was_confirmed or not known.pending()))
+        state = replace(state, reported=True, encodings=confirmed, report_error=None)
+        self._set(replace(state, was_confirmed=state.was_confirmed or not state.pending()))
         return True
 
     def report_failed(self, error: str) -> None:
-        """Keep what went wrong with a report; what was confirmed before still stands."""
-        self._keep(replace(self._known, report_error=error))
+        """Record the error of a report; earlier acknowledgements remain valid."""
+        self._set(replace(self._state, report_error=error))
 
     def end(self) -> None:
-        """Be no member any more: the service says so, or the server is going to depart."""
-        self._keep(replace(_without_reports(self._known), is_member=False))
+        """End the membership: the service says so, or the server departs."""
+        self._set(replace(_without_reports(self._state), is_member=False))
 
     def update(self, resources: Iterable[StoredResource]) -> None:
-        """Store other resources, or the same in other versions, from now on."""
-        self._keep(replace(self._known, resources=tuple(resources)))
+        """Replace the resources that the server stores."""
+        self._set(replace(self._state, resources=tuple(resources)))
 
 
-def _gate(known: _Known, pending: Iterable[StoredResource], *, confirmed: bool) -> WriteGate:
+def _gate(state: _State, pending: Iterable[StoredResource], *, confirmed: bool) -> WriteGate:
     return WriteGate(
         confirmed=confirmed,
         pending=frozenset(name for resource in pending for name in resource.names()),
-        last_error=known.report_error or known.heartbeat_error,
-        was_confirmed=known.was_confirmed,
+        last_error=state.report_error or state.heartbeat_error,
+        was_confirmed=state.was_confirmed,
     )
 
 
-def _without_reports(known: _Known) -> _Known:
+def _without_reports(state: _State) -> _State:
     return replace(
-        known,
-        membership=known.membership + 1,
+        state,
+        membership=state.membership + 1,
         reported=False,
         encodings={},
         trusted_until=float("-inf"),

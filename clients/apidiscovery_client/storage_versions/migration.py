@@ -1,8 +1,8 @@
 """Runs a migration only while all API servers agree on the storage version.
 
-What a migration rewrites is in the new version only as long as no server writes another one. The
-guard waits for the agreement, and interrupts whatever it guards as soon as it is over, or can no
-longer be proved to stand.
+Objects that a migration rewrites stay in the new version only while no server writes another one.
+The guard waits for the agreement, and cancels its body when the agreement ends or cannot be
+verified.
 """
 
 import asyncio
@@ -22,23 +22,23 @@ from apidiscovery_client.storage_versions.agreement import (
     wait_for_agreement,
 )
 
-# How often the agreement is read again, how long one answer may take, and for how long it may
-# stand without having been read.
+# Interval and timeout of the reads that verify the agreement, and how long the body may run without
+# a successful one.
 CHECK_EVERY_S = 1.0
 CHECK_TIMEOUT_S = 2.0
-UNPROVED_S = 3.0
+UNVERIFIED_S = 3.0
 
 _PAUSE_S = 0.1
 
 
 class AgreementLost(DiscoveryError):
-    """The agreement did not hold, or could not be proved to hold, until the end.
+    """The agreement ended, or could not be verified, before the body ended.
 
-    What has been rewritten may have to be rewritten again, after a new agreement.
+    Rewritten objects may have to be rewritten again after a new agreement.
 
     Attributes:
-        agreement: The one of the beginning.
-        reason: What became of it.
+        agreement: The agreement at the beginning.
+        reason: Why it ended.
     """
 
     def __init__(self, agreement: Agreement, reason: str) -> None:
@@ -48,31 +48,31 @@ class AgreementLost(DiscoveryError):
 
 
 class _Unanswered(Exception):
-    """The service has not said whether the agreement stands."""
+    """The service has not answered whether the agreement holds."""
 
 
 class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout is
-    """Waits until all servers agree, and cancels its body the moment they no longer do.
+    """Waits until all servers agree, and cancels its body as soon as they no longer do.
 
     >>> async def migrate(channel: grpc.aio.Channel) -> None:
     ...     async with migration_guard(channel, "example.dev.widgets") as agreement:
-    ...         ...  # rewrite what was last written before agreement.since
+    ...         ...  # rewrite objects last written before agreement.since
 
     The body is cancelled, and AgreementLost raised in place of the cancellation, when servers begin
-    to differ, agree on another version, or the object goes; and when for UNPROVED_S nobody could
-    be asked. When the body ends by itself the agreement is read once more: without an error,
-    nothing came between. A body that suppresses its cancellation delays the end, no more.
+    to differ, agree on another version, or the object is removed; and when the service cannot be
+    asked for UNVERIFIED_S. When the body ends by itself the agreement is read once more: without an
+    error it held all the time. A body that suppresses its cancellation only delays the end.
 
     Args:
-        channel: To a server with StorageVersionService.
-        name: Of the StorageVersion, `<group>.<resource>` with `core` for the core group.
+        channel: A channel to a server with StorageVersionService.
+        name: Name of the StorageVersion, `<group>.<resource>` with `core` for the core group.
         encoding_version: The version to agree on; empty for any.
-        timeout_s: For how long to wait for the agreement; None without end.
+        timeout_s: Timeout of the wait for the agreement; None for none.
         metadata: Sent with every call, such as a bearer token.
 
     Raises:
-        NoAgreement: On entry: there was none in time, or the server cannot say.
-        AgreementLost: At the end: the body did not run under one agreement.
+        NoAgreement: On entry: the timeout has passed, or the call failed.
+        AgreementLost: On exit: the agreement did not hold all the time.
     """
 
     def __init__(
@@ -102,17 +102,17 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
         self._cancelling = body.cancelling()
         begun, left_s = time.monotonic(), self._timeout_s
         while True:
-            if await self._has_begun(left_s):
+            if await self._agrees(left_s):
                 self._following = asyncio.create_task(self._follow())
                 return self._agreement
             await asyncio.sleep(_PAUSE_S)
             if self._timeout_s is not None:
                 left_s = max(0.0, begun + self._timeout_s - time.monotonic())
 
-    async def _has_begun(self, left_s: float | None) -> bool:
-        """Wait for an agreement; tell whether the store says that it stands.
+    async def _agrees(self, left_s: float | None) -> bool:
+        """Wait for an agreement; return whether a read of the store confirms it.
 
-        A replica that is behind tells of one that is over already.
+        The wait may be answered from the view of a replica that is behind.
         """
         self._agreement = await wait_for_agreement(
             self._channel,
@@ -121,12 +121,12 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
             timeout_s=left_s,
             metadata=self._metadata,
         )
-        self._proved = time.monotonic()
+        self._verified_at = time.monotonic()
         try:
             found = await self._get(CHECK_TIMEOUT_S)
         except _Unanswered:
             return False
-        return found is not None and self._agreement.is_that_of(Agreement.of(found))
+        return found is not None and self._agreement.is_same_as(Agreement.of(found))
 
     async def __aexit__(
         self,
@@ -135,24 +135,24 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
         trace: TracebackType | None,
     ) -> None:
         is_cancelled = await self._end(check=kind is None)
-        is_others = self._is_cancelled_by_others()
+        by_others = self._is_cancelled_by_others()
         if error is not None and not isinstance(error, Exception | asyncio.CancelledError):
             return  # KeyboardInterrupt and the like go before everything else
-        if is_cancelled and (is_others or not self._reason):
-            raise asyncio.CancelledError  # after the body had ended, however it had
-        if is_others and self._reason and kind is None:
-            raise asyncio.CancelledError  # the body suppressed it, together with ours
-        if is_others or not self._reason:
+        if is_cancelled and (by_others or not self._reason):
+            raise asyncio.CancelledError  # while the guard ended
+        if by_others and self._reason and kind is None:
+            raise asyncio.CancelledError  # the body suppressed it together with ours
+        if by_others or not self._reason:
             return
         cause = None if isinstance(error, asyncio.CancelledError) else error
         raise AgreementLost(self._agreement, self._reason) from cause
 
     async def _end(self, *, check: bool) -> bool:
-        """Stop following, and tell whether the task was cancelled meanwhile."""
+        """Stop following; return whether the task was cancelled meanwhile."""
         is_cancelled = False
         try:
             if check and not self._reason:
-                await self._prove_at_the_end()
+                await self._verify_end()
         except asyncio.CancelledError:
             is_cancelled = True
         finally:
@@ -161,12 +161,12 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
         return is_cancelled
 
     def _is_cancelled_by_others(self) -> bool:
-        """Take back our own cancellation, and tell whether there is another one."""
+        """Undo our own cancellation; return whether there is another one."""
         left = self._body.uncancel() if self._has_cancelled else self._body.cancelling()
         return left > self._cancelling
 
     def _lose(self, reason: str) -> None:
-        """Take note of why the agreement is over; the first reason counts."""
+        """Record why the agreement ended; the first reason counts."""
         self._reason = self._reason or reason
 
     def _interrupt(self) -> None:
@@ -174,7 +174,7 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
         self._body.cancel()
 
     async def _follow(self) -> None:
-        """Watch, for a change is to be known at once, and read, for a watch may be silent."""
+        """Watch, to learn of changes at once, and read, as a watch may be silent."""
         tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._read())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -194,25 +194,25 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
             call = self._stub.WatchStorageVersions(request, metadata=self._metadata)
             try:
                 async for event in call:
-                    self._look_at(event)
+                    self._handle(event)
                     if self._reason:
                         return
             except grpc.aio.AioRpcError:
-                pass  # the readings tell whether that lasts too long
+                pass  # `_read` decides whether that lasts too long
             finally:
                 call.cancel()
-            # What happened meanwhile is told at the beginning of the next one.
+            # The next watch begins with the current object.
             request = storage_version_pb2.WatchStorageVersionsRequest(names=[self._name])
             await asyncio.sleep(_PAUSE_S)
 
-    def _look_at(self, event: storage_version_pb2.WatchStorageVersionsResponse) -> None:
+    def _handle(self, event: storage_version_pb2.WatchStorageVersionsResponse) -> None:
         if event.type == storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_DELETED:
             self._lose("the object was removed")
         elif event.HasField("storage_version"):
             self._compare(Agreement.of(event.storage_version))
 
     def _compare(self, found: Agreement | None) -> None:
-        if self._agreement.is_that_of(found):
+        if self._agreement.is_same_as(found):
             return
         if found is None:
             self._lose(f"the servers no longer agree on {self._agreement.encoding_version}")
@@ -222,30 +222,30 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
             self._lose("the servers disagreed for a while")
 
     async def _read(self) -> None:
-        """Return when what is read ends the agreement, or nothing can be read for too long."""
+        """Return when a read ends the agreement, or when none has succeeded for too long."""
         while not self._reason:
-            left_s = self._proved + UNPROVED_S - time.monotonic()
+            left_s = self._verified_at + UNVERIFIED_S - time.monotonic()
             await asyncio.sleep(max(0.0, min(CHECK_EVERY_S, left_s)))
             await self._check()
 
     async def _check(self) -> None:
-        """Read the agreement once, and take note of whether it stands."""
+        """Read the agreement once, and record whether it holds."""
         asked = time.monotonic()
-        timeout_s = max(_PAUSE_S, min(CHECK_TIMEOUT_S, self._proved + UNPROVED_S - asked))
+        timeout_s = max(_PAUSE_S, min(CHECK_TIMEOUT_S, self._verified_at + UNVERIFIED_S - asked))
         try:
             found = await self._get(timeout_s)
         except _Unanswered as error:
-            if time.monotonic() - self._proved >= UNPROVED_S:
-                self._lose(f"cannot be proved any more: {error}")
+            if time.monotonic() - self._verified_at >= UNVERIFIED_S:
+                self._lose(f"cannot be verified: {error}")
             return
         if found is None:
             self._lose("the object was removed")
             return
         self._compare(Agreement.of(found))
-        self._proved = max(self._proved, asked)
+        self._verified_at = max(self._verified_at, asked)
 
     async def _get(self, timeout_s: float) -> storageversion_pb2.StorageVersion | None:
-        """Return the object, None when it is not there."""
+        """Return the object, None if there is none."""
         request = storage_version_pb2.GetStorageVersionRequest(name=self._name)
         try:
             answer = await self._stub.GetStorageVersion(
@@ -263,32 +263,32 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
             raise _Unanswered("the channel was closed") from None
         return answer.storage_version
 
-    async def _prove_at_the_end(self) -> None:
-        """Read until the store has answered, or it has been silent for too long."""
+    async def _verify_end(self) -> None:
+        """Read until the store has answered, or has not answered for too long."""
         ended = time.monotonic()
         while True:
             await self._check()
-            if self._reason or self._proved >= ended:
+            if self._reason or self._verified_at >= ended:
                 return
             await asyncio.sleep(_PAUSE_S)
 
 
 def _is_being_cancelled(body: "asyncio.Task[object]", before: int) -> bool:
-    """Tell whether somebody cancels the present task; grpc also raises for a closed channel.
+    """Tell whether the current task is cancelled; grpc also raises for a closed channel.
 
     Args:
-        body: The task that had been cancelled so often
-        before: when it entered the guard.
+        body: The task of the body.
+        before: How often it had been cancelled when it entered the guard.
     """
     task = asyncio.current_task()
     return task is None or task.cancelling() > (before if task is body else 0)
 
 
 async def _settle(tasks: Collection["asyncio.Task[None]"]) -> bool:
-    """Return when tasks have ended, and whether whoever waits was cancelled meanwhile."""
+    """Wait until tasks have ended; return whether the waiting task was cancelled meanwhile."""
     is_cancelled = False
     while True:
-        # Also for those that have ended already: a cancellation may wait to be delivered.
+        # Also if they have ended already: a cancellation may be pending.
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Keeps an API server a member, and recorded what it writes, for as long as it runs.
+"""The reporter: keeps an API server a member and its storage versions recorded.
 
 Source: k8s.io/apiserver pkg/storageversion/manager.go; Kubernetes
 pkg/controlplane/apiserver/server.go for the lease.
@@ -19,34 +19,93 @@ from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_client.storage_versions.gate import Refusal, RequestAttributes
+from apidiscovery_client.storage_versions.gate import Refusal, RequestAttributes, StoredResource
 from apidiscovery_client.storage_versions.membership import (
     Clock,
     Membership,
     SentReport,
     boot_clock,
 )
-from apidiscovery_client.storage_versions.resources import StoredResource
-from apidiscovery_client.storage_versions.service_channels import (
-    CallFailed,
-    ServiceChannels,
-    Target,
-)
-from apidiscovery_client.storage_versions.timing import DEFAULT_TIMING, Timing
+from apidiscovery_client.storage_versions.service import CallFailed, ServiceChannels, Target
 
 _log = logging.getLogger(__name__)
 
+_MAX_LEASE_S = 86400  # storage_version.proto HeartbeatRequest
+_LONGEST_WRITE_S = 60.0  # kube-apiserver --request-timeout
+_WRITE_SHARE = 0.1
+_HEARTBEATS_A_LEASE = 3  # so that one may be lost
+
 _SHORTEST_WAIT_S = 0.1  # whatever the service answers
-_END_S = 2.0  # for calls under way, and again for the departure
+_END_S = 2.0  # timeout of the calls in progress at the end, and of the departure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Durations of a reporter, in seconds.
+
+    Sources of the defaults: k8s.io/apiserver pkg/server/config.go and Kubernetes
+    pkg/controlplane/apiserver/server.go (lease of an hour, renewed every 10 s); k8s.io/apiserver
+    pkg/storageversion (report retried after 1 s, repeated every 10 minutes).
+
+    Attributes:
+        lease_duration_s: How long the server stays a member without a heartbeat.
+        heartbeat_s: Interval of heartbeats unless the service gives another one; at most a third
+            of the lease.
+        jitter: Random deviation from that interval, as a share of it, up or down.
+        report_again_s: Interval of repeated reports, which repair changes by others.
+        retry_s: Pause after a failure.
+        not_a_member_s: Pause before another report when the service knows no lease.
+        call_timeout_s: Timeout of each call to each address; at most a third of the lease.
+        write_within_s: How long an admitted write may take; the gate closes so long before the
+            lease can expire. None for a tenth of the lease, at most a minute.
+    """
+
+    lease_duration_s: int = 3600
+    heartbeat_s: float = 10.0
+    jitter: float = 0.04
+    report_again_s: float = 600.0
+    retry_s: float = 1.0
+    not_a_member_s: float = 0.1
+    call_timeout_s: float = 10.0
+    write_within_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lease_duration_s <= _MAX_LEASE_S:
+            seen = self.lease_duration_s
+            raise ValueError(f"a lease of {seen} s is not from 1 to {_MAX_LEASE_S} s")
+        if not 0 <= self.jitter < 1:
+            raise ValueError(f"a jitter of {self.jitter} is not a share below 1")
+        if not 0 <= self.margin_s < self.lease_duration_s:
+            raise ValueError(
+                f"writes of {self.margin_s} s do not fit into a lease of {self.lease_duration_s} s"
+            )
+        waits = (self.heartbeat_s, self.report_again_s, self.retry_s, self.not_a_member_s)
+        if min(*waits, self.call_timeout_s) <= 0:
+            raise ValueError("every wait has to be longer than nothing")
+
+    @property
+    def margin_s(self) -> float:
+        """How long before the possible end of the lease the gate closes."""
+        if self.write_within_s is not None:
+            return self.write_within_s
+        return min(_LONGEST_WRITE_S, self.lease_duration_s * _WRITE_SHARE)
+
+    @property
+    def longest_wait_s(self) -> float:
+        """The longest call and the longest interval of heartbeats."""
+        return self.lease_duration_s / _HEARTBEATS_A_LEASE
+
+
+DEFAULT_TIMING = Timing()
 
 
 class ReporterEnded(RuntimeError):
-    """The reporter has ended, or has not begun: nothing will be confirmed any more."""
+    """The reporter has ended or has not begun, so no report will be acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Doubt:
-    """A report whose end is not known, and until when it may still be carried out."""
+class _FailedReport:
+    """A report with an unknown result, and until when the service may still carry it out."""
 
     resources: tuple[StoredResource, ...]
     until: float
@@ -54,13 +113,14 @@ class _Doubt:
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """What tells one lease, and one life of the store, from another.
+    """The identity of a lease and of the state of the store.
 
     Attributes:
-        uid: Another one: the server has joined anew, though that answer was lost.
-        created: For services that give out no uid, in seconds.
-        transitions: More of them: somebody else has held it, and reported under our identity.
-        revision: No greater one: the store is what it was before, and so may be the report.
+        uid: Differs after the server has joined anew, even if that answer was lost.
+        created: The same for services without a uid, in seconds.
+        transitions: Greater after another process has held the lease, and reported with our
+            identity.
+        revision: Not greater than before if the store was restored, which the report may predate.
     """
 
     uid: str = ""
@@ -84,35 +144,36 @@ class _Lease:
 
 
 class StorageVersionReporter:
-    """Sends heartbeats and reports, and is the gate that follows from the answers.
+    """Sends heartbeats and reports, and implements the write gate.
 
-    Use it as an asynchronous context manager around everything that serves requests: when the
-    body ends the gate closes and the server departs, so nothing may be writing by then. The gate
-    may be asked from any thread, everything else only from the event loop.
+    Use it as an asynchronous context manager around everything that serves requests. When the body
+    ends, the gate closes and the server departs, so all writes must have ended by then. Any thread
+    may use the gate, only the event loop everything else.
 
-    The gate is closed until all resources have been reported; again when the service says that
-    the server has joined anew, since entries of those who are no members are removed, that another
-    process has held the lease, or a revision that is older than the last one; and when no
-    heartbeat has been acknowledged for so long that the lease may be over. It opens with the next
-    report that is acknowledged. While the service cannot be reached for a shorter time, it stays
-    as it is.
+    The gate opens when a report of all resources is acknowledged. It closes when
+    - the server has joined anew, as entries of servers that are not members are removed;
+    - another process has held the lease;
+    - the revision of the store goes back, as after a restored backup;
+    - the lease may have expired because no heartbeat was acknowledged.
+    It opens again with the next acknowledged report. A shorter outage of the service changes
+    nothing.
 
     Args:
         target: Addresses of the service as `host:port`, tried in turn; or a channel; or
             `ServiceChannels`, for TLS and tokens.
-        hostname: Of the machine, or whatever tells the server from others of its kind and stays
-            when it is started again. No two processes may use the same one at a time, such as the
-            workers of one server: each would overwrite what the other reports.
-        resources: What the server stores.
-        component: What kind of server it is; empty for kube-apiserver.
-        timing: How often it does what.
-        clock: In seconds, never goes back.
+        hostname: Identifies the server among those of its component, across restarts. No two
+            processes may use one at the same time, such as the workers of a server: each would
+            overwrite the reports of the other.
+        resources: The resources that the server stores.
+        component: The kind of API server; empty for kube-apiserver.
+        timing: Intervals and timeouts.
+        clock: Monotonic clock in seconds.
 
     Raises:
         ValueError: There is no hostname, or no address.
     """
 
-    def __init__(  # noqa: PLR0913 - each is another thing to be told
+    def __init__(  # noqa: PLR0913 - keyword-only
         self,
         target: Target | ServiceChannels,
         *,
@@ -137,7 +198,7 @@ class StorageVersionReporter:
         )
         self._api_server_id: str | None = None
         self._lease = _Lease()
-        self._doubt: _Doubt | None = None
+        self._failed: _FailedReport | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ended = asyncio.Event()
         self._beat_now = asyncio.Event()
@@ -146,7 +207,7 @@ class StorageVersionReporter:
 
     @property
     def api_server_id(self) -> str | None:
-        """By which the server is known; None until the first heartbeat is acknowledged."""
+        """The identity of the server; None until the first heartbeat is acknowledged."""
         return self._api_server_id
 
     @property
@@ -156,46 +217,54 @@ class StorageVersionReporter:
 
     @property
     def was_confirmed(self) -> bool:
-        """Whether that has ever been so."""
+        """Whether that has been the case at any time."""
         return self._membership.gate().was_confirmed
 
     @property
     def last_error(self) -> str | None:
-        """What went wrong with the last report, or else with the last heartbeat."""
+        """The error of the last report, or else of the last heartbeat."""
         return self._membership.gate().last_error
 
     def refusal(self, attributes: RequestAttributes) -> Refusal | None:
-        """Say why a request is not let through; None when it is."""
+        """Return the refusal of a request; None if it is admitted."""
         return self._membership.gate().refusal(attributes)
 
     def update_resources(self, resources: Iterable[StoredResource]) -> None:
-        """Store other resources, or in other versions, from now on: an upgrade in place.
+        """Replace the resources that the server stores: an upgrade in place.
 
         The gate closes at once for resources that are new or are written in another version, and
-        opens when that has been acknowledged. Writes that it let through before must have ended.
+        opens when a report of them is acknowledged. Writes admitted before must have ended.
         """
         self._membership.update(resources)
         self._report_now.set()
         self._notify()
 
     async def wait_joined(self) -> str:
-        """Return the identity once the server is a member; raise `ReporterEnded`."""
+        """Wait until the server is a member, and return its identity.
+
+        Raises:
+            ReporterEnded: The reporter has ended before.
+        """
         async for _ in self.changes():
             if self._membership.is_member and self._api_server_id is not None:
                 return self._api_server_id
         raise ReporterEnded("the reporter has ended before the server became a member")
 
     async def wait_confirmed(self) -> None:
-        """Return once the gate is open; raise `ReporterEnded`."""
+        """Wait until the gate is open.
+
+        Raises:
+            ReporterEnded: The reporter has ended before.
+        """
         async for _ in self.changes():
             if self.confirmed:
                 return
         raise ReporterEnded("the reporter has ended before its report was acknowledged")
 
     async def changes(self) -> AsyncGenerator[bool]:
-        """Yield whether the gate is open: now, and whenever that may have changed, until the end.
+        """Yield whether the gate is open, now and after each possible change, until the end.
 
-        A slow reader misses states between.
+        A slow reader misses states in between.
         """
         while self._tasks and not self._ended.is_set():
             changed = self._changed
@@ -215,7 +284,7 @@ class StorageVersionReporter:
         return self
 
     def _has_ended(self, task: asyncio.Task[None]) -> None:
-        """Close the gate for good when a loop has failed, which leaving the reporter raises."""
+        """Close the gate for good after a loop has failed; `__aexit__` raises the error."""
         if not task.cancelled() and task.exception() is not None:
             self._membership.end()
             self._ended.set()
@@ -227,14 +296,14 @@ class StorageVersionReporter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the gate, let calls that are under way end, and depart."""
+        """Close the gate, wait for calls in progress, and depart."""
         self._membership.end()
         self._ended.set()
         self._beat_now.set()
         self._report_now.set()
         self._notify()
         try:
-            # A heartbeat that is cut off may still be carried out, after the departure.
+            # A cancelled heartbeat might still be carried out, after the departure.
             await asyncio.wait(self._tasks, timeout=_END_S)
             if self._api_server_id is not None:
                 await self._depart()
@@ -259,7 +328,7 @@ class StorageVersionReporter:
             await self._pause(self._beat_now, wait_s)
 
     async def _beat(self) -> float:
-        """Send a heartbeat; return how long to wait for the next one."""
+        """Send a heartbeat; return the pause before the next one."""
         sent_at = self._membership.clock()
         try:
             answer = await self._service.call(
@@ -268,15 +337,15 @@ class StorageVersionReporter:
         except CallFailed as error:
             self._warn("heartbeat", error)
             self._membership.beat_failed(str(error))
-            if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # another process is this one now
+            if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # superseded
                 self._membership.end()
             self._notify()
             return self._timing.retry_s
-        self._take(answer, sent_at)
+        self._handle(answer, sent_at)
         return self._until_next_beat(answer)
 
-    def _take(self, answer: storage_version_pb2.HeartbeatResponse, sent_at: float) -> None:
-        """Take the answer to a heartbeat."""
+    def _handle(self, answer: storage_version_pb2.HeartbeatResponse, sent_at: float) -> None:
+        """Handle the answer to a heartbeat."""
         before, self._lease = self._lease, _Lease.of(answer.lease)
         self._api_server_id = answer.api_server_id
         is_new = answer.joined or self._lease.is_before(before)
@@ -304,8 +373,8 @@ class StorageVersionReporter:
             await self._pause(self._report_now, wait_s)
 
     async def _report(self) -> float:
-        """Report; return how long to wait before doing so again."""
-        await self._wait_out_doubt()
+        """Send a report; return the pause before the next one."""
+        await self._wait_for_failed()
         sent = self._membership.begin_report()
         request = storage_version_pb2.ReportRequest(
             api_server_id=self._api_server_id or "",
@@ -314,7 +383,10 @@ class StorageVersionReporter:
         )
         try:
             await self._service.call(
-                lambda stub: stub.Report, request, self._timeout_s, lambda: self._doubt_of(sent)
+                lambda stub: stub.Report,
+                request,
+                self._timeout_s,
+                lambda: self._note_failed(sent),
             )
         except CallFailed as error:
             return self._report_failed(error)
@@ -328,35 +400,35 @@ class StorageVersionReporter:
         self._warn("report", error)
         self._membership.report_failed(str(error))
         wait_s = self._timing.retry_s
-        if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # no member
+        if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # not a member
             self._membership.end()
             self._beat_now.set()
             wait_s = self._timing.not_a_member_s
         self._notify()
         return wait_s
 
-    def _doubt_of(self, sent: SentReport) -> None:
-        """Take note that a report may still be carried out, also after one that goes well."""
-        self._doubt = _Doubt(sent.resources, self._membership.clock() + self._timeout_s)
+    def _note_failed(self, sent: SentReport) -> None:
+        """Note that a report may still be carried out, even after a later successful one."""
+        self._failed = _FailedReport(sent.resources, self._membership.clock() + self._timeout_s)
 
-    async def _wait_out_doubt(self) -> None:
-        """Let a report of something else come to its end, so that it cannot overwrite the next."""
-        doubt = self._doubt
-        if doubt and _versions(doubt.resources) != _versions(self._membership.resources):
+    async def _wait_for_failed(self) -> None:
+        """Wait until a failed report of other versions cannot overwrite the next report."""
+        failed = self._failed
+        if failed and _versions(failed.resources) != _versions(self._membership.resources):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, doubt.until - self._membership.clock())):
+                async with asyncio.timeout(max(0.0, failed.until - self._membership.clock())):
                     await self._ended.wait()
 
-    async def _pause(self, hurry: asyncio.Event, seconds: float | None) -> None:
-        """Wait, but not longer than until somebody hurries or all ends; and never for nothing.
+    async def _pause(self, wake: asyncio.Event, seconds: float | None) -> None:
+        """Wait for an event, a timeout or the end, but at least `_SHORTEST_WAIT_S`.
 
         Args:
-            hurry: Set when there is reason to go on.
-            seconds: None for as long as it takes.
+            wake: The event.
+            seconds: Timeout; None for none.
         """
         await self._wait(self._ended, _SHORTEST_WAIT_S)
         left_s = None if seconds is None else max(0.0, seconds - _SHORTEST_WAIT_S)
-        await self._wait(hurry, left_s)
+        await self._wait(wake, left_s)
 
     async def _wait(self, event: asyncio.Event, seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
@@ -376,7 +448,7 @@ class StorageVersionReporter:
             _log.info("departed")
 
     def _warn(self, what: str, error: CallFailed) -> None:
-        """Log an error, unless it is the one that was seen last."""
+        """Log an error unless it equals the last one."""
         if str(error) != self.last_error:
             _log.warning("%s failed: %s", what, error)
 

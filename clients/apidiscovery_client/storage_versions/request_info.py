@@ -1,4 +1,4 @@
-"""What a request is about, from its method and URL alone.
+"""The attributes of a request, from its method and URL.
 
 Source: k8s.io/apiserver pkg/endpoints/request/requestinfo.go `NewRequestInfo`, with the prefixes
 of pkg/server/config.go: `api`, which has no groups, and `apis`.
@@ -15,7 +15,7 @@ _CORE_PREFIX = "api"
 _GROUPS_PREFIX = "apis"
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _PATH_VERBS = frozenset({"proxy", "watch"})
-_NO_SUBRESOURCES = "proxy"  # the verb behind whose name comes a path, not a subresource
+_NO_SUBRESOURCES = "proxy"  # after this verb and a name comes a path, not a subresource
 _METHOD_VERBS = {
     "POST": "create",
     "GET": "get",
@@ -33,12 +33,12 @@ _BARE_IN_VALUE = re.compile(r"(?<!\\)(?:\\\\)*=")
 
 
 class UnreadablePath(ValueError):
-    """A path ends behind `watch` or `proxy`, where a resource is expected."""
+    """A path ends after `watch` or `proxy`, where a resource is expected."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where in the API a path leads; `parts` begin with the version."""
+class _GroupPath:
+    """The group of a path, and its parts from the version on."""
 
     group: str
     parts: Sequence[str]
@@ -47,22 +47,22 @@ class _Place:
 def request_attributes(
     method: str, path: str, query: str = "", *, user: str = "", groups: Collection[str] = ()
 ) -> RequestAttributes:
-    """Return what a request is about.
+    """Return the attributes of a request.
 
     Args:
-        method: In capitals.
+        method: HTTP method, in capitals.
         path: Percent-decoded.
         query: As sent, without the question mark.
-        user: Who asks, handed on.
-        groups: Of the user, handed on.
+        user: Returned in the attributes.
+        groups: Returned in the attributes.
 
     Raises:
-        UnreadablePath: It is one of an API group, but names no resource.
+        UnreadablePath: The path is one of an API group, but names no resource.
     """
-    place = _place([part for part in path.strip("/").split("/") if path.strip("/")])
-    if place is None:
+    found = _group_path([part for part in path.strip("/").split("/") if path.strip("/")])
+    if found is None:
         return RequestAttributes(method.lower(), is_resource=False, user=user, groups=groups)
-    version, *parts = place.parts
+    version, *parts = found.parts
     verb = _METHOD_VERBS.get(method, "")
     if parts[0] in _PATH_VERBS:
         verb, *parts = parts
@@ -77,7 +77,7 @@ def request_attributes(
         verb = "deletecollection"
     return RequestAttributes(
         verb,
-        place.group,
+        found.group,
         parts[0],
         namespace,
         parts[2] if has_subresource else "",
@@ -88,13 +88,13 @@ def request_attributes(
     )
 
 
-def _place(parts: Sequence[str]) -> _Place | None:
-    """Return the group, and the rest from the version on; None for what is no resource."""
+def _group_path(parts: Sequence[str]) -> _GroupPath | None:
+    """Return the group, and the parts from the version on; None if it is not a resource."""
     match parts:
         case [prefix, _, _, *_] if prefix == _CORE_PREFIX:
-            return _Place("", parts[1:])
+            return _GroupPath("", parts[1:])
         case [prefix, group, _, _, *_] if prefix == _GROUPS_PREFIX:
-            return _Place(group, parts[2:])
+            return _GroupPath(group, parts[2:])
         case _:
             return None
 
@@ -102,7 +102,7 @@ def _place(parts: Sequence[str]) -> _Place | None:
 def _namespace(parts: list[str]) -> tuple[str, list[str]]:
     """Return the namespace, and the parts from the resource on.
 
-    A namespace is also a resource, and of itself in its own namespace.
+    A namespace is also a resource, in its own namespace.
     """
     match parts:
         case ["namespaces", namespace, resource, *_] if resource not in _NAMESPACE_SUBRESOURCES:
@@ -114,7 +114,7 @@ def _namespace(parts: list[str]) -> tuple[str, list[str]]:
 
 
 def _listing(query: str) -> tuple[str, str]:
-    """Return the verb of a GET without a name, and the one name that a field selector leaves."""
+    """Return the verb of a GET without a name, and the single name of its field selector."""
     parameters = _parameters(query)
     watched = parameters.get("watch")
     is_watch = watched is not None and watched[0].lower() not in _FALSE
@@ -134,7 +134,7 @@ def _parameters(query: str) -> dict[str, list[str]]:
 
 
 def _selected_name(selector: str) -> str:
-    """Return the name that a field selector admits alone; empty when there is none.
+    """Return the only name that a field selector matches; empty when there is none.
 
     Sources: k8s.io/apimachinery pkg/fields/selector.go `ParseSelector`, `RequiresExactMatch`;
     pkg/api/validate/content/path.go `IsPathSegmentName`.
@@ -143,7 +143,7 @@ def _selected_name(selector: str) -> str:
     for term in filter(None, _COMMA.sub("\\1\0", selector).split("\0")):
         found = _TERM.fullmatch(term)
         if found is None or _BARE_IN_VALUE.search(found["value"]):
-            return ""  # no selector at all
+            return ""  # malformed
         if found["field"] == "metadata.name" and found["operator"] != "!=":
             names.append(_ESCAPED.sub(r"\1", found["value"]))
     name = names[0] if names else ""

@@ -54,8 +54,7 @@ from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store import Store, StoreDamaged, StoreUnavailable
-from apidiscovery_service.store.claims import Claims
-from apidiscovery_service.store.holders import own_holder
+from apidiscovery_service.store.claims import Claims, own_holder
 from apidiscovery_service.store.observed import ObservedStore
 from apidiscovery_service.store.urls import open_store
 

@@ -1,1 +1,1 @@
-"""Which API server writes which version, whether all agree, and who is there to agree."""
+"""StorageVersions: the storage versions that API servers report, and their members (KEP-2339)."""

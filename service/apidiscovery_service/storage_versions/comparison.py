@@ -1,7 +1,7 @@
-"""Whether discovery and API servers speak of the same storage version of a resource.
+"""Compares storage version hashes of discovery with the versions that API servers report.
 
-Discovery publishes the hash of the version in which it takes a resource to be stored; from the
-version that all servers report the same hash can be made.
+Discovery publishes the hash of the storage version that it assumes for a resource. The same hash
+can be computed from the version that all servers report.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,29 +12,29 @@ from apidiscovery_service.core.model import CORE_GROUP, Resource
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.status_fields import status_of
+from apidiscovery_service.storage_versions.model import status_of
 
-# What stands for the core group in names.
+# The core group in names of StorageVersions.
 _CORE = "core"
 
 
 class HashVerdict(Enum):
-    """Whether two hashes are of the same storage version."""
+    """The result of a comparison of two hashes."""
 
     SAME = auto()
     DIFFERENT = auto()
-    # There is no version that all write, or discovery publishes no hash.
+    # There is no common version, or discovery publishes no hash.
     UNKNOWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class HashComparison:
-    """What discovery publishes of a resource, beside what its servers report.
+    """The hashes of a resource in discovery and by the reports of its servers.
 
     Attributes:
-        name: Of the StorageVersion.
+        name: Name of the StorageVersion.
         discovery_hash: Empty when discovery publishes none.
-        reported_hash: Empty when no version is common, or the kind is not known.
+        reported_hash: Empty when there is no common version, or the kind is unknown.
     """
 
     name: str
@@ -43,7 +43,7 @@ class HashComparison:
 
     @property
     def verdict(self) -> HashVerdict:
-        """Whether both are of the same version."""
+        """Whether both hashes are equal; UNKNOWN when one is empty."""
         if not self.discovery_hash or not self.reported_hash:
             return HashVerdict.UNKNOWN
         is_same = self.discovery_hash == self.reported_hash
@@ -53,11 +53,11 @@ class HashComparison:
 def compare(
     objects: Iterable[tuple[str, Object]], snapshot: Snapshot
 ) -> tuple[HashComparison, ...]:
-    """Return a comparison for each object whose resource discovery knows.
+    """Return a comparison for each object whose resource is in discovery, in their order.
 
     Args:
-        objects: StorageVersions with their names; the comparisons are in their order.
-        snapshot: What discovery serves.
+        objects: StorageVersions with their names.
+        snapshot: The discovery documents served.
     """
     return tuple(
         _compared(name, value, served)
@@ -67,7 +67,7 @@ def compare(
 
 
 def _served(name: str, snapshot: Snapshot) -> Iterator[Resource]:
-    """Yield a resource as each version has it, in order of preference."""
+    """Yield a resource in each version that serves it, in order of preference."""
     group, _, resource = name.rpartition(".")
     document, key = (snapshot.core, CORE_GROUP) if group == _CORE else (snapshot.named, group)
     if published := document.by_name.get(key):
@@ -77,7 +77,7 @@ def _served(name: str, snapshot: Snapshot) -> Iterator[Resource]:
 
 def _compared(name: str, value: Object, served: list[Resource]) -> HashComparison:
     hashes = (each.storage_version_hash for each in served if each.storage_version_hash)
-    # The versions of a resource have one kind.
+    # All versions of a resource have the same kind.
     kinds = (each.response_kind.kind for each in served if each.response_kind)
     common = status_of(value).common_encoding_version
     return HashComparison(name, next(hashes, ""), _hash(common, next(kinds, "")))

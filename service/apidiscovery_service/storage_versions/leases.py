@@ -2,24 +2,29 @@
 
 Its fields are those that kube-apiserver writes: k8s.io/component-helpers
 apimachinery/lease/controller.go, `newLease`, and kubernetes/kubernetes
-pkg/controlplane/apiserver/server.go, `labelAPIServerHeartbeatFunc`. A new holder is counted as
-k8s.io/client-go tools/leaderelection does it; kube-apiserver keeps the name of the old one, and its
-lease.
+pkg/controlplane/apiserver/server.go, `labelAPIServerHeartbeatFunc`. A change of the holder counts
+as a transition, as in k8s.io/client-go tools/leaderelection; kube-apiserver keeps the holder's
+identity and the lease.
 """
 
+import base64
+import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
 from apidiscovery_service.kube.objects import reading
 from apidiscovery_service.kube.objects.kinds import LEASE, Object
-from apidiscovery_service.storage_versions import timestamps
+from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.storage_versions.model import micro_time_text, time_text
+
+KUBE_APISERVER = "kube-apiserver"
 
 NAMESPACE = "kube-system"
 COMPONENT_LABEL = "apiserver.kubernetes.io/identity"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
-# Who held it before, the last of them first, separated by blanks; our own.
+# Our own annotation: the identities of earlier holders, latest first, separated by blanks.
 EARLIER_HOLDERS = "apidiscovery/earlier-holders"
 _MAX_EARLIER = 32
 
@@ -37,86 +42,110 @@ _SPEC_ORDER = (
 )
 _INT32_MAX = 2**31 - 1
 
+_HASHED_BYTES = 16
+
+
+def identity(hostname: str, component: str = KUBE_APISERVER) -> str:
+    """Return the identity of an API server, which stays the same when it restarts.
+
+    Sources: k8s.io/apiserver pkg/server/config.go, `NewConfig`; kubernetes/kubernetes
+    pkg/controlplane/apiserver/server.go, which names the lease by it.
+
+    >>> identity("node-1")
+    'apiserver-lgabes5ywnaqeagh5dny4zlzs4'
+
+    Args:
+        hostname: Of the machine; at most 65,535 bytes.
+        component: The kind of API server; at most 65,535 bytes.
+
+    Returns:
+        `apiserver-` and 26 letters and digits: the first 16 bytes of a SHA-256 in lower-case base32
+        without padding.
+    """
+    digest = hashlib.sha256(_with_length(hostname) + _with_length(component)).digest()
+    text = base64.b32encode(digest[:_HASHED_BYTES]).decode("ascii")
+    return f"apiserver-{text.rstrip('=').lower()}"
+
+
+def _with_length(text: str) -> bytes:
+    """Return a text after its length, so that no two pairs of texts give the same bytes."""
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
+
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """Who holds a lease, and for how long.
+class LeaseHolder:
+    """The holder of a lease.
 
     Attributes:
         api_server_id: Name of the lease.
-        holder: The API server in one of its lives.
-        labels: What it is, where.
-        duration_s: How long it may be silent.
+        identity: The API server and the instance, `holderIdentity`.
+        labels: Component and hostname.
+        duration_s: The lease ends after this time without a renewal.
     """
 
     api_server_id: str
-    holder: str
+    identity: str
     labels: dict[str, str]
     duration_s: int
 
 
-def created(holding: Holding, now: datetime) -> Object:
-    """Return a lease that was not there before."""
+def created(new: LeaseHolder, now: datetime) -> Object:
+    """Return the first lease of an API server."""
     metadata: Object = {
-        "name": holding.api_server_id,
+        "name": new.api_server_id,
         "namespace": NAMESPACE,
         "uid": str(uuid.uuid4()),
-        "creationTimestamp": timestamps.seconds(now),
-        "labels": holding.labels,
+        "creationTimestamp": time_text(now),
+        "labels": new.labels,
     }
     spec: Object = {
-        "holderIdentity": holding.holder,
-        "leaseDurationSeconds": holding.duration_s,
-        "renewTime": timestamps.micros(now),
+        "holderIdentity": new.identity,
+        "leaseDurationSeconds": new.duration_s,
+        "renewTime": micro_time_text(now),
     }
     return {"kind": LEASE.kind, "apiVersion": LEASE.api_version, "metadata": metadata, "spec": spec}
 
 
-def succeeding(lease: Object, holding: Holding, now: datetime) -> Object:
-    """Return the lease of another holder after this one: a lease of its own, one transition on."""
+def succeeding(lease: Object, new: LeaseHolder, now: datetime) -> Object:
+    """Return a new lease for a new holder, one transition after this lease."""
     transitions = reading.integer(reading.mapping(lease, "spec"), "leaseTransitions") + 1
-    new = created(holding, now)
+    successor = created(new, now)
     earlier = [holder(lease), *earlier_holders(lease)][:_MAX_EARLIER]
-    metadata = dict(reading.mapping(new, "metadata")) | {
-        "annotations": {EARLIER_HOLDERS: " ".join(earlier)}
-    }
-    spec = dict(reading.mapping(new, "spec")) | {
-        "acquireTime": timestamps.micros(now),
+    metadata = metadata_of(successor) | {"annotations": {EARLIER_HOLDERS: " ".join(earlier)}}
+    spec = dict(reading.mapping(successor, "spec")) | {
+        "acquireTime": micro_time_text(now),
         "leaseTransitions": min(transitions, _INT32_MAX),
     }
     spec = {name: spec[name] for name in _SPEC_ORDER if name in spec}
-    return new | {"metadata": metadata, "spec": spec}
+    return successor | {"metadata": metadata, "spec": spec}
 
 
-def renewed(lease: Object, holding: Holding, now: datetime) -> Object:
+def renewed(lease: Object, by: LeaseHolder, now: datetime) -> Object:
     """Return the lease renewed by its holder."""
-    old = reading.mapping(lease, "spec")
-    spec = dict(old) | {
-        "leaseDurationSeconds": holding.duration_s,
-        "renewTime": timestamps.micros(now),
+    spec = dict(reading.mapping(lease, "spec")) | {
+        "leaseDurationSeconds": by.duration_s,
+        "renewTime": micro_time_text(now),
     }
-    metadata = reading.mapping(lease, "metadata")
-    labels = dict(reading.string_map(metadata, "labels")) | holding.labels
+    metadata = metadata_of(lease)
+    labels = dict(reading.string_map(metadata, "labels")) | by.labels
     return lease | {
-        "metadata": dict(metadata) | {"labels": dict(sorted(labels.items()))},
+        "metadata": metadata | {"labels": dict(sorted(labels.items()))},
         "spec": {name: spec[name] for name in _SPEC_ORDER if name in spec},
     }
 
 
 def duration_s(lease: Object) -> int:
-    """Return how long the holder may be silent; an hour when the lease does not tell.
-
-    It tells with `renewTime` and a positive `leaseDurationSeconds`.
-    """
+    """Return the duration of a lease; an hour unless it has been renewed and has a positive one."""
     spec = reading.mapping(lease, "spec")
-    told = reading.integer(spec, "leaseDurationSeconds")
-    is_whole = told > 0 and bool(reading.text(spec, "renewTime"))
-    return told if is_whole else DEFAULT_DURATION_S
+    duration = reading.integer(spec, "leaseDurationSeconds")
+    is_valid = duration > 0 and bool(reading.text(spec, "renewTime"))
+    return duration if is_valid else DEFAULT_DURATION_S
 
 
 def name(lease: Object) -> str:
     """Return `metadata.name`, the identity of the API server."""
-    return reading.text(reading.mapping(lease, "metadata"), "name")
+    return reading.text(metadata_of(lease), "name")
 
 
 def holder(lease: Object) -> str:
@@ -125,6 +154,6 @@ def holder(lease: Object) -> str:
 
 
 def earlier_holders(lease: Object) -> list[str]:
-    """Return who held the lease before, the last of them first; not all when they are many."""
-    annotations = reading.string_map(reading.mapping(lease, "metadata"), "annotations")
+    """Return the identities of earlier holders, latest first; at most 32."""
+    annotations = reading.string_map(metadata_of(lease), "annotations")
     return annotations.get(EARLIER_HOLDERS, "").split()

@@ -1,45 +1,107 @@
-"""Takes what API servers report into the StorageVersions.
+"""Writes the reports of API servers into the StorageVersions.
 
-What is acknowledged is there for as long as its server is a member. Every write needs the server's
-lease to have stood without a gap since the report began, and the leases of those whose entries it
-removes to be absent. An entry is removed only while its server's lease is absent. So if the lease
-is still the same in the end, nothing has been removed meanwhile.
+An acknowledged entry stands for as long as its server is a member. Every write is guarded by the
+server's lease, unbroken since the report began, and by the absence of the leases of all servers
+whose entries it removes. An entry is removed only while its server's lease is absent. So if the
+lease is still the same at the end, no entry has been removed meanwhile.
 """
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
+from itertools import islice
 from weakref import WeakValueDictionary
 
+from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.kube.objects import formats
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
-from apidiscovery_service.storage_versions import status_fields, timestamps
-from apidiscovery_service.storage_versions.agreement import Entry, reported
-from apidiscovery_service.storage_versions.backoff import Backoff
-from apidiscovery_service.storage_versions.collection import Collection, Stored
-from apidiscovery_service.storage_versions.following import for_each
-from apidiscovery_service.storage_versions.members import Members, NotMember, check_id
-from apidiscovery_service.storage_versions.presence import Presence
-from apidiscovery_service.storage_versions.reported_resources import (
-    GroupVersionResource,
-    ReportedResource,
-    entries,
+from apidiscovery_service.storage_versions.background import Backoff, for_each
+from apidiscovery_service.storage_versions.collection import Collection, StoredObject
+from apidiscovery_service.storage_versions.members import (
+    Members,
+    MembershipCache,
+    NotMember,
+    check_id,
+)
+from apidiscovery_service.storage_versions.model import (
+    ServerStorageVersion,
+    Status,
+    generation_of,
+    server_ids,
+    status_of,
+    time_text,
+    utc_now,
+    with_entry,
+    with_status,
 )
 from apidiscovery_service.store import Conflict, Fenced, Guard
 
-__all__ = ["GroupVersionResource", "Outcome", "Reported", "ReportedResource", "Reports"]
+MAX_RESOURCES = 5_000
+MAX_VERSIONS = 100
 
-_WRITES_AT_ONCE = 16
+# The error has to fit into an answer.
+_MAX_VIOLATIONS = 50
 
-# So many objects are looked at before others have a turn: about 2 ms.
-_LOOKS_AT_ONCE = 64
+_CORE = "core"
+
+_WRITE_CONCURRENCY = 16
+
+# Objects that are compared without a pause: about 2 ms.
+_COMPARED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersionResource:
+    """A resource in one version; `group` is empty for the core group."""
+
+    group: str
+    version: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedResource:
+    """The versions of a resource that an API server writes, reads and serves.
+
+    Attributes:
+        group: Empty for the core group.
+        resource: The plural.
+        encoding_version: The version it writes, `group/version`.
+        decodable_versions: The versions it reads directly, in the order of their registration.
+        served_versions: The versions it serves.
+        equivalents: Other resources that serve the same objects.
+    """
+
+    group: str
+    resource: str
+    encoding_version: str
+    decodable_versions: tuple[str, ...]
+    served_versions: tuple[str, ...] = ()
+    equivalents: tuple[GroupVersionResource, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the StorageVersion: `group.resource`, with `core` for the core group."""
+        return f"{self.group or _CORE}.{self.resource}"
+
+    @property
+    def all_decodable(self) -> tuple[str, ...]:
+        """The versions it reads, directly and then as equivalents, each once."""
+        others = (f"{e.group}/{e.version}" if e.group else e.version for e in self.equivalents)
+        return tuple(dict.fromkeys([*self.decodable_versions, *others]))
+
+    @property
+    def covered(self) -> set[tuple[str, str]]:
+        """Groups and resources that serve the same objects as this."""
+        return {(self.group, self.resource), *((e.group, e.resource) for e in self.equivalents)}
 
 
 class Outcome(Enum):
-    """What a report did to an object."""
+    """The effect of a report on an object."""
 
     UNCHANGED = auto()
     CREATED = auto()
@@ -51,58 +113,59 @@ class Reported:
     """One object after a report.
 
     Attributes:
-        name: Of the StorageVersion.
-        stored: The object as this report left or found it.
+        name: Name of the StorageVersion.
+        outcome: The effect of the report.
+        stored: The object afterwards.
     """
 
     name: str
     outcome: Outcome
-    stored: Stored
+    stored: StoredObject
 
     @property
     def agreed(self) -> bool:
         """Whether all servers that have reported write the same version."""
-        return status_fields.status_of(self.stored.object).agreed
+        return status_of(self.stored.object).agreed
 
 
-class _Turn:
-    """One object's place in the queue of reports that pass through this process.
+class _ObjectLock:
+    """Serializes the reports of this process that write one object.
 
     Attributes:
-        lock: Held by whoever reads, changes and writes the object.
-        latest: What was written last, for whoever comes next.
+        lock: Held while the object is read, changed and written.
+        latest: The object as the last report wrote it, for the next one.
     """
 
     __slots__ = ("__weakref__", "latest", "lock")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.latest: Stored | None = None
+        self.latest: StoredObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """One report under way.
+    """A report in progress.
 
     Attributes:
-        membership: What has to hold until it is acknowledged.
-        presence: Which other servers are gone.
+        guard: Holds while the server stays a member; needed until the acknowledgement.
+        others: Which of the other servers are members.
         results: By name of the object.
     """
 
     api_server_id: str
-    membership: Guard
-    presence: Presence
+    guard: Guard
+    others: MembershipCache
     results: dict[str, Reported]
 
 
 class Reports:
-    """Takes reports.
+    """Writes reports.
 
     Args:
         collection: The StorageVersions.
-        members: Of the same store.
-        now: Tells the time of transitions.
+        members: The members, in the same store.
+        now: Returns the time of transitions.
     """
 
     def __init__(
@@ -110,52 +173,52 @@ class Reports:
         collection: Collection,
         members: Members,
         *,
-        now: Callable[[], datetime] = timestamps.utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._objects = collection
         self._members = members
         self._now = now
-        self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, _ObjectLock] = WeakValueDictionary()
 
     async def report(
         self, api_server_id: str, resources: Sequence[ReportedResource], instance: str = ""
     ) -> list[Reported]:
-        """Say what an API server writes and can read.
+        """Record the versions that an API server writes, reads and serves.
 
-        Each object is written once if anything of it changes, or not at all; entries of servers
-        that are gone are removed with the same write. When this returns all is durable. When it
-        fails or is cancelled, some of it may be: report again. It goes on while others write the
-        same objects, so the caller sets a limit to its time.
+        Each object is written once if it changes, or not at all; entries of servers that are gone
+        are removed in the same write. All is durable when this returns. After an error or a
+        cancellation some objects may be written: report again. Conflicting writes are retried
+        without end, so the caller sets a timeout.
 
         Args:
-            api_server_id: Of the server.
-            resources: What it stores.
-            instance: In which of its lives it speaks; empty for whichever holds the lease.
+            api_server_id: Identity of the server.
+            resources: The resources that it stores.
+            instance: Its instance; empty for whichever holds the lease.
 
         Returns:
-            By group and resource; resources that another one covers have none.
+            The objects by group and resource; none for equivalents of a resource before.
 
         Raises:
             InvalidFields: Nothing is written.
-            NotMember: The server, or this life of it, has no lease, or lost it meanwhile.
-            StoreUnavailable: It is not known what has been written.
+            NotMember: The server, or this instance of it, has no lease, or lost it meanwhile.
+            StoreUnavailable: It is unknown what has been written.
         """
         check_id(api_server_id)
         wanted = entries(api_server_id, resources)
-        membership = await self._members.membership(api_server_id, instance)
-        report = _Report(api_server_id, membership, Presence(self._members), {})
-        await self._take(report, wanted)
+        guard = await self._members.membership(api_server_id, instance)
+        report = _Report(api_server_id, guard, MembershipCache(self._members), {})
+        await self._write_all(report, wanted)
         await self._check_membership(report)
         return [report.results[name] for name in wanted]
 
-    async def _take(self, report: _Report, wanted: dict[str, Entry]) -> None:
-        standing, revision = await self._objects.read_all()
-        by_name = {stored.name: stored for stored in standing if stored.name in wanted}
+    async def _write_all(self, report: _Report, wanted: dict[str, ServerStorageVersion]) -> None:
+        objects, revision = await self._objects.read_all()
+        by_name = {stored.name: stored for stored in objects if stored.name in wanted}
         ids = {each for stored in by_name.values() for each in _others(stored, report)}
-        gone = await report.presence.gone(ids)
+        gone = await report.others.gone(ids)
         changing = list[str]()
         for place, (name, entry) in enumerate(wanted.items(), 1):
-            if place % _LOOKS_AT_ONCE == 0:
+            if place % _COMPARED_AT_ONCE == 0:
                 await asyncio.sleep(0)
             stored = by_name.get(name)
             if stored is None or self._changed(stored, entry, gone) is not None:
@@ -164,21 +227,21 @@ class Reports:
                 report.results[name] = Reported(name, Outcome.UNCHANGED, stored)
 
         async def write(name: str) -> None:
-            turn = self._turns.setdefault(name, _Turn())
-            async with turn.lock:
-                # What is older than the listing may be gone again.
-                is_newer = turn.latest is not None and turn.latest.revision > revision
-                stored = turn.latest if is_newer else by_name.get(name)
+            own = self._locks.setdefault(name, _ObjectLock())
+            async with own.lock:
+                # An object older than the listing may have been removed since.
+                is_newer = own.latest is not None and own.latest.revision > revision
+                stored = own.latest if is_newer else by_name.get(name)
                 result = await self._write(report, wanted[name], name, stored)
-                turn.latest = result.stored
+                own.latest = result.stored
             report.results[name] = result
 
-        await for_each(changing, write, _WRITES_AT_ONCE)
+        await for_each(changing, write, _WRITE_CONCURRENCY)
 
     async def _write(
-        self, report: _Report, entry: Entry, name: str, stored: Stored | None
+        self, report: _Report, entry: ServerStorageVersion, name: str, stored: StoredObject | None
     ) -> Reported:
-        """Take one entry into one object, as it stands by then."""
+        """Write one entry into one object, and retry after concurrent changes."""
         backoff = Backoff()
         while True:
             try:
@@ -187,24 +250,24 @@ class Reports:
                 await backoff.pause()
             except Fenced:
                 await self._check_membership(report)
-                report.presence.forget()
+                report.others.clear()
                 await backoff.pause()
             stored = await self._objects.read(name)
 
     async def _attempt(
-        self, report: _Report, entry: Entry, name: str, stored: Stored | None
+        self, report: _Report, entry: ServerStorageVersion, name: str, stored: StoredObject | None
     ) -> Reported:
         if stored is None:
-            created = await self._objects.create(self._new(name, entry), report.membership)
+            created = await self._objects.create(self._new(name, entry), report.guard)
             return Reported(name, Outcome.CREATED, created)
-        gone = await report.presence.gone(_others(stored, report))
+        gone = await report.others.gone(_others(stored, report))
         value = self._changed(stored, entry, gone)
         if value is None:
             return Reported(name, Outcome.UNCHANGED, stored)
-        guards = (report.membership, *report.presence.guards(gone))
+        guards = (report.guard, *report.others.guards(gone))
         return Reported(name, Outcome.UPDATED, await self._objects.replace(stored, value, guards))
 
-    def _new(self, name: str, entry: Entry) -> Object:
+    def _new(self, name: str, entry: ServerStorageVersion) -> Object:
         now = self._now()
         value: Object = {
             "kind": STORAGE_VERSION.kind,
@@ -212,32 +275,145 @@ class Reports:
             "metadata": {
                 "name": name,
                 "uid": str(uuid.uuid4()),
-                "creationTimestamp": timestamps.seconds(now),
+                "creationTimestamp": time_text(now),
             },
             "spec": {},
         }
-        status = reported(status_fields.status_of(value), entry, generation=0, now=now)
-        return status_fields.with_status(value, status)
+        status = with_entry(Status(), entry, generation=0, now=now)
+        return with_status(value, status)
 
-    def _changed(self, stored: Stored, entry: Entry, gone: AbstractSet[str]) -> Object | None:
-        """Return the object after the report, None if it is so already."""
-        before = status_fields.status_of(stored.object)
-        generation = status_fields.generation_of(stored.object)
-        after = reported(before, entry, generation=generation, now=self._now(), gone=gone)
-        return None if after == before else status_fields.with_status(stored.object, after)
+    def _changed(
+        self, stored: StoredObject, entry: ServerStorageVersion, gone: AbstractSet[str]
+    ) -> Object | None:
+        """Return the object after the report, None if nothing changes."""
+        before = status_of(stored.object)
+        generation = generation_of(stored.object)
+        after = with_entry(before, entry, generation=generation, now=self._now(), gone=gone)
+        return None if after == before else with_status(stored.object, after)
 
     async def _check_membership(self, report: _Report) -> None:
-        """Refuse to go on when the lease is another one than at the beginning.
+        """Check that the lease is the one of the beginning.
 
-        The server has left and come back, in another life perhaps: what was written may have been
-        removed between, and what is still to be written may be of the past.
+        Otherwise the server has left and joined again: entries written before may have been
+        removed in between, and the rest of the report may be outdated.
 
         Raises:
-            NotMember: It is.
+            NotMember: It is another one.
         """
-        if await self._members.membership(report.api_server_id) != report.membership:
+        if await self._members.membership(report.api_server_id) != report.guard:
             raise NotMember(report.api_server_id)
 
 
-def _others(stored: Stored, report: _Report) -> set[str]:
-    return set(status_fields.server_ids(stored.object)) - {report.api_server_id}
+def _others(stored: StoredObject, report: _Report) -> set[str]:
+    return set(server_ids(stored.object)) - {report.api_server_id}
+
+
+def entries(
+    api_server_id: str, resources: Sequence[ReportedResource]
+) -> dict[str, ServerStorageVersion]:
+    """Return the entries of an API server by the names of the objects, by group and resource.
+
+    A resource that is an equivalent of one before it has none. Equal duplicates are allowed.
+
+    The order, the resources left out and the decodable versions are those of k8s.io/apiserver
+    pkg/storageversion/manager.go: `UpdateStorageVersions`, `dedupResourceInfos` and
+    `decodableVersions`. The rules of fields are those of kubernetes/kubernetes
+    pkg/apis/apiserverinternal/validation/validation.go.
+
+    Raises:
+        InvalidFields: Naming `resources` or fields below it, such as
+            `resources[3].decodable_versions[0]`; the first fifty.
+    """
+    violations = tuple(islice(_violations(resources), _MAX_VIOLATIONS))
+    if violations:
+        raise InvalidFields(*violations)
+    covered = set[tuple[str, str]]()
+    by_name = dict[str, ServerStorageVersion]()
+    for each in sorted(resources, key=lambda r: (r.group, r.resource)):
+        if (each.group, each.resource) in covered:
+            continue
+        covered |= each.covered
+        by_name[each.name] = ServerStorageVersion(
+            api_server_id, each.encoding_version, each.all_decodable, each.served_versions
+        )
+    return by_name
+
+
+def _violations(resources: Sequence[ReportedResource]) -> Iterator[FieldViolation]:
+    if len(resources) > MAX_RESOURCES:
+        yield FieldViolation(
+            "resources", f"has {len(resources)} elements, must have no more than {MAX_RESOURCES}"
+        )
+        return
+    first = dict[str, int]()
+    for index, resource in enumerate(resources):
+        place = f"resources[{index}]"
+        same = first.setdefault(resource.name, index)
+        if resources[same] != resource:
+            yield FieldViolation(
+                place, f"differs from resources[{same}], which is {resource.name} too"
+            )
+        yield from _name_violations(place, resource.group, resource.resource)
+        yield from _version_violations(place, resource)
+        yield from _equivalent_violations(f"{place}.equivalents", resource.equivalents)
+
+
+def _name_violations(place: str, group: str, resource: str) -> Iterator[FieldViolation]:
+    if group == _CORE:
+        yield FieldViolation(f"{place}.group", "must be empty for the core group, not 'core'")
+    elif group:
+        yield from _malformed(f"{place}.group", group, formats.dns_subdomain(group))
+    yield from _malformed(f"{place}.resource", resource, formats.dns1035_label(resource))
+
+
+def _version_violations(place: str, resource: ReportedResource) -> Iterator[FieldViolation]:
+    encoding = resource.encoding_version
+    yield from _version(f"{place}.encoding_version", encoding)
+    decodable_place = f"{place}.decodable_versions"
+    yield from _set_violations(decodable_place, resource.decodable_versions)
+    if encoding not in resource.decodable_versions:
+        yield FieldViolation(decodable_place, f"must include encoding_version {encoding!r}")
+    served_place = f"{place}.served_versions"
+    yield from _set_violations(served_place, resource.served_versions)
+    decodable = set(resource.all_decodable)
+    for index, version in enumerate(resource.served_versions[:MAX_VERSIONS]):
+        if version not in decodable:
+            yield FieldViolation(
+                f"{served_place}[{index}]", f"{version!r} must be one of the decodable versions"
+            )
+
+
+def _equivalent_violations(
+    place: str, equivalents: Sequence[GroupVersionResource]
+) -> Iterator[FieldViolation]:
+    if len(equivalents) > MAX_VERSIONS:
+        yield _too_many(place, len(equivalents))
+        return
+    for index, each in enumerate(equivalents):
+        yield from _name_violations(f"{place}[{index}]", each.group, each.resource)
+        errors = formats.dns1035_label(each.version)
+        yield from _malformed(f"{place}[{index}].version", each.version, errors)
+
+
+def _set_violations(place: str, versions: Sequence[str]) -> Iterator[FieldViolation]:
+    if len(versions) > MAX_VERSIONS:
+        yield _too_many(place, len(versions))
+        return
+    first = dict[str, int]()
+    for index, version in enumerate(versions):
+        yield from _version(f"{place}[{index}]", version)
+        if (same := first.setdefault(version, index)) != index:
+            yield FieldViolation(f"{place}[{index}]", f"{version!r} duplicates [{same}]")
+
+
+def _version(place: str, version: str) -> Iterator[FieldViolation]:
+    yield from _malformed(place, version, formats.api_version(version))
+
+
+def _malformed(place: str, value: str, errors: Sequence[str]) -> Iterator[FieldViolation]:
+    if errors:
+        yield FieldViolation(place, f"{value!r}: {'; '.join(errors)}")
+
+
+def _too_many(place: str, count: int) -> FieldViolation:
+    return FieldViolation(place, f"has {count} elements, must have no more than {MAX_VERSIONS}")

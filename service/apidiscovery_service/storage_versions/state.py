@@ -1,20 +1,21 @@
-"""Everything that is known of storage versions and of the API servers that report them."""
+"""All state of storage versions: objects, members, and the agreement that clients wait for."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from apidiscovery_service.core.source import Source
-from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.storage_versions import leases, timestamps
-from apidiscovery_service.storage_versions.collection import Collection
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
+from apidiscovery_service.storage_versions import leases
+from apidiscovery_service.storage_versions.background import run_until_one_ends
+from apidiscovery_service.storage_versions.collection import Collection, StoredObject
+from apidiscovery_service.storage_versions.expiry import LeaseExpiry
 from apidiscovery_service.storage_versions.garbage import Garbage
 from apidiscovery_service.storage_versions.members import Members
-from apidiscovery_service.storage_versions.progress import Progress, Target, is_done, progress
+from apidiscovery_service.storage_versions.model import Status, server_ids, status_of, utc_now
 from apidiscovery_service.storage_versions.reports import Reports
-from apidiscovery_service.storage_versions.status_fields import server_ids
-from apidiscovery_service.storage_versions.stored import Stored
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
 from apidiscovery_service.store.wakeup import Wakeup
@@ -22,32 +23,69 @@ from apidiscovery_service.store.wakeup import Wakeup
 OBJECTS = "storageversions/"
 LEASES = f"leases/{leases.NAMESPACE}/"
 
-# A rolling restart changes hundreds of objects; whoever waits for some of them is told so often.
-_GATHER_S = 0.05
+# A rolling restart changes hundreds of objects; those who wait are notified at this interval.
+_NOTIFY_EVERY_S = 0.05
 
 
-class _Seen(NamedTuple):
-    """An object, and how far by it a target has been reached."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An agreement to wait for.
 
-    stored: Stored | None
+    Attributes:
+        name: Name of the StorageVersion.
+        encoding_version: The version to agree on; empty for any.
+    """
+
+    name: str
+    encoding_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far servers agree on one resource. Servers are given by identity, sorted.
+
+    Attributes:
+        name: Name of the StorageVersion.
+        object: None while no server has reported.
+        agreed: Whether all servers that have reported write one version, the target's if it has
+            one.
+        agreeing: The servers that write the wanted version: the target's, or the version that most
+            write, and the first by name of several such.
+        lagging: The servers that write another one.
+        unreported: Members that have reported no resource at all.
+    """
+
+    name: str
+    object: Object | None
+    agreed: bool
+    agreeing: tuple[str, ...] = ()
+    lagging: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _ObjectProgress:
+    """An object, and the progress that it means for a target."""
+
+    stored: StoredObject | None
     progress: Progress
 
 
 class StorageVersions(Source):
-    """The objects, their members, and the work that goes on beside them.
+    """The objects, their members, and the background work on both.
 
     Args:
         store: Shared with other replicas.
-        now: Tells the time of transitions and renewals.
+        now: Returns the time of transitions and renewals.
 
     Attributes:
-        collection: The StorageVersions as they are stored and told.
-        lease_collection: The leases as they are stored and told.
-        members: The API servers that hold them.
-        reports: Takes what these say.
+        collection: The StorageVersions.
+        lease_collection: The leases.
+        members: The API servers that hold the leases.
+        reports: Writes the reports of members.
     """
 
-    def __init__(self, store: Store, *, now: Callable[[], datetime] = timestamps.utc_now) -> None:
+    def __init__(self, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
         self.collection = Collection(store, STORAGE_VERSION, OBJECTS)
         self.lease_collection = Collection(store, LEASE, LEASES)
         self.members = Members(self.lease_collection, now=now)
@@ -55,15 +93,16 @@ class StorageVersions(Source):
         self._news = Wakeup()
         self._unreported_at: tuple[int, int] | None = None
         self._unreported_ids: tuple[str, ...] = ()
+        self._expiry = LeaseExpiry(self.lease_collection)
         self._garbage = Garbage(self.collection, self.lease_collection, self.members, now=now)
 
     def claim(self, claims: Claims) -> None:
-        """Take part in the work that one replica does for all."""
-        claims.register("storage-version-leases", self.members.expire)
+        """Register the work that one replica does for all."""
+        claims.register("storage-version-leases", self._expiry.expire)
         claims.register("storage-version-garbage", self._garbage.collect)
 
     async def load(self) -> None:
-        """Read what the store holds.
+        """Read the state of the store.
 
         Raises:
             StoreUnavailable: It cannot be reached.
@@ -73,88 +112,118 @@ class StorageVersions(Source):
         await self.lease_collection.load()
 
     async def follow(self) -> None:
-        """Keep up with the store until cancelled."""
+        """Follow the store until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.collection.follow())
             tasks.create_task(self.lease_collection.follow())
-            tasks.create_task(self._tell())
+            tasks.create_task(self._notify())
 
     def warnings(self) -> list[str]:
-        """Return what an operator should know."""
+        """Return a line for each object that cannot be read."""
         return [*self.collection.warnings(), *self.lease_collection.warnings()]
 
     async def wait(self, targets: Sequence[Target]) -> AsyncGenerator[tuple[Progress, ...]]:
-        """Yield how far servers agree, at once and whenever that changes; end when all is reached.
+        """Yield the progress of all targets, now and after each change, until all have agreed.
 
-        That all is reached is told when the store says so, not before.
+        The last one, with all agreed, is confirmed by a read of the store.
 
         Raises:
-            StoreUnavailable: It cannot say.
+            StoreUnavailable: It cannot be confirmed.
         """
-        told: tuple[Progress, ...] | None = None
-        seen: dict[Target, _Seen] = {}
+        last: tuple[Progress, ...] | None = None
+        known: dict[Target, _ObjectProgress] = {}
         while True:
             news = self._news.next()
-            seen = self._look(targets, self.collection.view, seen)
-            if is_done(each.progress for each in seen.values()):
-                seen = self._look(targets, await self._read(targets), seen)
-            now = tuple(seen[target].progress for target in targets)
-            if now != told:
-                told = now
+            known = self._examine(targets, self.collection.view, known)
+            if is_done(each.progress for each in known.values()):
+                known = self._examine(targets, await self._read(targets), known)
+            now = tuple(known[target].progress for target in targets)
+            if now != last:
+                last = now
                 yield now
             if is_done(now):
                 return
             await news.wait()
 
-    async def _tell(self) -> None:
-        """Wake those who wait after changes: all at once, and not for each change."""
+    async def _notify(self) -> None:
+        """Wake those who wait after changes, once for many changes."""
         while True:
-            changes = (self.collection.next_change(), self.lease_collection.next_change())
+            changed = self.collection.next_change()
+            leases_changed = self.lease_collection.next_change()
             self._news.ring()
-            await _either(*changes)
-            await asyncio.sleep(_GATHER_S)
+            await run_until_one_ends(_is_set(changed), _is_set(leases_changed))
+            await asyncio.sleep(_NOTIFY_EVERY_S)
 
-    def _look(
+    def _examine(
         self,
         targets: Sequence[Target],
-        objects: Mapping[str, Stored],
-        known: Mapping[Target, _Seen],
-    ) -> dict[Target, _Seen]:
-        """Return how far each target has been reached; what has not changed is as it was known."""
+        objects: Mapping[str, StoredObject],
+        known: Mapping[Target, _ObjectProgress],
+    ) -> dict[Target, _ObjectProgress]:
+        """Return the progress of each target, recomputed only where something has changed."""
         unreported = self._unreported()
-        now: dict[Target, _Seen] = {}
+        now: dict[Target, _ObjectProgress] = {}
         for target in targets:
             stored, before = objects.get(target.name), known.get(target)
             if before and before.stored is stored and before.progress.unreported == unreported:
                 now[target] = before
             else:
-                wanted = {target.name: stored.object} if stored else {}
-                (found,) = progress([target], wanted, unreported)
-                now[target] = _Seen(stored, found)
+                value = stored.object if stored else None
+                now[target] = _ObjectProgress(stored, progress(target, value, unreported))
         return now
 
     def _unreported(self) -> tuple[str, ...]:
-        """Return the members that have reported nothing; worked out once for all who wait."""
-        seen = (self.collection.revision, self.lease_collection.revision)
-        if self._unreported_at != seen:
+        """Return the members that have reported nothing; computed once for all who wait."""
+        revisions = (self.collection.revision, self.lease_collection.revision)
+        if self._unreported_at != revisions:
             reporting = {
                 each
                 for stored in self.collection.view.values()
                 for each in server_ids(stored.object)
             }
             self._unreported_ids = tuple(sorted(self.lease_collection.view.keys() - reporting))
-            self._unreported_at = seen
+            self._unreported_at = revisions
         return self._unreported_ids
 
-    async def _read(self, targets: Sequence[Target]) -> dict[str, Stored]:
+    async def _read(self, targets: Sequence[Target]) -> dict[str, StoredObject]:
         found = {target.name: await self.collection.read(target.name) for target in targets}
         return {name: stored for name, stored in found.items() if stored}
 
 
-async def _either(*events: asyncio.Event) -> None:
-    tasks = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
+async def _is_set(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def progress(target: Target, value: Object | None, unreported: tuple[str, ...]) -> Progress:
+    """Return the progress of a target.
+
+    Args:
+        target: The agreement to wait for.
+        value: Its StorageVersion; None if there is none.
+        unreported: The members that have reported nothing.
+    """
+    status = status_of(value) if value is not None else Status()
+    if value is None or not status.entries:
+        return Progress(target.name, None, agreed=False, unreported=unreported)
+    wanted = target.encoding_version or _most_common_version(status)
+    agreeing = {e.api_server_id for e in status.entries if e.encoding_version == wanted}
+    lagging = {e.api_server_id for e in status.entries if e.encoding_version != wanted}
+    return Progress(
+        target.name,
+        value,
+        agreed=not lagging,
+        agreeing=tuple(sorted(agreeing)),
+        lagging=tuple(sorted(lagging)),
+        unreported=unreported,
+    )
+
+
+def is_done(progresses: Iterable[Progress]) -> bool:
+    """Tell whether all targets have agreed."""
+    return all(each.agreed for each in progresses)
+
+
+def _most_common_version(status: Status) -> str:
+    """Return the version that most servers write; of several such the first by name."""
+    counted = Counter(entry.encoding_version for entry in status.entries)
+    return min(counted, key=lambda version: (-counted[version], version))

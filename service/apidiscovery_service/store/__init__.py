@@ -1,8 +1,8 @@
-"""Where state is kept: one small interface, and what every implementation of it promises.
+"""The interface of stores, and the guarantees of every implementation.
 
 A store maps keys, which are paths such as `registrations/groups/east`, to bytes. Every write has a
 revision, greater than all before it in that store, also across restarts and removals. A write that
-has returned survives the end of the process at any moment.
+has returned survives a crash of the process.
 
 Implementations: `memory`, `sqlite`, `etcd`; `urls.open_store` chooses by URL.
 """
@@ -13,22 +13,21 @@ from typing import Protocol, TypeAlias
 
 from apidiscovery_service.errors import DiscoveryError
 
-# What a single value may take: etcd refuses requests above 1.5 MiB.
+# Limit of a value: etcd refuses requests above 1.5 MiB.
 MAX_VALUE_BYTES = 1024 * 1024
 
-
-# How often a watch says at least that nothing has changed.
+# A watch without changes yields an empty batch at this interval.
 NEWS_EVERY_S = 2.0
 
 
 class StoreError(DiscoveryError):
-    """The store does not do what it is asked.
+    """Base class of errors of the store.
 
-    The text is for whoever runs the server: it may name files and addresses.
+    The text is for operators: it may name files and addresses.
 
     Attributes:
         reason: One word for metrics.
-        told: The text for callers, who can do nothing about the store.
+        told: The text for callers.
     """
 
     reason: str
@@ -36,9 +35,9 @@ class StoreError(DiscoveryError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or fails. Worth a retry.
+    """The store cannot be reached or fails; a retry may succeed.
 
-    A write that ended so may have happened or not, and may even happen a little later.
+    A write that ended so may have happened or not, or may still happen.
     """
 
     reason = "unavailable"
@@ -46,7 +45,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreFull(StoreUnavailable):
-    """There is no space left for writes; reads go on."""
+    """There is no space left for writes; reads still work."""
 
     reason = "full"
     told = (
@@ -56,33 +55,33 @@ class StoreFull(StoreUnavailable):
 
 
 class StoreRefused(StoreError):
-    """The store will not do this at all: a newer file, wrong credentials."""
+    """A retry cannot succeed: a newer file, wrong credentials."""
 
     reason = "refused"
     told = "the store of the server refuses this; the log of the server has the reason"
 
 
 class StoreDamaged(StoreRefused):
-    """What is stored is not what was written."""
+    """The stored data differs from what was written."""
 
     reason = "damaged"
     told = "the store of the server is damaged; the log of the server says where"
 
 
 def told_to_callers(error: DiscoveryError) -> str:
-    """Return what callers are told of any error.
+    """Return the text of an error for callers.
 
-    What the store says of itself, such as where its file is, is in the log and in /readyz?verbose.
+    The details of a store, such as its file, are only in the log and in /readyz?verbose.
     """
     return error.told if isinstance(error, StoreError) else str(error)
 
 
 class Conflict(DiscoveryError):
-    """Another revision stands there than was expected.
+    """A key has another revision than expected.
 
     Attributes:
-        key: Where.
-        revision: What stands there now; 0 for nothing.
+        key: The key.
+        revision: Its revision; 0 if there is no entry.
     """
 
     def __init__(self, key: str, revision: int) -> None:
@@ -92,7 +91,7 @@ class Conflict(DiscoveryError):
 
 
 class Fenced(DiscoveryError):
-    """A guard of a write, or its lease, no longer holds: somebody else has taken over.
+    """A guard of a write does not hold, or its lease has ended.
 
     Attributes:
         guard: The first that does not hold; None when it was the lease.
@@ -104,16 +103,18 @@ class Fenced(DiscoveryError):
 
 
 class Compacted(DiscoveryError):
-    """The changes since a revision are not known; whoever watches must list again."""
+    """The changes since a revision are not available; the watcher must list again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands under a key.
+    """The value of a key.
 
     Attributes:
-        revision: Of the write that put it there.
-        created: Revision of the write since which the key has been there without a gap.
+        key: The key.
+        value: The value.
+        revision: Revision of its last write.
+        created: Revision of the write since which the key has existed without a gap.
     """
 
     key: str
@@ -123,9 +124,9 @@ class Entry:
 
     @property
     def mark(self) -> tuple[int, int]:
-        """What differs when anything else stands under the key.
+        """Differs between any two entries of the key.
 
-        A revision alone does not tell: a store that was restored from a backup gives revisions out
+        A revision alone is not enough: a store that was restored from a backup uses revisions
         again.
         """
         return self.revision, hash(self.value)
@@ -133,11 +134,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Entries at one moment.
+    """All entries below a prefix at one moment.
 
     Attributes:
         entries: Sorted by key.
-        revision: Of the store at that moment; watch after it to miss nothing.
+        revision: Revision of the store at that moment; a watch after it misses nothing.
     """
 
     entries: tuple[Entry, ...]
@@ -146,10 +147,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key as it is after a change.
+    """A key after a change.
 
     Attributes:
-        entry: None when the key was removed.
+        key: The key.
+        entry: None if the key was removed.
     """
 
     key: str
@@ -158,10 +160,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes that arrived together, in order; at most one of each key. None is news too.
+    """Changes that arrived together.
 
     Attributes:
-        revision: Watching after it goes on where this ends.
+        changes: In order, at most one of each key; may be empty.
+        revision: A watch after it continues where this batch ends.
     """
 
     changes: tuple[Change, ...]
@@ -170,10 +173,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition for a write: this key still stands there since this revision (fencing).
+    """A condition of a write: a key has existed without a gap since a revision (fencing).
 
     Attributes:
-        created: ABSENT for a key under which nothing may stand.
+        key: The key.
+        created: The revision; ABSENT if the key must not exist.
     """
 
     key: str
@@ -182,53 +186,53 @@ class Guard:
 
 ABSENT = 0
 
-# What must hold besides, all of it, at the moment of the write.
+# All must hold at the moment of the write.
 Guards: TypeAlias = Guard | tuple[Guard, ...] | None
 
 
 def guards_of(guard: Guards) -> tuple[Guard, ...]:
-    """Return the conditions, one by one."""
+    """Return guards as a tuple."""
     if guard is None:
         return ()
     return guard if isinstance(guard, tuple) else (guard,)
 
 
 class Lease(Protocol):
-    """Keys put under a lease are removed when it ends: by `revoke`, or unless kept alive.
+    """A lease; its keys are removed when it is revoked or expires.
 
     Attributes:
-        ttl_s: How long it lives after the last `keep_alive`.
+        ttl_s: Time to live after the last `keep_alive`.
     """
 
     @property
     def ttl_s(self) -> float: ...
 
     async def keep_alive(self) -> bool:
-        """Begin the time to live anew; False when the lease has ended.
+        """Restart the time to live; return False when the lease has ended.
 
         Raises:
-            StoreUnavailable: Whether it has ended is not known.
+            StoreUnavailable: It is unknown whether it has ended.
         """
         ...
 
     async def revoke(self) -> None:
-        """End it, and remove its keys; one that has ended already is no error."""
+        """End the lease and remove its keys; no error if it has ended already."""
         ...
 
 
 class Store(Protocol):
     """A key-value store with revisions.
 
-    Every method may raise StoreUnavailable (also once it is closed) and StoreRefused. A cancelled
+    Every method may raise StoreUnavailable (also after `close`) and StoreRefused. A cancelled
     write may have happened or not.
     """
 
     async def get(self, key: str) -> Entry | None:
-        """Return what stands under a key, None for nothing."""
+        """Return the entry of a key, None if there is none."""
         ...
 
     async def list(self, prefix: str) -> Listing:
-        """Return everything whose key begins with a prefix, at one moment."""
+        """Return all entries whose keys begin with a prefix, at one moment."""
         ...
 
     async def put(
@@ -240,55 +244,52 @@ class Store(Protocol):
         guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
-        """Write; durable once this returns.
+        """Write a value; durable once this returns.
 
-        A key is under the lease of its last write, or under none; that of an earlier write no
-        longer concerns it.
+        A key has the lease of its last write, or none; leases of earlier writes no longer count.
 
         Args:
-            key: Where.
+            key: The key.
             value: At most MAX_VALUE_BYTES.
-            expected: The revision that must stand there now, 0 for none; None for whatever does.
-            guard: What must hold besides.
-            lease: Of this store; the key is removed when it ends.
+            expected: The revision that the key must have, 0 for no entry; None for any.
+            guard: Further conditions.
+            lease: A lease of this store; the key is removed when it ends.
 
         Raises:
             Fenced: A guard does not hold, or the lease has ended; nothing is written.
-            Conflict: Another revision than expected stands there; nothing is written.
+            Conflict: The key has another revision than expected; nothing is written.
             ValueError: The value is too large, or the lease of another store.
         """
         ...
 
     async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        """Remove a key; False when nothing stands there (then only `expected` 0 or None passes).
+        """Remove a key; return False if there is no entry (then only `expected` 0 or None passes).
 
         Raises:
             Fenced: A guard does not hold.
-            Conflict: Another revision than expected stands there.
+            Conflict: The key has another revision than expected.
         """
         ...
 
     def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        """Yield what changes below a prefix after a revision, until this or the store is closed.
+        """Yield the changes below a prefix after a revision, until this or the store is closed.
 
-        The order is that of the writes, and no key's last change is missed; earlier changes of a
-        key may be left out. An empty batch says that nothing has changed; one comes when
-        NEWS_EVERY_S have passed without news.
+        In the order of the writes, and with every key's last change; earlier changes of a key may
+        be left out. An empty batch is yielded after NEWS_EVERY_S without changes.
 
         Raises:
-            Compacted: What happened after that revision is forgotten, or the store has never been
-                there.
-            StoreUnavailable: The store is away, or has been: what comes back may be another, which
-                was restored from a backup. Whoever watches must list again and compare what stands
-                there, not only revisions.
-            StoreRefused: It will not come back by itself.
+            Compacted: The changes after that revision are not available, or the store has never
+                reached it.
+            StoreUnavailable: The store is or was away. It may have been restored from a backup
+                meanwhile: the watcher must list again and compare content, not only revisions.
+            StoreRefused: A retry cannot succeed.
         """
         ...
 
     async def lease(self, ttl_s: float) -> Lease:
-        """Return a new lease; a store may round its time to live up to whole seconds."""
+        """Return a new lease; a store may round the time to live up to whole seconds."""
         ...
 
     async def close(self) -> None:
-        """Let go of files and connections; leases that are left end by themselves."""
+        """Close files and connections; open leases expire."""
         ...

@@ -1,20 +1,23 @@
-"""Who does a piece of background work: one of all the processes that share a store.
+"""Claims: one of the processes that share a store does a piece of background work.
 
 A claim is a key under the lease of its holder. The holder counts the lease from the moment before
-it asked the store to prolong it, so
+it asked the store to renew it, so
 
     end of the work < end of the lease as the holder counts it <= end of the lease in the store
 
-and nobody else can begin while the work still runs. Should a holder be held up all the same, a
-stopped process say, the guard that its work passes to every write keeps it from writing.
+and no other process can begin while the work still runs. If a holder is delayed all the same, such
+as a suspended process, the guard that its work passes to every write makes those writes fail.
 """
 
 import asyncio
 import json
+import os
 import secrets
+import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import structlog
@@ -31,64 +34,107 @@ from apidiscovery_service.store import (
     Store,
 )
 from apidiscovery_service.store.following import follow
-from apidiscovery_service.store.holders import is_gone
 from apidiscovery_service.store.wakeup import Wakeup
 
 Work: TypeAlias = Callable[[Guard], Awaitable[None]]
 
 PREFIX = "claims/"
 
-# Which part of the time to live passes until the holder stops by itself: two attempts to prolong
-# have failed by then, and the work has the rest to end.
-_HELD_FOR = 0.8
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
-# How long taking leave may take: whoever waits for the claim waits for the lease then.
-_LEAVE_S = 2.0
+# In /proc/PID/stat, after the command in parentheses: proc(5), field 22.
+_START_FIELD = 22 - 3
+
+# The share of the time to live after which the holder stops by itself: two attempts to renew the
+# lease have failed by then, and the work has the rest of the time to end.
+_STOPS_AFTER = 0.8
+
+# Timeout of the revocation at the end; without it others wait for the lease to expire.
+_REVOKE_TIMEOUT_S = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
 def is_dead(claim: Entry) -> bool:
-    """Tell whether the holder of a claim has certainly ended, though its lease may not have."""
+    """Tell whether the process of a claim has certainly ended, though its lease may not have."""
     try:
         value: object = json.loads(claim.value)
     except ValueError:
         return False
     holder = cast("dict[object, object]", value).get("holder") if isinstance(value, dict) else None
-    return isinstance(holder, str) and is_gone(holder)
+    return isinstance(holder, str) and has_ended(holder)
+
+
+def own_holder() -> str:
+    """Return a globally unique name of this process.
+
+    It has the host, the process, and the scope in which process numbers can be compared, so that a
+    server of this machine that was killed need not wait for its own lease to end.
+    """
+    pid = os.getpid()
+    return " ".join((socket.gethostname(), _scope(), str(pid), _started(pid), secrets.token_hex(4)))
+
+
+def has_ended(holder: str) -> bool:
+    """Tell whether a process has certainly ended; False where that is unknown from here."""
+    parts = holder.split(" ")
+    if len(parts) != 5 or not parts[2].isdecimal():  # noqa: PLR2004 - those of `own_holder`
+        return False
+    _, scope, pid, started, _ = parts
+    # Process numbers are unique under one kernel and in one namespace only: each container of a
+    # machine has a process 1.
+    return bool(_scope()) and scope == _scope() and _started(int(pid)) != started
+
+
+def _scope() -> str:
+    """Return the boot of the kernel and the namespace of process numbers; empty if unknown."""
+    try:
+        boot = _BOOT_ID.read_text(encoding="ascii").strip()
+        return f"{boot}/{_PID_NAMESPACE.readlink()}"
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    """Return the start of a process in ticks since boot; empty when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[_START_FIELD]
 
 
 class _Session:
-    """The life of one lease.
+    """One lease and the claims under it.
 
     Attributes:
-        value: What claims under it say; no two sessions say the same.
-        ended: Set when nothing may be done under it any more.
+        lease: The lease.
+        value: The value of its claims, unique to the session.
+        renewed_at: Monotonic time just before the last successful renewal.
+        ended: Set when no work may be done under it any more.
     """
 
     def __init__(self, lease: Lease, holder: str, begun: float) -> None:
         self.lease = lease
         self.value = json.dumps({"holder": holder, "session": secrets.token_hex(8)}).encode()
         self.ended = asyncio.Event()
-        self._prolonged = begun
+        self.renewed_at = begun
 
     @property
     def stops(self) -> float:
-        """When to end by itself, on the clock of the event loop."""
-        return self._prolonged + self.lease.ttl_s * _HELD_FOR
-
-    def prolong(self, asked: float) -> None:
-        self._prolonged = asked
+        """The monotonic time at which the session ends unless it is renewed."""
+        return self.renewed_at + self.lease.ttl_s * _STOPS_AFTER
 
 
 class Claims:
-    """Takes part in the claims of a store.
+    """Competes for the claims of a store.
 
     Args:
-        store: Shared with the others.
-        holder: Name of this process, for whoever looks into the store.
-        ttl_s: How long after the end of a holder without farewell another one begins.
-        pause_s: Between an attempt that failed and the next.
+        store: Shared with the other processes.
+        holder: Name of this process, see `own_holder`.
+        ttl_s: Time after a crash of a holder until another process takes over.
+        pause_s: Pause after a failed attempt.
     """
 
     def __init__(
@@ -100,68 +146,68 @@ class Claims:
         self._pause_s = pause_s
         self._works: dict[str, Work] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._cancelled: set[asyncio.Task[None]] = set()
         self._session: _Session | None = None
         self._running = False
-        self._held: set[str] = set()
-        # The claims in the store, as far as they have been heard of.
-        self._claimed: dict[str, Entry] = {}
-        self._heard = -1
+        self._working: set[str] = set()
+        # The claims in the store as of a revision.
+        self._claims: dict[str, Entry] = {}
+        self._revision = -1
         self._news = Wakeup()
 
     @property
     def held(self) -> frozenset[str]:
-        """The names of what is held and worked at here."""
-        return frozenset(self._held)
+        """The names of the claims that this process holds and works on."""
+        return frozenset(self._working)
 
     def register(self, name: str, work: Work) -> None:
-        """Take part in a claim, also while running.
+        """Compete for a claim; also while running.
 
         Args:
             name: Unique in this process.
             work: Runs while the claim is held, and is cancelled when it is lost. It passes the
-                guard to all that it writes. When it fails it begins again after a pause; when it
-                returns it is done, and the claim is kept.
+                guard to all its writes. It is started again after a failure and a pause; when it
+                returns, the claim is kept.
         """
         if name in self._works:
             raise ValueError(f"{name!r} is registered already")
         self._works[name] = work
         if self._running:
-            self._begin(name)
+            self._start(name)
 
     def unregister(self, name: str) -> None:
-        """Take no part any more; work under way is cancelled, and the claim then given up."""
+        """Cancel the work, release the claim and no longer compete for it."""
         del self._works[name]
         if task := self._tasks.pop(name, None):
             task.cancel()
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._cancelled.add(task)
+            task.add_done_callback(self._cancelled.discard)
 
     async def run(self) -> None:
-        """Take part until cancelled; then end all work, and let the others take over at once."""
+        """Compete until cancelled; then cancel all work, and let others take over at once."""
         self._running = True
         following = asyncio.create_task(self._follow())
         try:
             for name in self._works:
-                self._begin(name)
+                self._start(name)
             while True:
-                await self._live()
+                await self._run_session()
         finally:
             self._running = False
-            await self._end((following, *self._tasks.values(), *self._leaving))
+            await self._end((following, *self._tasks.values(), *self._cancelled))
             self._tasks.clear()
-            await self._take_leave()
+            await self._revoke()
 
-    def _begin(self, name: str) -> None:
-        self._tasks[name] = asyncio.create_task(self._take_part(name, self._works[name]))
+    def _start(self, name: str) -> None:
+        self._tasks[name] = asyncio.create_task(self._compete_always(name, self._works[name]))
 
     # The lease.
 
-    async def _live(self) -> None:
-        """Keep a lease for as long as it lasts; without one, pause."""
+    async def _run_session(self) -> None:
+        """Get a lease and keep it for as long as it lasts; pause if there is none."""
         begun = time.monotonic()
         try:
-            # One that comes too late would have ended before it was known.
+            # A lease granted later than that may have expired already.
             async with asyncio.timeout(self._ttl_s):
                 lease = await self._store.lease(self._ttl_s)
         except (DiscoveryError, TimeoutError) as error:
@@ -172,75 +218,72 @@ class Claims:
         session = _Session(lease, self._holder, begun)
         self._session = session
         self._news.ring()
-        await self._keep(session)
+        await self._keep_alive(session)
         session.ended.set()
         _log.warning("lease of claims lost, their work is stopped")
 
-    async def _keep(self, session: _Session) -> None:
-        """Return when the lease has ended, or might end before long."""
+    async def _keep_alive(self, session: _Session) -> None:
+        """Renew the lease; return when it has ended, or might end soon."""
         step = session.lease.ttl_s / 3
         next_at = time.monotonic() + step
         while True:
-            await self._sleep_until(min(next_at, session.stops))
+            await asyncio.sleep(max(0.0, min(next_at, session.stops) - time.monotonic()))
             next_at += step
             left_s = session.stops - time.monotonic()
             if left_s <= 0:
                 return
             try:
                 async with asyncio.timeout(left_s):
-                    if not await self._prolong(session):
+                    if not await self._renew(session):
                         return
             except TimeoutError:
                 return
 
-    async def _prolong(self, session: _Session) -> bool:
+    async def _renew(self, session: _Session) -> bool:
         asked = time.monotonic()
         try:
             if not await session.lease.keep_alive():
                 return False
         except DiscoveryError as error:
-            _log.warning("lease of claims not prolonged", error=str(error))
+            _log.warning("lease of claims not renewed", error=str(error))
         else:
-            session.prolong(asked)
+            session.renewed_at = asked
         return True
 
-    async def _sleep_until(self, moment: float) -> None:
-        await asyncio.sleep(max(0.0, moment - time.monotonic()))
-
-    async def _take_leave(self) -> None:
+    async def _revoke(self) -> None:
         session, self._session = self._session, None
         if session is None or session.ended.is_set():
             return
         session.ended.set()
         with suppress(DiscoveryError, TimeoutError):
-            async with asyncio.timeout(_LEAVE_S):
+            async with asyncio.timeout(_REVOKE_TIMEOUT_S):
                 await session.lease.revoke()
 
-    # What is heard of the claims of all.
+    # The claims of all processes.
 
     async def _follow(self) -> None:
         async def load() -> int:
             listing = await self._store.list(PREFIX)
-            self._claimed = {entry.key: entry for entry in listing.entries}
-            self._hear((), listing.revision)
+            self._claims = {entry.key: entry for entry in listing.entries}
+            self._apply((), listing.revision)
             return listing.revision
 
         async def take(batch: Batch) -> None:
-            self._hear(batch.changes, batch.revision)
+            self._apply(batch.changes, batch.revision)
 
         await follow(self._store, PREFIX, load, take, pause_s=self._pause_s)
 
-    def _hear(self, changes: tuple[Change, ...], revision: int) -> None:
+    def _apply(self, changes: tuple[Change, ...], revision: int) -> None:
         for change in changes:
             if change.entry is None:
-                self._claimed.pop(change.key, None)
+                self._claims.pop(change.key, None)
             else:
-                self._claimed[change.key] = change.entry
-        self._heard = revision
+                self._claims[change.key] = change.entry
+        self._revision = revision
         self._news.ring()
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something that is so after a session began or claims have changed."""
+        """Wait for a condition that depends on the session and the claims."""
         while True:
             news = self._news.next()
             if holds():
@@ -249,7 +292,7 @@ class Claims:
 
     # One claim.
 
-    async def _take_part(self, name: str, work: Work) -> None:
+    async def _compete_always(self, name: str, work: Work) -> None:
         while True:
             await self._until(self._has_session)
             session = self._session
@@ -265,7 +308,7 @@ class Claims:
         return self._session is not None and not self._session.ended.is_set()
 
     async def _within(self, session: _Session, doing: Coroutine[Any, Any, None]) -> None:
-        """Do something until it is done or the session ends."""
+        """Run something until it is done or the session ends."""
         task = asyncio.create_task(doing)
         ended = asyncio.create_task(session.ended.wait())
         try:
@@ -276,7 +319,7 @@ class Claims:
             await self._end((task, ended))
 
     async def _compete(self, session: _Session, name: str, work: Work) -> None:
-        """Hold the claim whenever nobody else does, and work meanwhile."""
+        """Acquire the claim whenever it is free, and work while it is held."""
         key = PREFIX + name
         try:
             while True:
@@ -284,13 +327,13 @@ class Claims:
                 if entry is None:
                     await asyncio.sleep(self._pause_s)
                 else:
-                    await self._hold(name, work, entry)
+                    await self._work(name, work, entry)
         except asyncio.CancelledError:
-            await self._give_up(session, key)
+            await self._release(session, key)
             raise
 
     async def _acquire(self, session: _Session, key: str) -> Entry | None:
-        """Return the claim once it is ours; None when the store fails."""
+        """Return the claim once this session has it; None when the store fails."""
         await self._until(lambda: self._is_free(session, key))
         try:
             await self._clear(session, key)
@@ -302,38 +345,38 @@ class Claims:
             return None
 
     async def _put(self, session: _Session, key: str) -> Entry:
-        """Put to the end, or it might happen after the claim was given up."""
+        """Write the claim, and finish a write once begun: it might happen after a release."""
         putting = asyncio.ensure_future(
             self._store.put(key, session.value, expected=0, lease=session.lease)
         )
         try:
             return await asyncio.shield(putting)
         except asyncio.CancelledError:
-            if not self._lives_on(session):
+            if not self._is_active(session):
                 putting.cancel()
             await asyncio.gather(putting, return_exceptions=True)
             raise
 
     async def _adopt(self, session: _Session, key: str, revision: int) -> Entry | None:
-        """Return the claim if it is ours though the store failed to say so when it was put."""
-        await self._until(lambda: self._heard >= revision)
-        entry = self._claimed.get(key)
+        """Return the claim if this session has it, although the answer to its write was lost."""
+        await self._until(lambda: self._revision >= revision)
+        entry = self._claims.get(key)
         return entry if entry is not None and entry.value == session.value else None
 
     def _is_free(self, session: _Session, key: str) -> bool:
-        entry = self._claimed.get(key)
+        entry = self._claims.get(key)
         return entry is None or entry.value == session.value or is_dead(entry)
 
     async def _clear(self, session: _Session, key: str) -> None:
-        """Remove the claim of a process that has ended, whose lease has not yet."""
-        entry = self._claimed.get(key)
+        """Remove the claim of a process that has ended before its lease."""
+        entry = self._claims.get(key)
         if entry is not None and entry.value != session.value:
             await self._store.delete(key, expected=entry.revision)
 
-    async def _hold(self, name: str, work: Work, entry: Entry) -> None:
-        """Work until the claim is somebody else's or the work fails."""
+    async def _work(self, name: str, work: Work, entry: Entry) -> None:
+        """Work until the claim is lost or the work fails."""
         _log.debug("claim held", claim=name)
-        self._held.add(name)
+        self._working.add(name)
         working = asyncio.ensure_future(work(Guard(entry.key, entry.created)))
         losing = asyncio.create_task(self._until(lambda: self._is_lost(entry)))
         try:
@@ -342,15 +385,15 @@ class Claims:
                 await losing
         finally:
             await self._end((working, losing))
-            self._held.discard(name)
+            self._working.discard(name)
         if not self._is_lost(entry):
             await asyncio.sleep(self._pause_s)
 
     def _is_lost(self, entry: Entry) -> bool:
-        now = self._claimed.get(entry.key)
-        # Where a store is restored from a backup, revisions stand for something else again.
+        now = self._claims.get(entry.key)
+        # A store that was restored from a backup uses revisions again for other content.
         is_same = now is not None and (now.created, now.value) == (entry.created, entry.value)
-        return self._heard >= entry.revision and not is_same
+        return self._revision >= entry.revision and not is_same
 
     def _has_failed(self, name: str, working: "asyncio.Future[None]") -> bool:
         error = None if working.cancelled() else working.exception()
@@ -360,9 +403,9 @@ class Claims:
             _log.error("work of a claim failed, it begins again", claim=name, exc_info=error)
         return working.cancelled() or error is not None
 
-    async def _give_up(self, session: _Session, key: str) -> None:
-        """Let others take over, when the lease lives on without us."""
-        while self._lives_on(session):
+    async def _release(self, session: _Session, key: str) -> None:
+        """Let others take over while the lease goes on for other claims."""
+        while self._is_active(session):
             try:
                 entry = await self._store.get(key)
                 if entry is not None and entry.value == session.value:
@@ -370,12 +413,12 @@ class Claims:
             except Conflict:
                 return
             except DiscoveryError as error:
-                _log.warning("claim not given up, trying again", claim=key, error=str(error))
+                _log.warning("claim not released, trying again", claim=key, error=str(error))
                 await asyncio.sleep(self._pause_s)
             else:
                 return
 
-    def _lives_on(self, session: _Session) -> bool:
+    def _is_active(self, session: _Session) -> bool:
         return self._running and not session.ended.is_set()
 
     async def _end(self, tasks: "tuple[asyncio.Future[Any], ...]") -> None:

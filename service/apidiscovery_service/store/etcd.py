@@ -1,6 +1,6 @@
-"""The store in etcd, which several machines share.
+"""A store in etcd, which several machines share.
 
-A guard, an expectation and the write that depends on them are one transaction of etcd.
+A write and all its conditions are one transaction of etcd.
 """
 
 import asyncio
@@ -55,34 +55,34 @@ from apidiscovery_service.store.etcd_connection import (
     Metadata,
     WatchCall,
     is_stale_token,
-    told,
+    store_error,
 )
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.keys import check_guard, check_size, prefix_end
 
-# Keys of one answer of a listing.
+# Keys in one answer of a listing.
 _PAGE = 500
 
-# After so long without an answer a server is taken to hang: two were asked for meanwhile. Together
-# with the pause of a follower and a listing it is well below ten seconds.
+# A server without an answer for so long counts as hanging: two answers are missing. With the pause
+# of a follower and a listing, that is well below ten seconds.
 _SILENCE_S = 5.0
 
-# Ends a watch when its server has lost the others, rather than leave it without news. Source: etcd
-# clientv3 ctx.go, `WithRequireLeader`.
+# Ends a watch when its server has lost the leader. Source: etcd clientv3 ctx.go,
+# `WithRequireLeader`.
 _REQUIRE_LEADER = ("hasleader", "true")
 
 _log = structlog.get_logger(__name__)
 
 
 class EtcdStore:
-    """Keeps everything below one prefix.
+    """A store below one prefix of etcd.
 
-    Nothing is sent before the first call: a server may start before its etcd does.
+    It connects at the first call, so a server may start before etcd does.
 
     Args:
-        endpoints: HOST:PORT of servers of one etcd.
-        prefix: What all keys are put below, without slashes around.
-        options: How etcd is reached.
+        endpoints: HOST:PORT of the members of one etcd cluster.
+        prefix: Prefix of all keys, without slashes at the ends.
+        options: Options of the connection.
 
     Raises:
         InvalidConfiguration: The options are wrong.
@@ -116,7 +116,7 @@ class EtcdStore:
         own = self._own(lease)
         name = self._key(key)
         put = PutRequest(key=name, value=value, lease=own.number if own else 0)
-        # What a transaction reads after its writes is what it has written.
+        # A transaction reads its own writes.
         look = RangeRequest(key=name, keys_only=True)
         operations = [
             RequestOp(request_put=put),
@@ -178,18 +178,18 @@ class EtcdStore:
     async def _transaction(
         self, key: str, operations: Sequence[RequestOp], expected: int | None, guard: Guards
     ) -> TxnResponse:
-        """Do what is wanted if all conditions hold.
+        """Carry out operations if all conditions hold.
 
         Raises:
-            Fenced: The guard does not hold.
-            Conflict: Another revision than expected stands there.
+            Fenced: A guard does not hold.
+            Conflict: The key has another revision than expected.
         """
-        looks = [self._key(name) for name in (key, *(held.key for held in guards_of(guard)))]
+        keys = [self._key(name) for name in (key, *(each.key for each in guards_of(guard)))]
         request = TxnRequest(
             compare=self._conditions(key, expected, guard),
             success=operations,
             failure=[
-                RequestOp(request_range=RangeRequest(key=look, keys_only=True)) for look in looks
+                RequestOp(request_range=RangeRequest(key=each, keys_only=True)) for each in keys
             ],
         )
         answer = await self._connection.call(
@@ -201,7 +201,7 @@ class EtcdStore:
 
     def _conditions(self, key: str, expected: int | None, guard: Guards) -> Iterable[Compare]:
         for condition in guards_of(guard):
-            # etcd says of a key that is not there that it was created at 0, which is ABSENT.
+            # For a missing key etcd compares with 0, which is ABSENT.
             yield Compare(
                 result=Compare.EQUAL,
                 target=Compare.CREATE,
@@ -235,7 +235,7 @@ class EtcdStore:
         return Entry(key, found.value, found.mod_revision, found.create_revision)
 
     def _changes(self, events: Iterable[Event]) -> tuple[Change, ...]:
-        """Return what is so after these events: each key where it changed last."""
+        """Return the last change of each key, in order."""
         changes: dict[str, Change] = {}
         for event in events:
             entry = self._entry(event.kv)
@@ -246,7 +246,7 @@ class EtcdStore:
 
 
 def _refusal(key: str, guard: Guards, found: Sequence[Sequence[KeyValue]]) -> Fenced | Conflict:
-    """Return which condition did not hold, guards first."""
+    """Return the error for the first condition that did not hold, guards first."""
     standing, *holders = found
     for condition, there in zip(guards_of(guard), holders, strict=True):
         try:
@@ -257,7 +257,7 @@ def _refusal(key: str, guard: Guards, found: Sequence[Sequence[KeyValue]]) -> Fe
 
 
 class _Watch:
-    """Events of a range of keys over one stream: when that breaks, the watch is over."""
+    """The events of a range of keys over one stream; the watch ends with the stream."""
 
     def __init__(self, connection: EtcdConnection, start: bytes, end: bytes, after: int) -> None:
         self._connection = connection
@@ -266,7 +266,7 @@ class _Watch:
         self._after = after
 
     async def batches(self) -> AsyncGenerator[tuple[Sequence[Event], int]]:
-        """Yield events that came together, or none, and the revision up to which this is all."""
+        """Yield events that arrived together, or none, and the revision that they reach."""
         may_authenticate = True
         while True:
             try:
@@ -290,7 +290,7 @@ class _Watch:
                 stream = endpoint.watches.Watch(metadata=metadata)
                 endpoint.streams.add(stream)
                 await stream.write(self._request())
-            asking = asyncio.create_task(self._ask_for_news(stream))
+            asking = asyncio.create_task(self._request_progress(stream))
             while True:
                 begun = time.monotonic()
                 async with asyncio.timeout(_SILENCE_S):
@@ -312,7 +312,7 @@ class _Watch:
             raise
         except grpc.aio.AioRpcError as error:
             self._connection.turn(endpoint)
-            raise told(endpoint, error) from error
+            raise store_error(endpoint, error) from error
         finally:
             if asking is not None:
                 asking.cancel()
@@ -320,10 +320,10 @@ class _Watch:
                 stream.cancel()
                 endpoint.streams.discard(stream)
 
-    async def _ask_for_news(self, stream: WatchCall) -> None:
-        """Have etcd say that nothing has changed, which a server that hangs does not."""
+    async def _request_progress(self, stream: WatchCall) -> None:
+        """Ask for progress notifications, which a hanging server does not send."""
         request = WatchRequest(progress_request=WatchProgressRequest())
-        # Whoever reads hears of what is wrong with the stream.
+        # The reader of the stream gets its errors.
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while True:
                 await asyncio.sleep(NEWS_EVERY_S)
@@ -340,28 +340,28 @@ class _Watch:
         )
 
     async def _examine(self, endpoint: Endpoint, answer: WatchResponse) -> None:
-        """Find out what an answer says besides its events."""
+        """Handle what an answer contains besides its events."""
         if answer.canceled:
             self._refuse(endpoint, answer)
         elif answer.created:
             if answer.header.revision < self._after:
                 await self._ask_leader()
         elif not answer.events and answer.watch_id >= 0:
-            # etcd says now and then that nothing has happened up to here, which keeps us ahead of
-            # compactions. What it says for no watch, -1, may be ahead of events still to come.
+            # A progress notification keeps the revision ahead of compactions. One for no watch in
+            # particular, -1, may be ahead of events still to come.
             self._after = max(self._after, answer.header.revision)
 
     def _refuse(self, endpoint: Endpoint, answer: WatchResponse) -> None:
         if answer.compact_revision:
             raise Compacted(f"revision {self._after} is forgotten, up to {answer.compact_revision}")
         reason = f"etcd at {endpoint.address}: {answer.cancel_reason or 'cancelled the watch'}"
-        # A stale token looks like a missing permission here.
+        # A stale token causes the same answer as a missing permission.
         if "permission denied" in reason or is_stale_token(reason):
             raise _Unauthenticated(reason)
         raise StoreUnavailable(reason)
 
     async def _ask_leader(self) -> None:
-        """Tell a server that lags behind from one that was restored from a backup."""
+        """Tell a server that lags behind from a restored backup, by asking the leader."""
         request = RangeRequest(key=self._start, count_only=True)
         answer = await self._connection.call(
             lambda endpoint, metadata: endpoint.kv.Range(request, metadata=metadata), again=True
@@ -372,11 +372,11 @@ class _Watch:
 
 
 class _Unauthenticated(DiscoveryError):
-    """A watch is refused; perhaps its token is an old one."""
+    """A watch is refused; its token may be stale."""
 
 
 class _EtcdLease:
-    """A lease that etcd knows by a number."""
+    """A lease of etcd, by its number."""
 
     def __init__(self, connection: EtcdConnection, number: int, ttl_s: float) -> None:
         self.connection = connection
@@ -400,7 +400,7 @@ class _EtcdLease:
             )
 
     async def _keep_alive(self, endpoint: Endpoint, metadata: Metadata) -> LeaseKeepAliveResponse:
-        """Send one request over a stream, which is how etcd wants it, and take its answer."""
+        """Send one request over a stream, as etcd requires, and return its answer."""
         stream = endpoint.leases.LeaseKeepAlive(metadata=metadata)
         try:
             await stream.write(LeaseKeepAliveRequest(ID=self.number))

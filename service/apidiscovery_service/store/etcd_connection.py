@@ -1,7 +1,4 @@
-"""Calls to etcd: channels to its endpoints, failover, TLS, authentication, errors in our words.
-
-The messages and stubs are generated from etcd's own protos.
-"""
+"""Calls to etcd: channels to its endpoints, failover, TLS, authentication, errors of the store."""
 
 import asyncio
 import time
@@ -27,30 +24,30 @@ WatchCall: TypeAlias = "grpc.aio.StreamStreamCall[rpc_pb2.WatchRequest, rpc_pb2.
 
 _T = TypeVar("_T")
 
-# How often channels are asked whether they are connected, while none is.
+# Interval of checks for a connected channel while there is none.
 _STEP_S = 0.02
 
 _CHANNEL_OPTIONS = (
-    # A listing or a watch that catches up may be larger than gRPC's 4 MiB.
+    # A listing or a watch may have more than gRPC's default limit of 4 MiB.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Back within a second after etcd is; gRPC's default waits up to two minutes.
+    # Reconnect within a second; gRPC's default waits up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # in fact: how long connecting may take
-    # Notices within ten seconds that a peer is gone. etcd refuses more than one ping in five
-    # seconds (--grpc-keepalive-min-time). Pings have 60 s unless told, and the greater counts.
+    ("grpc.min_reconnect_backoff_ms", 5000),  # in effect the timeout of a connection attempt
+    # Detects within ten seconds that a peer is gone. etcd refuses more than one ping in five
+    # seconds (--grpc-keepalive-min-time). The default ping timeout is 60 s, and the greater counts.
     ("grpc.keepalive_time_ms", 6000),
     ("grpc.keepalive_timeout_ms", 4000),
     ("grpc.http2.ping_timeout_ms", 4000),
     ("grpc.http2.max_pings_without_data", 0),
-    # Two stores of one process do not share connections and their back-off.
+    # Two stores of one process must not share connections and their backoff.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
 
-# etcd's names for a token that it no longer takes, or for none when authentication was off a while
-# ago; the call was not carried out. Source: etcd etcdserver/api/v3rpc/rpctypes/error.go,
+# etcd's messages for a stale token, or for none when authentication has been enabled since; the
+# call was not carried out. Source: etcd etcdserver/api/v3rpc/rpctypes/error.go,
 # ErrGRPCInvalidAuthToken, ErrGRPCAuthOldRevision, ErrGRPCUserEmpty.
 _STALE_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
 
@@ -61,11 +58,11 @@ class LeaseNotFound(DiscoveryError):
     """A lease has ended."""
 
 
-# What a code means; all others are worth a retry.
+# Errors by code; all other codes are StoreUnavailable.
 _ERRORS: dict[grpc.StatusCode, type[DiscoveryError]] = {
     grpc.StatusCode.NOT_FOUND: LeaseNotFound,
     grpc.StatusCode.OUT_OF_RANGE: Compacted,
-    # Its quota, or the disk of its leader. Source: etcd rpctypes/error.go, ErrGRPCNoSpace.
+    # The quota, or the disk of the leader. Source: etcd rpctypes/error.go, ErrGRPCNoSpace.
     grpc.StatusCode.RESOURCE_EXHAUSTED: StoreFull,
     grpc.StatusCode.DATA_LOSS: StoreDamaged,  # ErrGRPCCorrupt
     grpc.StatusCode.UNAUTHENTICATED: StoreRefused,
@@ -77,13 +74,13 @@ _ERRORS: dict[grpc.StatusCode, type[DiscoveryError]] = {
 
 
 class Endpoint:
-    """One server of etcd.
+    """One member of the etcd cluster.
 
     Attributes:
         address: HOST:PORT.
         kv, leases, watches, auth: Stubs of etcd's services.
-        heard: When it said anything last, on the monotonic clock.
-        streams: The watches over it, which end when it is given up.
+        heard: Monotonic time of its last answer.
+        streams: Its watches, which end when it is closed.
     """
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
@@ -100,16 +97,16 @@ class Endpoint:
         self.auth: rpc_pb2_grpc.AuthAsyncStub = rpc_pb2_grpc.AuthStub(self.channel)
 
     def is_connected(self) -> bool:
-        """Tell, and begin to connect when it is not."""
+        """Tell whether it is connected, and begin to connect if not."""
         state = self.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
     def hear(self) -> None:
-        """Note that it has said something."""
+        """Record an answer."""
         self.heard = time.monotonic()
 
     async def close(self) -> None:
-        """End what goes on over it."""
+        """Cancel its watches and close the channel."""
         for stream in self.streams:
             stream.cancel()
         await self.channel.close()
@@ -119,11 +116,11 @@ Call: TypeAlias = Callable[[Endpoint, Metadata], Awaitable[_T]]
 
 
 class EtcdConnection:
-    """Sends calls to whichever endpoint answers.
+    """Sends calls to an endpoint that answers.
 
     Args:
-        addresses: HOST:PORT of servers of one etcd; the first that works is stayed with.
-        options: How they are reached.
+        addresses: HOST:PORT of the members of one cluster; the first that works is used.
+        options: Options of the connection.
 
     Raises:
         InvalidConfiguration: The options are wrong.
@@ -140,17 +137,17 @@ class EtcdConnection:
         self.closed = False
 
     async def call(self, call: Call[_T], *, again: bool) -> _T:
-        """Return what a call returns, within the time of the options.
+        """Return the result of a call, within the timeout of the options.
 
         Args:
-            call: Sends it to an endpoint.
-            again: Whether it may be sent to the next endpoint after it broke off half-way.
+            call: Sends the call to an endpoint.
+            again: Whether it may be sent to the next endpoint after the connection broke.
 
         Raises:
-            LeaseNotFound: It has ended.
-            Compacted: What is to be read is forgotten.
+            LeaseNotFound: The lease has ended.
+            Compacted: The requested revision is not available.
             StoreUnavailable: No endpoint answers in time.
-            StoreRefused: etcd does not let us.
+            StoreRefused: etcd refuses the call.
         """
         begun = time.monotonic()
         try:
@@ -163,10 +160,10 @@ class EtcdConnection:
             raise StoreUnavailable(f"etcd at {endpoint.address}: {waited}") from None
 
     async def connected(self) -> Endpoint:
-        """Return the endpoint in use, or the first that can be connected to.
+        """Return the endpoint in use, or the first that connects.
 
         Raises:
-            StoreUnavailable: None in time.
+            StoreUnavailable: None connects in time.
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
@@ -184,7 +181,7 @@ class EtcdConnection:
             raise StoreUnavailable(f"etcd at {addresses}: cannot be connected to") from None
 
     async def metadata(self, endpoint: Endpoint) -> Metadata:
-        """Return what a call must carry to be let in."""
+        """Return the metadata that authenticate a call."""
         if self._options.user is None:
             return ()
         async with self._authenticating:
@@ -193,7 +190,7 @@ class EtcdConnection:
         return (("token", self._token),) if self._token else ()
 
     def forget_token(self) -> None:
-        """Authenticate anew before the next call."""
+        """Authenticate again before the next call."""
         self._token = None
 
     def turn(self, endpoint: Endpoint) -> None:
@@ -202,10 +199,10 @@ class EtcdConnection:
             self._endpoints.append(self._endpoints.pop(0))
 
     def leave(self, endpoint: Endpoint, since: float) -> None:
-        """Prefer the others, and connect anew if nothing at all has been heard since a moment.
+        """Prefer the others, and reconnect if the endpoint has not answered since a moment.
 
-        A connection to a server that hangs looks ready until pings have failed; a new one does not
-        become so. What goes on over the old one ends at once: watches move as calls do.
+        A connection to a hanging server looks ready until pings have failed; a new one does not
+        become ready. Calls over the old one end at once, so that watches move too.
         """
         self.turn(endpoint)
         if endpoint.heard < since and endpoint in self._endpoints:
@@ -231,7 +228,7 @@ class EtcdConnection:
         return [Endpoint(address, credentials) for address in addresses]
 
     async def _renew(self) -> None:
-        """Begin anew with certificates that were exchanged; a channel keeps those it has."""
+        """Reconnect with new certificates if the files have changed; a channel keeps its own."""
         try:
             files = await asyncio.to_thread(self._options.credential_files)
         except InvalidConfiguration as error:
@@ -267,13 +264,13 @@ class EtcdConnection:
                 else:
                     if error.code() is grpc.StatusCode.UNAVAILABLE:
                         self.turn(endpoint)
-                    raise told(endpoint, error) from error
+                    raise store_error(endpoint, error) from error
             else:
                 endpoint.hear()
                 return answer
 
     def raise_if_closed(self, endpoint: Endpoint) -> None:
-        """A closed channel cancels its calls; that must not look like the end of our task."""
+        """Raise an error unless the task is cancelled: a closed channel also cancels its calls."""
         task = asyncio.current_task()
         if task is not None and not task.cancelling():
             raise StoreUnavailable(
@@ -283,7 +280,7 @@ class EtcdConnection:
             ) from None
 
     async def _authenticate(self, endpoint: Endpoint, user: str) -> str:
-        """Return a token; empty when etcd wants none."""
+        """Return a token; empty if authentication is not enabled."""
         try:
             request = rpc_pb2.AuthenticateRequest(name=user, password=self._options.password())
             answer = await endpoint.auth.Authenticate(request)
@@ -292,17 +289,17 @@ class EtcdConnection:
         except grpc.aio.AioRpcError as error:
             if _AUTH_NOT_ENABLED in (error.details() or ""):
                 return ""
-            raise told(endpoint, error) from error
+            raise store_error(endpoint, error) from error
         return answer.token
 
 
-def told(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryError:
-    """Return what to raise for an error of a call."""
+def store_error(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryError:
+    """Return the error of the store for an error of gRPC."""
     code = error.code()
     kind = _ERRORS.get(code, StoreUnavailable)
     return kind(f"etcd at {endpoint.address}: {code.name}: {error.details()}")
 
 
 def is_stale_token(details: str | None) -> bool:
-    """Tell whether etcd wants us to authenticate anew."""
+    """Tell whether etcd asks for a new authentication."""
     return any(text in (details or "") for text in _STALE_TOKEN)

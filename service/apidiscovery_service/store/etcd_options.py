@@ -1,4 +1,4 @@
-"""How etcd is reached: TLS, authentication, and how long is waited."""
+"""Options of the connection to etcd: TLS, authentication, timeouts."""
 
 import ssl
 from dataclasses import dataclass
@@ -9,17 +9,16 @@ from apidiscovery_service.errors import InvalidConfiguration
 
 @dataclass(frozen=True, slots=True)
 class EtcdOptions:
-    """How etcd is reached; TLS is used when a CA or a client certificate is given.
+    """Options of the connection to etcd; TLS if a CA or a client certificate is given.
 
     Attributes:
-        ca_file: PEM of the authorities that may have signed etcd's certificate; None for those of
-            gRPC.
+        ca_file: PEM of the authorities for etcd's certificate; None for those of gRPC.
         cert_file: PEM of the client's certificate, for etcd's `--client-cert-auth`.
         key_file: PEM of its key.
-        user: For etcd's own authentication.
-        password_file: What is in it, without white space around; read at each authentication.
-        connect_timeout_s: How long a call waits for a connection.
-        request_timeout_s: How long a call may take with that.
+        user: User for etcd's own authentication.
+        password_file: The password, white space around it ignored; read at each authentication.
+        connect_timeout_s: Timeout of a call for the connection.
+        request_timeout_s: Timeout of a call, connection included.
     """
 
     ca_file: Path | None = None
@@ -31,10 +30,10 @@ class EtcdOptions:
     request_timeout_s: float = 5.0
 
     def check(self) -> None:
-        """Look for what is missing or cannot be read.
+        """Check that the options are complete and the files readable.
 
         Raises:
-            InvalidConfiguration: Names it.
+            InvalidConfiguration: Naming the option or file.
         """
         if (self.cert_file is None) != (self.key_file is None):
             raise InvalidConfiguration("etcd: a client certificate needs its key, and the reverse")
@@ -46,8 +45,8 @@ class EtcdOptions:
         self._check_pem()
 
     def _check_pem(self) -> None:
-        """Look into the files, of which gRPC would only say that it cannot connect."""
-        # Whom the machine trusts is of no interest here, and takes long to read.
+        """Check the content of the files; gRPC would only report that it cannot connect."""
+        # Without the authorities of the machine, which take long to load.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             if self.ca_file is not None:
@@ -62,7 +61,7 @@ class EtcdOptions:
             ) from error
 
     def credential_files(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Return what the files for TLS have now: CA, certificate, key.
+        """Return the current content of the TLS files: CA, certificate, key.
 
         Raises:
             InvalidConfiguration: One cannot be read.
@@ -74,7 +73,7 @@ class EtcdOptions:
         return ca, cert, key
 
     def password(self) -> str:
-        """Return the password as the file has it now."""
+        """Return the current password of the file; empty without a file."""
         return _read(self.password_file).decode().strip() if self.password_file else ""
 
 

@@ -1,4 +1,4 @@
-"""Following what stands below a prefix of a store, whatever becomes of the store."""
+"""The follow loop: the entries below a prefix of a store, through all its outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.store import Batch, Compacted, Store, StoreError
 
-# From a failure of the store to the next attempt.
+# Pause after a failure of the store.
 PAUSE_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -25,19 +25,19 @@ async def follow(  # noqa: PLR0913 - those behind the star have names
     lost: Callable[[], None] | None = None,
     pause_s: float | None = None,
 ) -> None:
-    """Hand over what stands there, then every change, until cancelled or the store is closed.
+    """Load the entries, then hand over every change, until cancelled or the store is closed.
 
-    Whenever changes may have been missed, all is loaded again: what comes back after an outage may
-    be a backup, in which the same revisions stand for other content.
+    After every interruption all entries are loaded again: the store that comes back may be a
+    backup, with the same revisions for other content.
 
     Args:
-        store: What is followed.
-        prefix: What all keys begin with.
-        load: Takes everything that is there; returns the revision at which that was.
-        take: Takes what has changed since, perhaps nothing.
-        after: The revision up to which it has been loaded; None when it has not.
+        store: The store.
+        prefix: Prefix of the keys.
+        load: Reads all entries; returns the revision of that state.
+        take: Takes a batch of changes, which may be empty.
+        after: The revision that has been loaded already; None when nothing has.
         lost: Called when changes may be missed from now on, until all is loaded again.
-        pause_s: From a failure of the store to the next attempt, PAUSE_S if not given.
+        pause_s: Pause after a failure, PAUSE_S if not given.
     """
     while True:
         try:
@@ -45,18 +45,14 @@ async def follow(  # noqa: PLR0913 - those behind the star have names
             async with aclosing(store.watch(prefix, revision)) as batches:
                 async for batch in batches:
                     await take(batch)
-        except Compacted as error:
-            _tell(lost)
-            _log.info("store is listed again", prefix=prefix, reason=str(error))
         except DiscoveryError as error:
-            _tell(lost)
-            if not isinstance(error, StoreError):  # those are noted where the store is observed
-                _log.warning("changes not taken, trying again", prefix=prefix, error=str(error))
+            if lost is not None:
+                lost()
+            if isinstance(error, Compacted):
+                _log.info("store is listed again", prefix=prefix, reason=str(error))
+                continue
+            if not isinstance(error, StoreError):  # ObservedStore logs those
+                _log.warning("changes not applied, trying again", prefix=prefix, error=str(error))
             await asyncio.sleep(PAUSE_S if pause_s is None else pause_s)
         else:
             return
-
-
-def _tell(lost: Callable[[], None] | None) -> None:
-    if lost is not None:
-        lost()

@@ -1,4 +1,4 @@
-"""What all stores say of keys and values in the same way."""
+"""Checks of keys, values and conditions that all stores share."""
 
 from collections.abc import Callable
 
@@ -18,22 +18,22 @@ _FIRST_SURROGATE, _AFTER_SURROGATES = 0xD800, 0xE000
 
 
 def prefix_end(prefix: str) -> str:
-    r"""Return the least text above all that begins with a prefix, empty when there is none.
+    r"""Return the first text after all texts with a prefix, empty when there is none.
 
-    Texts are in order of their code points, which is the order of their UTF-8.
+    Texts are ordered by code points, which is the order of their UTF-8.
 
     >>> prefix_end("claims/")
     'claims0'
     """
-    kept = prefix.rstrip(_GREATEST)
-    if not kept:
+    shortened = prefix.rstrip(_GREATEST)
+    if not shortened:
         return ""
-    last = ord(kept[-1]) + 1
-    return kept[:-1] + chr(_AFTER_SURROGATES if last == _FIRST_SURROGATE else last)
+    last = ord(shortened[-1]) + 1
+    return shortened[:-1] + chr(_AFTER_SURROGATES if last == _FIRST_SURROGATE else last)
 
 
 def check_size(key: str, value: bytes) -> None:
-    """Refuse a value that is too large for some store.
+    """Check the size of a value.
 
     Raises:
         ValueError: It is above MAX_VALUE_BYTES.
@@ -47,17 +47,17 @@ def check_size(key: str, value: bytes) -> None:
 def check_conditions(
     key: str, expected: int | None, guard: Guards, find: Callable[[str], Entry | None]
 ) -> Entry | None:
-    """Return what stands under a key if it may be written.
+    """Check the conditions of a write, and return the current entry of its key.
 
     Args:
-        key: Where.
-        expected: The revision that must stand there, 0 for none; None for whatever does.
-        guard: What must hold besides.
-        find: Gives what stands under a key.
+        key: The key.
+        expected: The revision that the key must have, 0 for no entry; None for any.
+        guard: Further conditions.
+        find: Returns the entry of a key.
 
     Raises:
         Fenced: A guard does not hold.
-        Conflict: Another revision than expected stands there.
+        Conflict: The key has another revision than expected.
     """
     for condition in guards_of(guard):
         check_guard(key, condition, found.created if (found := find(condition.key)) else ABSENT)
@@ -69,10 +69,10 @@ def check_conditions(
 
 
 def check_guard(key: str, guard: Guard, created: int) -> None:
-    """Refuse a write unless what stands under the guard's key has been there since then.
+    """Check a guard against the revision at which its key was created.
 
     Raises:
-        Fenced: It has not.
+        Fenced: It does not hold.
     """
     if created == guard.created:
         return

@@ -1,4 +1,4 @@
-"""The store that ends with its process: for tests, and for servers that need not remember."""
+"""A store in the memory of the process: for tests, and for servers without durable state."""
 
 import asyncio
 import time
@@ -22,10 +22,10 @@ from apidiscovery_service.store.wakeup import Wakeup, rings_within
 
 
 class MemoryStore:
-    """Keeps everything in this process.
+    """A store in memory.
 
     Args:
-        history: How many changes are remembered for those who watch.
+        history: The number of changes that watches can go back.
     """
 
     def __init__(self, history: int = 10_000) -> None:
@@ -56,16 +56,16 @@ class MemoryStore:
     ) -> Entry:
         check_size(key, value)
         self._check(key, expected, guard)
-        held = self._own(lease)
-        if held is not None and held.ended:
+        own_lease = self._own(lease)
+        if own_lease is not None and own_lease.ended:
             raise Fenced(f"{key}: the lease has ended")
         before = self._entries.get(key)
         revision = self._record(key)
         entry = Entry(key, value, revision, before.created if before else revision)
         self._entries[key] = entry
         self._leased.pop(key, None)
-        if held is not None:
-            self._leased[key] = held
+        if own_lease is not None:
+            self._leased[key] = own_lease
         return entry
 
     async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
@@ -73,15 +73,15 @@ class MemoryStore:
         return self._remove(key)
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        told_at = time.monotonic()
+        yielded_at = time.monotonic()
         while not self._closed:
             changed = self._wakeup.next()
             batch = self._since(prefix, after)
             after = batch.revision
-            silent_s = NEWS_EVERY_S - (time.monotonic() - told_at)
+            silent_s = NEWS_EVERY_S - (time.monotonic() - yielded_at)
             if batch.changes or not await rings_within(changed, silent_s):
                 yield batch
-                told_at = time.monotonic()
+                yielded_at = time.monotonic()
 
     async def lease(self, ttl_s: float) -> Lease:
         self._check_open()
@@ -92,8 +92,8 @@ class MemoryStore:
         self._wakeup.ring()
 
     def end(self, lease: Lease) -> None:
-        """Remove what is under a lease, in order of keys."""
-        for key in sorted(key for key, held in self._leased.items() if held is lease):
+        """Remove the keys of a lease, in order."""
+        for key in sorted(key for key, own_lease in self._leased.items() if own_lease is lease):
             self._remove(key)
 
     def _check_open(self) -> None:
@@ -137,7 +137,7 @@ class MemoryStore:
 
 
 class _MemoryLease:
-    """Ends by a timer of the event loop."""
+    """A lease that a timer of the event loop ends."""
 
     def __init__(self, store: MemoryStore, ttl_s: float) -> None:
         self.store = store

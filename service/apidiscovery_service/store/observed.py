@@ -1,4 +1,4 @@
-"""Whether the store does what it is asked and still has news, noted as it is used."""
+"""A wrapper of a store that records its failures and the age of its last news."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -26,15 +26,15 @@ from apidiscovery_service.store import (
 
 _READING, _WRITING, _LEASES, _FOLLOWING = "reading", "writing", "leases", "following"
 
-# From when on it is a warning that nothing is heard; two times something should have been.
+# Without news for so long, a warning is due: two empty batches are missing.
 LATE_S = 2.5 * NEWS_EVERY_S
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """Requests of one kind that failed, none between them having succeeded."""
+class _Failures:
+    """Consecutive failed requests of one kind."""
 
     since: str
     count: int
@@ -42,14 +42,14 @@ class _Trouble:
 
 
 class ObservedStore:
-    """A store, with what goes wrong in it noted: for warnings, the log, metrics and readiness.
+    """A store that records its failures: for warnings, the log, metrics and readiness.
 
-    One kind of request says nothing of another: reads may succeed while no write does.
+    Each kind of request counts alone: reads may succeed while writes fail.
 
     Args:
-        store: What is observed.
-        metrics: What counts.
-        clock: Unix time in seconds.
+        store: The wrapped store.
+        metrics: Counts the failures.
+        clock: Returns Unix time in seconds.
     """
 
     def __init__(
@@ -61,23 +61,23 @@ class ObservedStore:
         self._store = store
         self._metrics = metrics
         self._clock = clock
-        self._wrong: dict[str, _Trouble] = {}
+        self._failing: dict[str, _Failures] = {}
         self._damage = ""
-        # When the watches of each prefix brought the last news, on the monotonic clock.
-        self._heard: dict[str, float] = {}
+        # Monotonic time of the last news by prefix.
+        self._news_at: dict[str, float] = {}
         if metrics is not None:
             metrics.news_age.set_function(self.news_age_s)
 
     def news_age_s(self) -> float:
-        """Return for how many seconds some prefix that is followed has had no news."""
+        """Return the age in seconds of the oldest last news of all followed prefixes."""
         now = time.monotonic()
-        return max((now - heard for heard in self._heard.values()), default=0.0)
+        return max((now - at for at in self._news_at.values()), default=0.0)
 
     def warnings(self) -> list[str]:
-        """Return a line for each thing that is wrong now."""
+        """Return a line for each current problem."""
         lines = [
-            f"store: {what} fails, {trouble.count} times since {trouble.since}: {trouble.error}"
-            for what, trouble in self._wrong.items()
+            f"store: {what} fails, {failures.count} times since {failures.since}: {failures.error}"
+            for what, failures in self._failing.items()
         ]
         if self._damage:
             lines.append(f"store: damaged: {self._damage}")
@@ -88,20 +88,20 @@ class ObservedStore:
         return lines
 
     def damage(self) -> str | None:
-        """Return what was found damaged since the start, for readiness; None if nothing."""
+        """Return the last damage found since the start, for readiness; None if none."""
         return self._damage or None
 
     async def get(self, key: str) -> Entry | None:
-        """As of a store."""
-        with self._asking(_READING):
+        """See `Store`."""
+        with self._recording(_READING):
             return await self._store.get(key)
 
     async def list(self, prefix: str) -> Listing:
-        """As of a store."""
-        with self._asking(_READING):
+        """See `Store`."""
+        with self._recording(_READING):
             listing = await self._store.list(prefix)
-        if prefix in self._heard:
-            self._heard[prefix] = time.monotonic()
+        if prefix in self._news_at:
+            self._news_at[prefix] = time.monotonic()
         return listing
 
     async def put(
@@ -113,22 +113,22 @@ class ObservedStore:
         guard: Guards = None,
         lease: Lease | None = None,
     ) -> Entry:
-        """As of a store."""
-        with self._asking(_WRITING):
+        """See `Store`."""
+        with self._recording(_WRITING):
             return await self._store.put(key, value, expected=expected, guard=guard, lease=lease)
 
     async def delete(self, key: str, *, expected: int | None = None, guard: Guards = None) -> bool:
-        """As of a store."""
-        with self._asking(_WRITING):
+        """See `Store`."""
+        with self._recording(_WRITING):
             return await self._store.delete(key, expected=expected, guard=guard)
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch]:
-        """As of a store."""
-        self._heard.setdefault(prefix, time.monotonic())
+        """See `Store`."""
+        self._news_at.setdefault(prefix, time.monotonic())
         try:
             async with aclosing(self._store.watch(prefix, after)) as batches:
                 async for batch in batches:
-                    self._heard[prefix] = time.monotonic()
+                    self._news_at[prefix] = time.monotonic()
                     self._works(_FOLLOWING)
                     yield batch
         except StoreError as error:
@@ -136,17 +136,17 @@ class ObservedStore:
             raise
 
     async def lease(self, ttl_s: float) -> Lease:
-        """As of a store."""
-        with self._asking(_LEASES):
+        """See `Store`."""
+        with self._recording(_LEASES):
             return await self._store.lease(ttl_s)
 
     async def close(self) -> None:
-        """As of a store."""
+        """See `Store`."""
         await self._store.close()
 
     @contextmanager
-    def _asking(self, what: str) -> Generator[None]:
-        """Note how a request ends."""
+    def _recording(self, what: str) -> Generator[None]:
+        """Record how a request ends."""
         try:
             yield
         except StoreError as error:
@@ -159,19 +159,19 @@ class ObservedStore:
 
     def _fails(self, what: str, error: StoreError) -> None:
         now = datetime.fromtimestamp(self._clock(), UTC)
-        known = self._wrong.get(what) or _Trouble(f"{now:%Y-%m-%dT%H:%M:%SZ}", 0, error)
+        known = self._failing.get(what) or _Failures(f"{now:%Y-%m-%dT%H:%M:%SZ}", 0, error)
         if known.count == 0 or known.error.reason != error.reason:
             _log.warning(f"store: {what} fails", error=str(error), reason=error.reason)
-        self._wrong[what] = replace(known, count=known.count + 1, error=error)
+        self._failing[what] = replace(known, count=known.count + 1, error=error)
         if isinstance(error, StoreDamaged):
             self._damage = str(error)
         if self._metrics is not None:
             self._metrics.failed(what, error.reason)
 
     def _works(self, what: str) -> None:
-        trouble = self._wrong.pop(what, None)
-        if trouble is None:
+        failures = self._failing.pop(what, None)
+        if failures is None:
             return
-        _log.info(f"store: {what} works again", failures=trouble.count, since=trouble.since)
+        _log.info(f"store: {what} works again", failures=failures.count, since=failures.since)
         if self._metrics is not None:
             self._metrics.works(what)

@@ -1,11 +1,11 @@
-"""A SQLite file of the store, as one thread uses it: nothing here knows the event loop.
+"""The SQLite file of a store, used by one thread, without an event loop.
 
-Several processes may have the same file open. Every change has a revision of its own, the row
-number of its line in the table `changes`; SQLite never gives a number out twice. What stands in the
-file survives kill -9 and power loss: WAL with synchronous=FULL, https://sqlite.org/pragma.html.
+Several processes may have the same file open. Every change has its own revision, its row number in
+the table `changes`; SQLite never uses a number twice. Written data survives kill -9 and power loss:
+WAL with synchronous=FULL, https://sqlite.org/pragma.html.
 
-Each entry has a checksum, for SQLite has none: what was damaged is not taken for what was written.
-Reading needs no space on the disk: a full one ends writes, and nothing else.
+Each entry has a checksum, as SQLite has none, so that damage is noticed. Reading needs no space on
+the disk: only writes fail when it is full.
 """
 
 import contextlib
@@ -37,14 +37,14 @@ from apidiscovery_service.store.sqlite_opening import (
     WITHOUT_CHECKSUMS,
     check,
     checksum_of,
-    full,
-    make,
+    create,
+    no_space,
     open_file,
-    told,
+    store_error,
     upgrade,
 )
 
-# What entries are read by; the lease that an entry is under has not run out.
+# The columns of an entry; the condition that its lease has not expired.
 _COLUMNS = "entries.key, entries.value, entries.revision, entries.created, entries.lease, checksum"
 _ALIVE = "(lease IS NULL OR lease NOT IN (SELECT id FROM leases WHERE ends <= ?))"
 
@@ -52,16 +52,16 @@ _log = structlog.get_logger(__name__)
 
 
 class SqliteFile:
-    """An open file; made, used and closed in one thread.
+    """An open file; created, used and closed in one thread.
 
     Args:
-        path: Made, readable for this user alone, when nothing is there.
-        history: How many changes are remembered for those who watch.
-        clock: Seconds since 1970, by which leases end.
+        path: Created if it does not exist, readable for this user alone.
+        history: The number of changes that watches can go back.
+        clock: Returns seconds since 1970, for the expiry of leases.
 
     Raises:
-        StoreRefused: It is damaged, of a newer release, of another program, or cannot be written;
-            it is left as it was.
+        StoreRefused: The file is damaged, of a newer release, of another program, or not writable;
+            it is unchanged.
         StoreUnavailable: The disk fails.
     """
 
@@ -71,20 +71,20 @@ class SqliteFile:
         self._path = path
         self._history = history
         self._clock = clock
-        # When those end that this process has begun, by its clock.
+        # When the leases of this process end, by its clock.
         self._leases: dict[int, float] = {}
-        with self._errors_told():
-            make(path)
+        with self._translated_errors():
+            create(path)
             if check(path) == WITHOUT_CHECKSUMS:
                 upgrade(path)
-            self._connection, self._is_cramped = open_file(path)
+            self._connection, self._is_alone = open_file(path)
             self._identity = _identity(path)
             self._verify()
         with contextlib.suppress(StoreFull), self._writing():
-            pass  # so that a file that cannot be written is refused now
+            pass  # refuses a file that cannot be written
 
     def close(self) -> None:
-        with self._errors_told():
+        with self._translated_errors():
             self._connection.close()
 
     def get(self, key: str) -> Entry | None:
@@ -130,7 +130,7 @@ class SqliteFile:
             return True
 
     def changes(self, prefix: str, after: int) -> Batch:
-        """Return what has changed below a prefix after a revision, in order; perhaps nothing.
+        """Return the changes below a prefix after a revision, in order; may be empty.
 
         Raises:
             Compacted: See `Store.watch`.
@@ -157,7 +157,7 @@ class SqliteFile:
             )
 
     def revision(self) -> int:
-        """Return that of the last change, once what has run out is removed."""
+        """Return the revision of the last change, after expired keys are removed."""
         with self._reading():
             return self._revision()
 
@@ -190,15 +190,15 @@ class SqliteFile:
         self._leases.pop(lease, None)
 
     def _verify(self) -> None:
-        """Look at each entry: what is damaged now would be missed when it is wanted."""
+        """Check each entry, so that damage is noticed at the start."""
         for row in self._connection.execute(f"SELECT {_COLUMNS} FROM entries"):  # noqa: S608 - a constant
             self._checked(row)
 
     def _checked(self, row: tuple[Any, ...]) -> Entry:
-        """Return an entry that is as it was written.
+        """Return the entry of a row.
 
         Raises:
-            StoreDamaged: It is not.
+            StoreDamaged: Its checksum is wrong.
         """
         *written, checksum = row
         key, value, revision, created, _ = written
@@ -216,7 +216,7 @@ class SqliteFile:
         return self._checked(row) if row else None
 
     def _record(self, key: str) -> int:
-        """Give a change its revision, and forget the oldest."""
+        """Record a change, and drop the oldest ones; return the revision."""
         revision = _row_id(self._connection.execute("INSERT INTO changes (key) VALUES (?)", (key,)))
         self._connection.execute(
             "DELETE FROM changes WHERE revision <= ?", (revision - self._history,)
@@ -248,7 +248,7 @@ class SqliteFile:
             " see that the clocks of all servers that share this file agree"
         )
 
-    def _run_out(self) -> tuple[int, ...]:
+    def _expired(self) -> tuple[int, ...]:
         now = self._clock()
         rows = self._connection.execute("SELECT id FROM leases WHERE ends <= ?", (now,))
         return tuple(lease for (lease,) in rows)
@@ -263,12 +263,12 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def _reading(self) -> Generator[None]:
-        """Read at one moment; what is under a lease that has run out is not seen.
+        """Read at one moment; keys of expired leases are not seen.
 
-        It is removed if that can be done now, so that watches hear of it.
+        They are removed if that is possible now, so that watches report it.
         """
-        with self._errors_told():
-            if self._run_out():
+        with self._translated_errors():
+            if self._expired():
                 with (
                     contextlib.suppress(sqlite3.OperationalError),
                     self._transaction("IMMEDIATE"),
@@ -279,29 +279,29 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[None]:
-        """Write all of it or nothing."""
-        if self._is_cramped:
+        """Write all or nothing."""
+        if self._is_alone:
             self._reopen()
-        with self._errors_told(), self._transaction("IMMEDIATE"):
-            # Else it would be acknowledged and lost with the file that has no name any more.
+        with self._translated_errors(), self._transaction("IMMEDIATE"):
+            # A write to a file that was unlinked would be acknowledged and lost.
             if _identity(self._path) != self._identity:
                 raise StoreRefused(f"{self._path}: removed or replaced while in use, restart")
             self._end_leases()
             yield
 
     def _reopen(self) -> None:
-        """Use the file as others do again if there is space for that by now."""
-        with self._errors_told():
+        """Open the file without an exclusive lock again, if there is space for that by now."""
+        with self._translated_errors():
             self._connection.close()
-            self._connection, self._is_cramped = open_file(self._path)
+            self._connection, self._is_alone = open_file(self._path)
 
     def _end_leases(self) -> None:
-        # A clock that was set back must not give leases hours to live.
+        # After the clock was set back leases must not live for hours.
         now = self._clock()
         self._connection.execute(
             "UPDATE leases SET ends = ? + ttl_s WHERE ends > ? + ttl_s", (now, now)
         )
-        for lease in self._run_out():
+        for lease in self._expired():
             self._end_lease(lease)
 
     @contextlib.contextmanager
@@ -316,15 +316,15 @@ class SqliteFile:
             raise
 
     @contextlib.contextmanager
-    def _errors_told(self) -> Generator[None]:
-        """Tell SQLite's errors in our own words, with the file and what to do."""
+    def _translated_errors(self) -> Generator[None]:
+        """Raise errors of SQLite as errors of the store, with the file and advice."""
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise told(self._path, error) from error
+            raise store_error(self._path, error) from error
         except OSError as error:
             if error.errno in NO_SPACE:
-                raise full(self._path, str(error.strerror)) from error
+                raise no_space(self._path, str(error.strerror)) from error
             raise StoreUnavailable(f"{self._path}: {error.strerror}") from error
 
 
@@ -337,7 +337,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _within(prefix: str, column: str = "key") -> tuple[str, tuple[str, ...]]:
-    """Return a condition for keys that begin with a prefix, and its values."""
+    """Return an SQL condition for keys with a prefix, and its values."""
     end = prefix_end(prefix)
     if not end:
         return f"{column} >= ?", (prefix,)

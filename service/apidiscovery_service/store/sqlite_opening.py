@@ -1,4 +1,4 @@
-"""Making, checking, upgrading and opening the file of a SQLite store, and what its errors mean."""
+"""Creates, checks, upgrades and opens the file of a SQLite store, and translates its errors."""
 
 import contextlib
 import errno
@@ -14,22 +14,22 @@ from urllib.parse import quote
 
 from apidiscovery_service.store import StoreDamaged, StoreFull, StoreRefused, StoreUnavailable
 
-# Says whose file it is, in its header: "APID".
+# application_id in the header of the file: "APID".
 APPLICATION_ID = 0x41504944
 
-# Says which tables it has; a file with a greater one was written by a newer release.
+# user_version of the file; a greater one is of a newer release.
 SCHEMA_VERSION = 2
 
-# The first, whose entries had no checksums.
+# The first version, without checksums of entries.
 WITHOUT_CHECKSUMS = 1
 
-# How long a write waits for one of another process.
+# Timeout of a write for the write of another process.
 _BUSY_TIMEOUT_S = 5.0
 
-# Between attempts to have a file alone.
+# Pause between attempts to lock a file exclusively.
 _UPGRADE_PAUSE_S = 0.02
 
-# What the write-ahead log may keep of the disk after a burst.
+# Size of the write-ahead log after a burst of writes.
 _LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 _CHECKSUM = "checksum INTEGER NOT NULL DEFAULT -1"
@@ -56,7 +56,7 @@ _SCHEMA = f"""
     COMMIT;
 """
 
-# All statements are ours: where one is wrong, the tables are not what we made.
+# All statements are ours: an SQL error means that the tables are not ours.
 _DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -73,21 +73,21 @@ _FORBIDDEN = (
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
-# Nothing is left of the disk for the index of the write-ahead log, which lies beside the file.
-_CRAMPED = (
+# No space for the index of the write-ahead log, which is a file beside.
+_NO_SPACE_FOR_INDEX = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR_SHMOPEN,
     sqlite3.SQLITE_IOERR_SHMSIZE,
     sqlite3.SQLITE_IOERR_SHMMAP,
 )
 
-_NO_TEXT = "Could not decode to UTF-8"  # sqlite3's words for a text that is none
+_NO_TEXT = "Could not decode to UTF-8"  # sqlite3's message for text that is not UTF-8
 DAMAGED_ADVICE = "restore a backup to that path, or move the file away to begin anew"
 _FORBIDDEN_ADVICE = "let the user of this process write the file and its folder"
 
 
-def make(path: Path) -> None:
-    """Make the file at once with all its tables; another process may have been faster."""
+def create(path: Path) -> None:
+    """Create the file atomically with all its tables; another process may be faster."""
     if path.exists():
         return
     try:
@@ -121,10 +121,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def check(path: Path) -> int:
-    """Look at a file before anything can be written to it; return its format.
+    """Check a file before the first write; return its format.
 
     Raises:
-        StoreRefused: It is not one of ours, newer, or damaged.
+        StoreRefused: It is of another program, newer, or damaged.
     """
     if not path.is_file():
         raise StoreRefused(f"{path}: is not a file; name a file for the store")
@@ -150,19 +150,19 @@ def check(path: Path) -> int:
 
 
 def upgrade(path: Path) -> None:
-    """Give each entry its checksum.
+    """Add checksums to all entries.
 
     Raises:
-        StoreRefused: A server of an older release, which would write none, has the file open.
+        StoreRefused: A server of an older release, which writes no checksums, has the file open.
     """
-    with _turn(path.parent):
+    with _upgrade_lock(path.parent):
         _upgrade_alone(path, time.monotonic() + _BUSY_TIMEOUT_S)
 
 
 @contextlib.contextmanager
-def _turn(folder: Path) -> Generator[None]:
-    """Let those who want to upgrade do it one after the other."""
-    # Not of the file: to close it would end the locks that SQLite has on it in this process.
+def _upgrade_lock(folder: Path) -> Generator[None]:
+    """Let processes upgrade one after the other."""
+    # Not the file: closing it would release the locks of SQLite on it in this process.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -175,7 +175,7 @@ def _upgrade_alone(path: Path, deadline: float) -> None:
     while not _has_checksums(path):
         with contextlib.closing(_connect(path, "rw")) as connection:
             try:
-                # Others of this release may be about to do the same.
+                # Another process of this release may upgrade too.
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 connection.execute("BEGIN EXCLUSIVE")
                 _add_checksums(connection)
@@ -213,17 +213,17 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
 def checksum_of(
     key: object, value: object, revision: object, created: object, lease: object
 ) -> int:
-    """Return what is kept of an entry besides; damage may have made anything of its fields."""
+    """Return the checksum of an entry; after damage its fields may have any type."""
     beside = zlib.crc32(repr((key, revision, created, lease)).encode(errors="backslashreplace"))
     return zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(), beside)
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """Return a connection, and whether it has the file for itself since the disk is full."""
+    """Return a connection, and whether it has an exclusive lock because the disk is full."""
     try:
         return _connect_ready(path), False
     except sqlite3.OperationalError as error:
-        if _code(error) not in _CRAMPED:
+        if _code(error) not in _NO_SPACE_FOR_INDEX:
             raise
     return _connect_ready(path, alone=True), True
 
@@ -235,7 +235,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
-        if _code(error) not in _CRAMPED:
+        if _code(error) not in _NO_SPACE_FOR_INDEX:
             raise
         return _connect_ready(path, alone=True)
     return connection
@@ -246,8 +246,8 @@ def _connect_ready(path: Path, *, alone: bool = False) -> sqlite3.Connection:
 
     Args:
         path: The file.
-        alone: Keep others out. Then the index of the write-ahead log is in memory, and a file that
-            nobody else has open can be read where there is no space for it on the disk.
+        alone: Lock the file exclusively. Then the index of the write-ahead log is in memory, and a
+            file that no other process has open can be read although the disk is full.
     """
     connection = _connect(path, "rw")
     try:
@@ -261,7 +261,7 @@ def _connect_ready(path: Path, *, alone: bool = False) -> sqlite3.Connection:
 
 
 def _make_ready(path: Path, connection: sqlite3.Connection) -> None:
-    # A backup by VACUUM INTO is not in this mode; a file that is stays as it is.
+    # A backup by VACUUM INTO is not in WAL mode.
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StoreRefused(f"{path}: journal_mode is {mode}, it must be wal")
@@ -279,27 +279,29 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def told(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreRefused | StoreUnavailable:
-    """Return what an error of SQLite means, with the file and what to do."""
+def store_error(
+    path: Path, error: sqlite3.Error | UnicodeDecodeError
+) -> StoreRefused | StoreUnavailable:
+    """Return the error of the store for an error of SQLite, with the file and advice."""
     code = _code(error) & 0xFF
-    # Where a name in the file is no text, SQLite's message about it is none either.
+    # A name in the file that is not UTF-8 makes the message of SQLite undecodable too.
     is_no_text = isinstance(error, UnicodeDecodeError) or str(error).startswith(_NO_TEXT)
     if code in _DAMAGED or is_no_text:
         return StoreDamaged(f"{path}: is damaged or no SQLite database: {error}; {DAMAGED_ADVICE}")
     if code in _FORBIDDEN:
         return StoreRefused(f"{path}: {error}; {_FORBIDDEN_ADVICE}")
-    if _code(error) in _CRAMPED or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
-        return full(path, str(error))
+    if _code(error) in _NO_SPACE_FOR_INDEX or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+        return no_space(path, str(error))
     return StoreUnavailable(f"{path}: {error}")
 
 
 def _code(error: Exception) -> int:
-    # Errors of the sqlite3 module itself have none.
+    # Errors of the sqlite3 module itself have no code.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
 
 
-def full(path: Path, what: str) -> StoreFull:
-    """Return what to raise where there is no space."""
+def no_space(path: Path, what: str) -> StoreFull:
+    """Return the error for a full disk."""
     return StoreFull(f"no space left on device: {path}: {what}; make room on its file system")
 
 

@@ -1,4 +1,4 @@
-"""Which store a URL names."""
+"""URLs of stores, and opening the store of a URL."""
 
 import os
 import re
@@ -19,12 +19,13 @@ _GREATEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """A store's URL, url.
+    """The URL of a store.
 
     Attributes:
-        path: The file; of `sqlite` only.
-        endpoints: HOST:PORT in the order given, and
-        prefix: what all keys are below, without slashes around; of `etcd` only.
+        kind: The kind of store.
+        path: The file; only for `sqlite`.
+        endpoints: HOST:PORT in the order given; only for `etcd`.
+        prefix: Prefix of all keys, without slashes at the ends; only for `etcd`.
     """
 
     kind: Literal["memory", "sqlite", "etcd"]
@@ -34,9 +35,9 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `memory`, `sqlite:PATH` or `etcd://HOST:PORT[,HOST:PORT...]/PREFIX`.
+        """Parse `memory`, `sqlite:PATH` or `etcd://HOST:PORT[,HOST:PORT...]/PREFIX`.
 
-        `~` at the beginning of PATH is the user's home.
+        A leading `~` of PATH is the user's home.
 
         Raises:
             InvalidConfiguration: It is none of these.
@@ -48,7 +49,7 @@ class StoreUrl:
             return cls("sqlite", path=_path(rest))
         if kind == "etcd" and rest.startswith("//"):
             return cls("etcd", *_etcd(rest.removeprefix("//")))
-        # The text may be anything, also a password that was mistyped into the wrong place.
+        # The text is cut, as it may be a password in the wrong place.
         raise InvalidConfiguration(f"store: wanted {_FORMS}, but it begins with {kind[:16]!r}")
 
     def __str__(self) -> str:
@@ -60,9 +61,9 @@ class StoreUrl:
 
 
 def default_store_url() -> str:
-    """Return the file in the user's state folder, by the XDG Base Directory specification.
+    """Return the URL of the file in the user's state folder.
 
-    An XDG_STATE_HOME that is not absolute counts as not given, as the specification demands.
+    By the XDG Base Directory specification; it says to ignore a relative XDG_STATE_HOME.
     """
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     folder = given if given.is_absolute() else Path("~/.local/state")
@@ -70,16 +71,16 @@ def default_store_url() -> str:
 
 
 async def open_store(url: StoreUrl, options: EtcdOptions) -> Store:
-    """Open the store that a URL names.
+    """Open the store of a URL.
 
-    etcd is not waited for: the first call finds out whether it is there.
+    This does not connect to etcd; the first call does.
 
     Raises:
         InvalidConfiguration: The options are wrong.
         StoreRefused: The file is damaged, newer, or cannot be written; it is left as it was.
         StoreUnavailable: The disk fails.
     """
-    # A store that is not wanted is not loaded.
+    # Imported when needed: etcd needs grpc.
     if url.path is not None:
         from apidiscovery_service.store.sqlite import SqliteStore  # noqa: PLC0415
 
@@ -105,7 +106,7 @@ def _path(text: str) -> Path:
 def _etcd(rest: str) -> tuple[None, tuple[str, ...], str]:
     hosts, _, path = rest.partition("/")
     if "@" in hosts:
-        # What stands before it is not repeated: it may be a password.
+        # The text is not repeated, as it may be a password.
         raise InvalidConfiguration(
             "store: user and password do not belong into the URL of etcd;"
             " give the user and a password file by their own options"

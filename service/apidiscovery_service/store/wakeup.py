@@ -1,29 +1,30 @@
-"""Wakes all who wait for news, and forgets nobody who was just looking."""
+"""An event that can be set again and again, without a lost wake-up."""
 
 import asyncio
 
 
 class Wakeup:
-    """Rings for everybody who took `next` before.
+    """Wakes all waiters.
 
-    A waiter takes `next`, looks at the state, and waits only if there was nothing: what happens
-    between the look and the wait has set the event already.
+    A waiter takes `next`, checks the state, and waits only if there is nothing new: a change
+    between the check and the wait has set the event already.
     """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def next(self) -> asyncio.Event:
-        """Return what the next `ring` sets."""
+        """Return the event that the next `ring` sets."""
         return self._event
 
     def ring(self) -> None:
+        """Wake all who took `next` before."""
         event, self._event = self._event, asyncio.Event()
         event.set()
 
 
 async def rings_within(news: asyncio.Event, seconds: float | None) -> bool:
-    """Wait for news, no longer than this if it is given; False when there were none."""
+    """Wait for an event, with a timeout unless it is None; return False when it has passed."""
     try:
         async with asyncio.timeout(seconds):
             await news.wait()

@@ -12,7 +12,6 @@ LEASES = GroupResource("coordination.k8s.io", "leases")
 NAMESPACES = GroupResource("", "namespaces")
 PENDING = frozenset({DEPLOYMENTS, PODS, STORAGE_VERSIONS, LEASES, NAMESPACES})
 CLOSED = WriteGate(confirmed=False, pending=PENDING)
-API_SERVER = ("system:apiserver", ["system:masters"])
 
 
 def asked(

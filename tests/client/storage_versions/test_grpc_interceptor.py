@@ -281,7 +281,10 @@ async def test_the_health_service_follows_the_gate() -> None:
 
 
 async def test_the_servicer_of_grpc_can_be_followed() -> None:
-    servicer = health.aio.HealthServicer()
-    await follow_health(Reporter(), servicer)
-    sync = health.HealthServicer()
-    await follow_health(Reporter(), sync)
+    request = health_pb2.HealthCheckRequest()
+    asynchronous, synchronous = health.aio.HealthServicer(), health.HealthServicer()
+    await follow_health(Reporter(), asynchronous)
+    await follow_health(Reporter(), synchronous)
+    context: Any = None
+    answers = [await asynchronous.Check(request, context), synchronous.Check(request, context)]
+    assert {answer.status for answer in answers} == {health_pb2.HealthCheckResponse.NOT_SERVING}

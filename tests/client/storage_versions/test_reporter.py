@@ -14,25 +14,15 @@ from apidiscovery_client.storage_versions import (
     RequestAttributes,
     ServiceChannels,
     StorageVersionReporter,
-    StoredResource,
     Timing,
 )
 from apidiscovery_client.storage_versions.membership import boot_clock
 from fake_storage_versions import FakeStorageVersions, fake_service
+from reported_widgets import CREATE, WIDGETS, WIDGETS_V2, WITHIN_S, confirmed
 
-WITHIN_S = 10.0
 QUICK = Timing(
     lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, not_a_member_s=0.1, call_timeout_s=2.0
 )
-WIDGETS = StoredResource(
-    group="example.dev",
-    resource="widgets",
-    encoding_version="example.dev/v1",
-    decodable_versions=("example.dev/v1", "example.dev/v2"),
-    served_versions=("example.dev/v1",),
-)
-WIDGETS_V2 = replace(WIDGETS, encoding_version="example.dev/v2")
-CREATE = RequestAttributes("create", "example.dev", "widgets")
 ME = "apiserver-of-server-1"
 RECORDED = (ME, "widgets.example.dev")
 
@@ -64,11 +54,6 @@ def reporter(
         timing=timing,
         clock=clock or boot_clock,
     )
-
-
-async def confirmed(made: StorageVersionReporter) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        await made.wait_confirmed()
 
 
 async def closed(made: StorageVersionReporter) -> None:

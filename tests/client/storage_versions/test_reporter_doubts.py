@@ -9,24 +9,15 @@ import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_client.storage_versions import (
     ReporterEnded,
-    RequestAttributes,
     StorageVersionReporter,
     StoredResource,
     Timing,
 )
 from fake_storage_versions import Context, FakeStorageVersions, fake_service
+from reported_widgets import CREATE, WIDGETS, WIDGETS_V2, confirmed
 
-WITHIN_S = 10.0
 CALL_TIMEOUT_S = 0.5
 QUICK = Timing(lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, call_timeout_s=CALL_TIMEOUT_S)
-WIDGETS = StoredResource(
-    group="example.dev",
-    resource="widgets",
-    encoding_version="example.dev/v1",
-    decodable_versions=("example.dev/v1", "example.dev/v2"),
-)
-WIDGETS_V2 = replace(WIDGETS, encoding_version="example.dev/v2")
-CREATE = RequestAttributes("create", "example.dev", "widgets")
 
 
 @dataclass
@@ -68,11 +59,6 @@ async def store() -> AsyncGenerator[Store]:
 def reporter(*targets: FakeStorageVersions) -> StorageVersionReporter:
     addresses = [target.address for target in targets]
     return StorageVersionReporter(addresses, hostname="server-1", resources=[WIDGETS], timing=QUICK)
-
-
-async def confirmed(made: StorageVersionReporter) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        await made.wait_confirmed()
 
 
 @pytest.mark.parametrize("happen", [Store.another_life_beats, Store.go_back])

@@ -16,13 +16,6 @@ COLLECTED_S = 20.0
 STEPS = ("before Heartbeat", "after Heartbeat", "before Report", "after Report")
 
 
-async def accepting(load: Load, *servers: ApiServer) -> None:
-    """Wait until servers take writes in their present lives."""
-    await eventually(
-        lambda: all(load.accepted(server) for server in servers), STEP_S, "writes are accepted"
-    )
-
-
 def writing(listed: Listed) -> dict[str, str]:
     """Return the version that each server writes, without its group."""
     return {
@@ -44,7 +37,7 @@ async def killed_at_each_step(cluster: Cluster, load: Load) -> list[ApiServer]:
         cluster.beside(load.write(server))
     async with asyncio.timeout(STEP_S):
         await asyncio.gather(*(one.wait() for one in held))
-    await accepting(load, serving)
+    await load.accepting(serving)
     cluster.replicas[0].kill()
     for server in (*servers, serving):
         server.kill()
@@ -61,7 +54,7 @@ async def test_servers_that_are_killed_come_back_or_are_forgotten(cluster: Clust
     load = Load()
     stays.start("v1")
     cluster.beside(load.write(stays))
-    await accepting(load, stays)
+    await load.accepting(stays)
     migrations = cluster.migrating(WIDGETS)
     await migrations.until_done("example.dev/v1")
 
@@ -69,7 +62,7 @@ async def test_servers_that_are_killed_come_back_or_are_forgotten(cluster: Clust
     returning, forgotten = servers[2:], servers[:2]
     for server in returning:
         server.start("v2")
-    await accepting(load, *returning)
+    await load.accepting(*returning)
     upgraded = {server.server_id: "v2" for server in returning}
     both = {stays.server_id: "v1", **upgraded}
     listed = await cluster.converge(lambda now: set(now.members) == set(both), COLLECTED_S)

@@ -3,21 +3,12 @@
 import asyncio
 
 from storage_version_checks import transitions, wrong_of, wrong_writes
-from storage_version_cluster import ApiServer, Cluster, eventually
+from storage_version_cluster import ApiServer, Cluster
 from widget_load import WIDGETS, Load
 
 STEP_S = 20.0
 # How long a server may take to hear that its report was acknowledged, and to open its gate.
 OPENS_S = 3.0
-
-
-async def accepting(load: Load, *servers: ApiServer) -> None:
-    """Wait until servers take writes in their present lives."""
-    await eventually(
-        lambda: all(load.accepted(server) > 2 for server in servers),
-        STEP_S,
-        "writes are accepted",
-    )
 
 
 def late_refusals(cluster: Cluster, load: Load, *servers: ApiServer) -> list[str]:
@@ -46,7 +37,7 @@ async def test_a_rolling_upgrade_under_load(cluster: Cluster) -> None:
     for server in servers:
         server.start("v1")
         cluster.beside(load.write(server))
-    await accepting(load, *servers)
+    await load.accepting(*servers, least=3)
     await migrations.until_done("example.dev/v1")
 
     victim = cluster.replicas[0]
@@ -55,11 +46,11 @@ async def test_a_rolling_upgrade_under_load(cluster: Cluster) -> None:
             server.kill()
             victim.kill()
             server.start("v2")
-            await asyncio.gather(victim.start(), accepting(load, server))
+            await asyncio.gather(victim.start(), load.accepting(server, least=3))
         else:
             await server.stop()
             server.start("v2")
-            await accepting(load, server)
+            await load.accepting(server, least=3)
     wanted = {WIDGETS: {server.server_id: "example.dev/v2" for server in servers}}
     await cluster.converge(lambda listed: listed.entries == wanted, STEP_S)
     await migrations.until_done("example.dev/v2")

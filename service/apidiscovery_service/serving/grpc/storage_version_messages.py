@@ -14,16 +14,16 @@ from apidiscovery_service.kube.objects.messages import message_of
 from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.serving.grpc.durations import duration_of, seconds_of
 from apidiscovery_service.storage_versions import leases
-from apidiscovery_service.storage_versions.collection import Event, Stored
+from apidiscovery_service.storage_versions.collection import Event, StoredObject
 from apidiscovery_service.storage_versions.comparison import HashComparison, HashVerdict
 from apidiscovery_service.storage_versions.members import Beat, Heartbeat
-from apidiscovery_service.storage_versions.progress import Progress, Target, is_done
 from apidiscovery_service.storage_versions.reports import (
     GroupVersionResource,
     Outcome,
     Reported,
     ReportedResource,
 )
+from apidiscovery_service.storage_versions.state import Progress, Target, is_done
 
 # What one call may wait for; each is compared at every change.
 MAX_TARGETS: Final = 1_000
@@ -121,9 +121,9 @@ def reported_message(reported: Reported) -> storage_version_pb2.ReportedStorageV
 
 
 def list_message(
-    objects: Iterable[Stored],
+    objects: Iterable[StoredObject],
     revision: int,
-    members: Iterable[Stored],
+    members: Iterable[StoredObject],
     comparisons: Iterable[HashComparison],
 ) -> storage_version_pb2.ListStorageVersionsResponse:
     """Return everything as one answer."""
