@@ -19,9 +19,9 @@ from apidiscovery.service.v1 import (
     registry_pb2,
 )
 from apidiscovery_service.access import Caller, Grant, Role
+from apidiscovery_service.access.authenticator import Peer
+from apidiscovery_service.access.credentials import Tokens
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.access.peers import Peer
-from apidiscovery_service.access.tokens import Tokens
 from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
 from apidiscovery_service.serving.grpc.discovery import SERVICE
 from certificates import Authority
@@ -368,7 +368,7 @@ async def test_handlers_learn_who_calls(served: Secured) -> None:
             return given("rita")
 
     name = served.access.peers.add(Peer("192.0.2.1"))
-    caller = CallAccess(served.access).identify(Context())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    caller = CallAccess(served.access).admit(Context()).caller  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     assert caller == Caller("rita", ("readers", "system:authenticated"))
 
 

@@ -16,6 +16,7 @@ from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.serving.grpc import CallAccess
 from apidiscovery_service.store import (
     Entry,
     Guards,
@@ -460,7 +461,7 @@ async def test_callers_are_not_told_where_the_store_is() -> None:
     assert "secret-place" not in (caught.value.details() or "")
 
 
-class Publishers:
+class Publishers(CallAccess):
     """Knows callers by a header; each may change the group of their name."""
 
     def admit(self, context: grpc.aio.ServicerContext[Any, Any]) -> Admission:

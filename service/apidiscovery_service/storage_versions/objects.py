@@ -30,7 +30,7 @@ from apidiscovery_service.storage_versions.object_reads import (
 from apidiscovery_service.storage_versions.stored import size_of, with_resource_version
 from apidiscovery_service.storage_versions.timestamps import seconds, utc_now
 from apidiscovery_service.store import Conflict
-from apidiscovery_service.threads import run_sized
+from apidiscovery_service.workers import run_sized
 
 Change: TypeAlias = Callable[[Object], Object]
 """Makes of an object what shall stand there instead; may raise ObjectError, and be called again."""

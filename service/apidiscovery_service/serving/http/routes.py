@@ -1,8 +1,8 @@
-"""From a path to what it serves.
+"""Routes of paths.
 
-Which part of kube-apiserver answers a path decides small things that clients see: `/apis` and
+The part of kube-apiserver that answers a path decides details that clients see: `/apis` and
 `/apis/{group}` take any method, while `/api`, `/api/v1` and `/apis/{group}/{version}` go through
-go-restful, which takes GET alone and looks at Accept in its own way first. Sources:
+go-restful, which takes only GET and first reads Accept in its own way. Sources:
 k8s.io/kube-aggregator pkg/apiserver/apiserver.go:NewWithDelegate; k8s.io/apiserver
 pkg/server/handler.go:director.ServeHTTP.
 """
@@ -25,10 +25,9 @@ class DocumentRoute:
 
     Attributes:
         endpoint: Kind of path, for metrics.
-        plain: What a plain Accept gets; None for `/api`, whose document tells the server's own
-            address.
-        aggregated: What an aggregated Accept gets, where there is such a thing.
-        restful: Whether go-restful stands before it.
+        plain: The unaggregated document; None for `/api`, whose document has the server's address.
+        aggregated: The aggregated document, None where there is none.
+        restful: Whether the path goes through go-restful.
     """
 
     endpoint: str
@@ -83,7 +82,7 @@ class OpenAPIMergedRoute:
 
 @dataclass(frozen=True, slots=True)
 class MissingRoute:
-    """A path that nothing serves.
+    """A path that is not served.
 
     Attributes:
         group: The group below which it lies, None if below no group-version.
@@ -129,13 +128,13 @@ _FIXED: dict[str, Route] = {
 
 
 def route(path: str, *, storage_version_hashes: bool = True, extension: bool = False) -> Route:
-    """Return what a path serves; whether the group or version exists is not looked at.
+    """Return the route of a path, whether or not its group and version exist.
 
     Args:
         path: Percent-decoded, without the prefix under which the application is mounted.
         storage_version_hashes: Whether lists of resources have them.
-        extension: Whether an extension API server is asked: it has no core group, and no
-            aggregator stands before its `/apis/`, which is `/apis` then.
+        extension: Whether this is an extension API server: it has no core group, and its `/apis/`
+            is `/apis`, since it has no aggregator.
     """
     if extension and path == "/apis/":
         path = "/apis"
