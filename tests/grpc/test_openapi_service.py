@@ -2,11 +2,9 @@
 
 import asyncio
 import hashlib
-import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar, cast
 from unittest.mock import AsyncMock, MagicMock
 
@@ -18,8 +16,7 @@ import pytest
 from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
 from apidiscovery.service.v1 import openapi_pb2, openapi_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1
-from apidiscovery_service.access import LOCAL, Role
-from apidiscovery_service.access.authenticator import Access, Admission
+from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
@@ -470,29 +467,6 @@ async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Serv
         grpc.StatusCode.UNAVAILABLE,
         "a document cannot be made: no such luck",
     )
-
-
-class Anybody(Access):
-    """Takes everybody for the same caller."""
-
-    def __init__(self, role: Role) -> None:
-        super().__init__()
-        self._role = role
-
-    def admit(self, connection: str, authorization: bytes | None) -> Admission:
-        del connection, authorization
-        return Admission(LOCAL, self._role, "", math.inf, None)
-
-
-@pytest.mark.parametrize("call", [index_of, partial(document_of, key="api"), bundle_of])
-async def test_readers_may_call_every_method_and_nobody_else(
-    call: Callable[[Served], Awaitable[object]],
-) -> None:
-    async with serving(access=Anybody(Role.READER)) as served:
-        await call(served)
-    async with serving(access=Anybody(Role.NONE)) as served:
-        code, _ = await failure_of(call(served))
-    assert code is grpc.StatusCode.PERMISSION_DENIED
 
 
 # --------------------------------------------------------------------------------------------------
