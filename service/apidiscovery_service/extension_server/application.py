@@ -18,9 +18,8 @@ from apidiscovery_service.serving.http.messages import Application, Receive, Sco
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
-    IndexRoute,
-    MetricsRoute,
     MissingRoute,
+    Page,
     route,
 )
 from apidiscovery_service.sources.declarations import Declarations
@@ -147,7 +146,7 @@ class DiscoveryApp:
         if path in _CORE:
             return True
         match route(path, extension=True):
-            case IndexRoute() | MetricsRoute() | MissingRoute():
+            case Page.INDEX | Page.METRICS | MissingRoute():
                 return False
             case DocumentRoute(plain=APIGroup() | APIResourceList() as document):
                 return self._encoding.current.serves(document)

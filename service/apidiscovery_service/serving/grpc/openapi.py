@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import grpc
-import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed

@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import Any
 
 import grpc
-import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed

@@ -43,14 +43,10 @@ from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
     HealthRoute,
-    IndexRoute,
-    MetricsRoute,
     MissingRoute,
     OpenAPIDocumentRoute,
-    OpenAPIIndexRoute,
-    OpenAPIMergedRoute,
     OpenAPIRoute,
-    VersionRoute,
+    Page,
     route,
 )
 from apidiscovery_service.serving.http.statuses import (
@@ -130,18 +126,18 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
     match target:
         case HealthRoute():
             return _health(request, target, site.checks)
-        case MetricsRoute():
+        case Page.METRICS:
             headers = [NOT_CACHED, (b"content-type", METRICS_CONTENT_TYPE.encode())]
             return Response(200, headers, site.metrics.text(), "/metrics", "text")
-        case VersionRoute():
+        case Page.VERSION:
             return _version(request, site)
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
-        case IndexRoute():
+        case Page.INDEX:
             return _index(encoded.snapshot, site)
         case DocumentRoute():
             return await _document(request, target, encoded, site)
-        case OpenAPIIndexRoute() | OpenAPIDocumentRoute() | OpenAPIMergedRoute():
+        case OpenAPIDocumentRoute() | Page.OPENAPI_INDEX | Page.OPENAPI_MERGED:
             return await _openapi(request, target, site)
         case MissingRoute():
             return _missing(request, target, encoded)
@@ -265,9 +261,9 @@ async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Respon
     coding = _coding(request, site.gates)
     try:
         match target:
-            case OpenAPIIndexRoute():
+            case Page.OPENAPI_INDEX:
                 answer: Response | None = await site.openapi_v3.index(request, coding)
-            case OpenAPIMergedRoute():
+            case Page.OPENAPI_MERGED:
                 answer = await site.openapi_v3.merged(request, coding)
             case OpenAPIDocumentRoute():
                 answer = await site.openapi_v3.document(request, target.key, coding)

@@ -8,6 +8,8 @@ pkg/server/handler.go:director.ServeHTTP.
 """
 
 from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
 
 from apidiscovery_service.encoding import (
     Aggregated,
@@ -44,24 +46,14 @@ class HealthRoute:
     check: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRoute:
-    """`/version`."""
+class Page(Enum):
+    """A path without parameters that is no discovery document."""
 
-
-@dataclass(frozen=True, slots=True)
-class MetricsRoute:
-    """`/metrics`."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRoute:
-    """`/`, the list of paths."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAPIIndexRoute:
-    """`/openapi/v3`, the list of documents."""
+    INDEX = "/"
+    METRICS = "/metrics"
+    VERSION = "/version"
+    OPENAPI_INDEX = "/openapi/v3"
+    OPENAPI_MERGED = "/openapi/v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +65,6 @@ class OpenAPIDocumentRoute:
     """
 
     key: str
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAPIMergedRoute:
-    """`/openapi/v2`, one document of everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +80,8 @@ class MissingRoute:
     version: str = ""
 
 
-OpenAPIRoute = OpenAPIIndexRoute | OpenAPIDocumentRoute | OpenAPIMergedRoute
-Route = (
-    DocumentRoute
-    | HealthRoute
-    | VersionRoute
-    | MetricsRoute
-    | IndexRoute
-    | MissingRoute
-    | OpenAPIRoute
-)
+OpenAPIRoute: TypeAlias = Literal[Page.OPENAPI_INDEX, Page.OPENAPI_MERGED] | OpenAPIDocumentRoute
+Route: TypeAlias = DocumentRoute | HealthRoute | Page | OpenAPIDocumentRoute | MissingRoute
 
 _OPENAPI_DOCUMENTS = "/openapi/v3/"
 
@@ -112,17 +91,17 @@ _APIS_SLASH = DocumentRoute("/apis", APIGroupList(), restful=False)
 _API = DocumentRoute("/api", None, Aggregated(core=True))
 
 _FIXED: dict[str, Route] = {
-    "/": IndexRoute(),
-    "/index.html": IndexRoute(),
+    "/": Page.INDEX,
+    "/index.html": Page.INDEX,
     "/api": _API,
     "/api/": _API,
     "/apis": _APIS,
     "/apis/": _APIS_SLASH,
-    "/metrics": MetricsRoute(),
-    "/openapi/v2": OpenAPIMergedRoute(),
-    "/openapi/v3": OpenAPIIndexRoute(),
-    "/version": VersionRoute(),
-    "/version/": VersionRoute(),
+    "/metrics": Page.METRICS,
+    "/openapi/v2": Page.OPENAPI_MERGED,
+    "/openapi/v3": Page.OPENAPI_INDEX,
+    "/version": Page.VERSION,
+    "/version/": Page.VERSION,
     **{f"/{endpoint}": HealthRoute(endpoint) for endpoint in ENDPOINTS},
 }
 
