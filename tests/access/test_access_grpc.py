@@ -1,7 +1,6 @@
 """Over TLS each gRPC method is there for whom it is meant, and a stream for as long as that."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from certificates import Authority
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
+from metrics_text import sample_sum
 from secured import DOCUMENT_KEY, GRANTS, TOKENS, Secured, bearer, secured
 
 DEADLINE_S = 5.0
@@ -191,9 +191,7 @@ async def test_the_server_behind_answers_nobody_but_the_front(served: Secured) -
 
 def watchers(served: Secured) -> float:
     """Return how many watches the server has, as a scrape shows it."""
-    text = served.metrics.text().decode()
-    (value,) = re.findall(r"^apidiscovery_grpc_watchers (.*)$", text, re.MULTILINE)
-    return float(value)
+    return sample_sum(served.metrics.text().decode(), "apidiscovery_grpc_watchers")
 
 
 async def ended(call: Any) -> tuple[grpc.StatusCode, str]:  # noqa: ANN401 - a call

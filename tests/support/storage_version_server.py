@@ -21,7 +21,7 @@ from apidiscovery_service.serving.grpc.storage_versions import StorageVersionSer
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store.memory import MemoryStore
 from grpclib.client import Channel
-from prometheus_client.parser import text_string_to_metric_families
+from metrics_text import sample_sum
 from storage_version_replicas import DisturbedStore
 
 SERVICE = "apidiscovery.service.v1.StorageVersionService"
@@ -73,14 +73,8 @@ class Served:
 
     def calls(self, method: str, code: str) -> float:
         """Return how many calls have ended so, as a scrape shows it."""
-        families = text_string_to_metric_families(self.metrics.text().decode())
-        return sum(
-            sample.value
-            for family in families
-            for sample in family.samples
-            if sample.name == "apidiscovery_grpc_requests_total"
-            and {"method": method, "code": code}.items() <= sample.labels.items()
-        )
+        name = "apidiscovery_grpc_requests_total"
+        return sample_sum(self.metrics.text().decode(), name, method=method, code=code)
 
     async def no_streams(self) -> None:
         """Wait until none is open."""
