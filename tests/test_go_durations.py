@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from apidiscovery_service.serving.http.go_durations import duration_error
+from apidiscovery_service.serving.http.statuses import duration_error
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -20,9 +20,10 @@ from apidiscovery_service.openapi.body import Body, Form, Index
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
-from apidiscovery_service.serving.http.kept import Kept, Ready
+from apidiscovery_service.serving.http.conditional import ModificationTimes
+from apidiscovery_service.serving.http.messages import PreparedResponse
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers, negotiated
-from apidiscovery_service.serving.http.static_content import ModificationTimes
+from apidiscovery_service.serving.http.response_cache import ResponseCache
 
 DOCUMENT = json.dumps({"openapi": "3.0.0", "info": {}, "paths": {}, "x": "y" * 2000}).encode()
 PROTOBUF = b"\n\x053.0.0" + b"p" * 2000
@@ -352,31 +353,31 @@ async def test_an_error_is_not_cached() -> None:
     assert (await ask(PATH, gateway)).status == 200
 
 
-def cached_answer(size: int) -> Ready:
+def kept_answer(size: int) -> PreparedResponse:
     stats = Metrics().request_stats(RequestLabels("GET", "/", "", "identity", 200))
-    return Ready({}, {"body": b"x" * size}, stats)
+    return PreparedResponse({}, {"body": b"x" * size}, stats)
 
 
-def test_cached_answers_are_bounded_by_their_bytes() -> None:
-    kept: Kept[str] = Kept(max_bytes=100)
+def test_kept_answers_are_bounded_by_their_bytes() -> None:
+    kept: ResponseCache[str] = ResponseCache(max_bytes=100)
     assert kept.get("a", 1) is None
-    large, small = cached_answer(101), cached_answer(60)
-    kept.keep("a", 1, large)
+    large, small = kept_answer(101), kept_answer(60)
+    kept.put("a", 1, large)
     assert kept.get("a", 1) is None
-    kept.keep("a", 1, small)
+    kept.put("a", 1, small)
     assert kept.get("a", 1) is small
-    kept.keep("b", 1, small)
+    kept.put("b", 1, small)
     assert (kept.get("a", 1), kept.get("b", 1)) == (None, small)
 
 
-def test_cached_answers_are_for_one_state_and_a_limited_time() -> None:
-    kept: Kept[str] = Kept(lasting_s=0.0)
+def test_kept_answers_are_for_one_state_and_for_some_time() -> None:
+    kept: ResponseCache[str] = ResponseCache(max_age_s=0.0)
     assert kept.get("a", 1) is None
-    kept.keep("a", 2, cached_answer(1))
+    kept.put("a", 2, kept_answer(1))
     assert kept.get("a", 1) is None
-    lasting: Kept[str] = Kept(lasting_s=60.0)
+    lasting: ResponseCache[str] = ResponseCache(max_age_s=60.0)
     assert lasting.get("a", 1) is None
-    lasting.keep("a", 1, answer := cached_answer(1))
+    lasting.put("a", 1, answer := kept_answer(1))
     assert lasting.get("a", 1) is answer
     assert lasting.get("a", 2) is None
     assert lasting.get("a", 1) is None

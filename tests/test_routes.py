@@ -6,11 +6,9 @@ from apidiscovery_service.serving.http.messages import Request
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
     HealthRoute,
-    IndexRoute,
-    MetricsRoute,
     MissingRoute,
+    Page,
     Route,
-    VersionRoute,
     route,
 )
 
@@ -36,25 +34,22 @@ def test_a_document_is_served_with_and_without_a_slash(path: str, plain: object)
     assert target.plain == plain
 
 
-@pytest.mark.parametrize("path", ["/api", "/api/", "/apis"])
-def test_only_these_are_ever_aggregated(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "aggregated"),
+    [("/api", True), ("/api/", True), ("/apis", True), ("/apis/", False), ("/api/v1", False)],
+)
+def test_only_these_are_ever_aggregated(path: str, *, aggregated: bool) -> None:
     target = route(path)
     assert isinstance(target, DocumentRoute)
-    assert target.aggregated is not None
-
-
-def test_apis_with_a_slash_is_never_aggregated() -> None:
-    target = route("/apis/")
-    assert isinstance(target, DocumentRoute)
-    assert target.aggregated is None
+    assert (target.aggregated is not None) is aggregated
 
 
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("/", IndexRoute()),
-        ("/metrics", MetricsRoute()),
-        ("/version/", VersionRoute()),
+        ("/", Page.INDEX),
+        ("/metrics", Page.METRICS),
+        ("/version/", Page.VERSION),
         ("/healthz", HealthRoute("healthz")),
         ("/readyz/ping", HealthRoute("readyz", "ping")),
         ("/livez/a/b", HealthRoute("livez", "a/b")),

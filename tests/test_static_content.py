@@ -2,7 +2,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from apidiscovery_service.serving.http.static_content import (
+from apidiscovery_service.serving.http.conditional import (
     Content,
     ModificationTimes,
     RangeNotSatisfiable,

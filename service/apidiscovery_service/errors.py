@@ -1,7 +1,6 @@
-"""The errors of the service: one small tree, told apart by who must act.
+"""The base classes of the service's errors, by who must act.
 
-What was seen, what was wanted and where are attributes as well as text, so that a transport can
-answer with fields and a log line with key and value.
+Details are attributes as well as text, so that answers and log lines can have them as fields.
 """
 
 from collections.abc import Iterable
@@ -9,15 +8,15 @@ from dataclasses import dataclass
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says; its kind when it says nothing, as those of asyncio do."""
+    """Return the text of an error; its class if it is empty, as in asyncio."""
     return str(error) or type(error).__name__
 
 
 class DiscoveryError(Exception):
-    """What every error of this package is; never raised itself."""
+    """Base class of all errors of this package; never raised itself."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return how an error is pickled: by its fields, for what `__init__` takes is not kept."""
+        """Pickle an error by its fields, since the arguments of `__init__` are not stored."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -30,12 +29,12 @@ def _restored(
 
 
 class InvalidContribution(DiscoveryError):
-    """A source offered something that cannot be discovery; whoever wrote it must act."""
+    """A source offers something that cannot be discovery; its author must act."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldViolation:
-    """One field that is not as it must be.
+    """One invalid field.
 
     Attributes:
         field: Path of the field, such as `items[0].versions[1].resources[2].scope`; empty for the
@@ -48,14 +47,14 @@ class FieldViolation:
 
 
 class InvalidDocument(InvalidContribution):
-    """Documents in a file are not what they say they are: the first thing that is wrong.
+    """The documents in a file are invalid.
 
     Attributes:
         file: The path as the user gave it.
-        document: Which document of the file, counted from 1; 0 when the file cannot be read.
-        line: Line of the file, counted from 1; 0 when there is none to point at.
+        document: Number of the document in the file, from 1; 0 if the file cannot be read.
+        line: Line of the file, from 1; 0 if it is unknown.
         field: Path of the field; empty for the document itself.
-        others: What else is wrong in the file, each as an error of its own.
+        others: Further errors of the file.
     """
 
     def __init__(  # noqa: PLR0913 - each is one part of the place
@@ -88,7 +87,7 @@ class InvalidDocument(InvalidContribution):
 
 
 class InvalidFields(InvalidContribution):
-    """Fields of something that was sent are not as they must be.
+    """Fields of a request are invalid.
 
     Attributes:
         violations: At least one.

@@ -1,6 +1,6 @@
-"""What the server counts, and its text for Prometheus.
+"""Metrics, in the text format of Prometheus.
 
-Names that kube-apiserver has are kept (k8s.io/apiserver
+Metrics of kube-apiserver have its names (k8s.io/apiserver
 pkg/endpoints/discovery/aggregated/metrics.go, pkg/endpoints/metrics, staging/.../healthz); our own
 begin with `apidiscovery_`.
 
@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# What a representation ends with in `RequestLabels` when the client asked for `profile=nopeer`.
+# Suffix of `RequestLabels.representation` for requests with `profile=nopeer`.
 NO_PEER_SUFFIX = ";profile=nopeer"
 
 _BOUNDS_S = (
@@ -39,10 +39,10 @@ _HTTP_NOT_MODIFIED = 304
 
 @dataclass(frozen=True, slots=True)
 class RequestLabels:
-    """What requests are told apart by.
+    """Labels of requests.
 
     Attributes:
-        method: The HTTP method, or `OTHER`: what a client makes up must not make a series.
+        method: The HTTP method, or `OTHER`: an invented one must not make a series.
         endpoint: The kind of path, such as `/apis/{group}`.
         representation: The media type of the answer, with the version when it is aggregated.
         coding: The content coding of the answer.
@@ -60,7 +60,7 @@ class RequestLabels:
 
 @dataclass(slots=True)
 class RequestStats:
-    """Requests with the same labels: how many took how long."""
+    """Durations of the requests with the same labels, as a histogram."""
 
     buckets: list[int] = field(default_factory=lambda: [0] * (len(_BOUNDS_S) + 1))
     seconds: float = 0.0
@@ -75,7 +75,7 @@ class RequestStats:
         return sum(self.buckets)
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Return the buckets as Prometheus wants them, each with those below it."""
+        """Return the cumulative buckets, by upper bound."""
         bounds = [*map(str, _BOUNDS_S), "+Inf"]
         return list(zip(bounds, map(float, accumulate(self.buckets)), strict=True))
 
@@ -145,12 +145,12 @@ class _Requests(Collector):
         no_peer = CounterMetricFamily(
             "aggregator_discovery_nopeer_requests", "Requests with profile=nopeer"
         )
-        ours = (
-            s.count
-            for labels, s in self.stats.items()
+        count = sum(
+            stats.count
+            for labels, stats in self.stats.items()
             if labels.representation.endswith(NO_PEER_SUFFIX)
         )
-        no_peer.add_metric([], sum(ours))
+        no_peer.add_metric([], count)
         yield no_peer
 
     def _not_modified_share(self) -> Metric:
@@ -168,10 +168,10 @@ class _Requests(Collector):
 
 
 class UnavailableServices(Collector):
-    """APIServices whose server does not answer as it should.
+    """Unavailable APIServices.
 
-    A collector of its own, since to prometheus-client the two names of kube-aggregator
-    (pkg/controllers/status/metrics/metrics.go) are one.
+    A collector, since prometheus-client takes the two metrics of kube-aggregator
+    (pkg/controllers/status/metrics/metrics.go) for one name.
     """
 
     def __init__(self) -> None:
@@ -179,13 +179,13 @@ class UnavailableServices(Collector):
         self._total: dict[tuple[str, str], int] = {}
 
     def set(self, name: str, reason: str) -> None:
-        """Note that one is unavailable; an empty reason says that it is not."""
+        """Set the reason why an APIService is unavailable; empty if it is available."""
         if reason and not self._unavailable.get(name):
             self._total[name, reason] = self._total.get((name, reason), 0) + 1
         self._unavailable[name] = bool(reason)
 
     def forget(self, name: str) -> None:
-        """Drop the series of one that is gone."""
+        """Drop the series of a removed APIService."""
         self._unavailable.pop(name, None)
         self._total = {key: count for key, count in self._total.items() if key[0] != name}
 
@@ -204,7 +204,7 @@ class UnavailableServices(Collector):
 
 
 class UpstreamMetrics:
-    """What is counted of other API servers as sources."""
+    """Metrics of upstreams."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.api_services = UnavailableServices()
@@ -241,22 +241,22 @@ class UpstreamMetrics:
         )
 
     def succeeded(self, upstream: str) -> None:
-        """Note that a poll has succeeded just now."""
+        """Note that a poll has just succeeded."""
         now = monotonic()
         self._since_success.labels(upstream).set_function(lambda: monotonic() - now)
 
     def forget_upstream(self, name: str) -> None:
-        """Drop the series of an upstream that is gone."""
+        """Drop the series of a removed upstream."""
         for metric in (self.polls, self.openapi_polls, self.bytes, self._since_success):
             metric.remove_by_labels({"upstream": name})
 
     def forget_source(self, source: str) -> None:
-        """Drop the series of a source that is gone."""
+        """Drop the series of a removed source."""
         self.state.remove_by_labels({"source": source})
 
 
 class StoreMetrics:
-    """What is counted of the store."""
+    """Metrics of the store."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.news_age = Gauge(
@@ -278,13 +278,13 @@ class StoreMetrics:
         )
 
     def failed(self, operation: str, reason: str) -> None:
-        """Count a request that failed."""
+        """Count a failed request."""
         self._failures.labels(operation, reason).inc()
         self.works(operation)
         self._failing.labels(operation, reason).set(1)
 
     def works(self, operation: str) -> None:
-        """Note that the last request did not fail."""
+        """Note that the last request succeeded."""
         self._failing.remove_by_labels({"operation": operation})
 
 
@@ -350,18 +350,18 @@ class Metrics:
         return Counter(name, documentation, labels, registry=self._registry)
 
     def register(self, collector: Collector) -> None:
-        """Show what another part of the server counts by itself."""
+        """Add the metrics of another part of the server."""
         self._registry.register(collector)
 
     def request_stats(self, labels: RequestLabels) -> RequestStats:
-        """Return where requests with these labels are counted."""
+        """Return the statistics of requests with these labels."""
         stats = self._requests.stats.get(labels)
         if stats is None:
             stats = self._requests.stats[labels] = RequestStats()
         return stats
 
     def observe_openapi(self, what: str, seconds: float) -> None:
-        """Count something that was made of OpenAPI documents."""
+        """Observe the duration of an OpenAPI operation."""
         self._openapi.labels(what).observe(seconds)
 
     def observe_check(self, name: str, endpoint: str, passed: bool) -> None:  # noqa: FBT001

@@ -1,11 +1,11 @@
-"""Worker processes: large and foreign documents are read and made away from the event loop.
+"""Work away from the event loop: in worker processes, or in a thread by its size.
 
-A call names a function of a module. It and its arguments go to a worker pickled, and so does what
-it returns or raises. A worker that takes too long or too much memory ends with that call alone.
+Worker processes read and make large and foreign documents. A call names a function of a module; the
+function, its arguments and its result or exception are pickled. A worker that takes too long or too
+much memory fails that call alone.
 
-The standard library's ProcessPoolExecutor is not used: there one dead process fails the calls of
-all others, a call that takes too long cannot be ended, and each process imports the program that
-started it.
+The standard library's ProcessPoolExecutor is not used: one dead process fails the calls of all
+others, a slow call cannot be ended, and each process imports the program that started it.
 """
 
 import asyncio
@@ -31,16 +31,19 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 COUNT: Final = 2
-"""Workers at most; each starts when it is needed and ends when it is idle."""
+"""Number of workers; each starts with its first call and ends when it is idle."""
 
 MEMORY_BYTES: Final = 1 << 30
-"""Address space that a worker may have."""
+"""Address space of a worker."""
 
 WITHIN_S: Final = 60.0
-"""Seconds that a call may take: the largest documents take ten."""
+"""Seconds for one call; the largest documents take ten."""
 
 IDLE_S: Final = 60.0
 """Seconds that a worker waits for a call before it ends."""
+
+INLINE_BYTES: Final = 32 * 1024
+"""Reading, checking and writing a smaller object takes a few milliseconds: it runs inline."""
 
 
 class WorkerFailed(DiscoveryError):
@@ -48,15 +51,25 @@ class WorkerFailed(DiscoveryError):
 
 
 async def run(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Return what a function of a module returns that a worker calls; raise what it raises.
+    """Call a function of a module in a worker; return its result or raise its exception.
 
-    Arguments and result should be bytes, or little: reading them holds the event loop.
+    Arguments and result should be bytes, or small: pickling them blocks the event loop.
 
     Raises:
         WorkerFailed: The call took more than `WITHIN_S` or `MEMORY_BYTES`, or its worker died.
     """
     call = (function, args, kwargs)
     return cast("_T", await asyncio.get_running_loop().run_in_executor(_threads, _run, call))
+
+
+async def run_sized(size: int, work: Callable[[], _T]) -> _T:
+    """Return the result of some work, done in a thread if its input is large.
+
+    Args:
+        size: Bytes of its input.
+        work: Shares no changing state with the event loop.
+    """
+    return work() if size <= INLINE_BYTES else await asyncio.to_thread(work)
 
 
 def _run(call: object) -> object:
@@ -68,20 +81,20 @@ def _run(call: object) -> object:
 
 
 def close() -> None:
-    """End the workers at once; a later call starts others."""
+    """Kill the workers; a later call starts new ones."""
     for worker in _workers:
         worker.close()
 
 
 class _Worker:
-    """A process, which is started by the first call and again when it has ended."""
+    """A process, started by the first call and again after it has ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
     def run(self, call: bytes) -> object:
-        """Return what a pickled call returns, or raise what it raises.
+        """Make a pickled call; return its result or raise its exception.
 
         Raises:
             WorkerFailed: The call took too much, or the process died.
@@ -95,7 +108,7 @@ class _Worker:
         raise cast("BaseException", result)
 
     def close(self) -> None:
-        """End the process, and with it the call that it makes."""
+        """Kill the process, and with it the call under way."""
         process = self._process
         if process:
             process.kill()
@@ -103,7 +116,7 @@ class _Worker:
                 self._end()
 
     def _exchange(self, call: bytes) -> tuple[bool, object]:
-        """Return whether a call returned or raised, and what."""
+        """Return whether a call returned, and its result or exception."""
         while True:
             if self._process is None or self._process.poll() is not None:
                 self._end()
@@ -119,13 +132,13 @@ class _Worker:
                 code = self._end()
             if code:
                 raise WorkerFailed(_why(code))
-            # It had been idle for so long that it ended just when the call came.
+            # The worker ended as idle just when the call came: start another one.
 
     def _end(self) -> int:
         process, self._process = self._process, None
         if process is None:
             return 0
-        with contextlib.suppress(OSError):  # what it did not take is left in a buffer
+        with contextlib.suppress(OSError):  # bytes that it did not read are still buffered
             process.communicate()
         return process.wait()
 
@@ -140,30 +153,27 @@ def _started() -> "subprocess.Popen[bytes]":
 def _why(code: int) -> str:
     if code == -signal.SIGALRM:
         return f"it takes more than {WITHIN_S:g} s"
-    return f"the worker process ended with {_ending(code)}"
-
-
-def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    ending = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"the worker process ended with {ending}"
 
 
 def serve(within_s: float, memory_bytes: int, idle_s: float) -> None:
-    """Make the calls that come on standard input until there are no more or none for long.
+    """Make the calls that arrive on standard input until it ends, or none arrives for long.
 
     Args:
-        within_s: That a call may take.
-        memory_bytes: Address space that this process may have.
-        idle_s: How long it waits for a call.
+        within_s: Time limit of a call.
+        memory_bytes: Address space of this process.
+        idle_s: Time to wait for a call.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers itself
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-    with contextlib.suppress(OSError):  # where memory runs out, a worker goes before the server
+    with contextlib.suppress(OSError):  # the kernel kills a worker before the server
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     calls, results = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed is no result
+    os.dup2(2, 1)  # printed text is no result
     while calls.peek(1) if select.select([calls], [], [], idle_s)[0] else b"":
         function, args, kwargs = pickle.load(calls)  # noqa: S301 - from our own server
         signal.setitimer(signal.ITIMER_REAL, within_s)
@@ -176,15 +186,15 @@ def serve(within_s: float, memory_bytes: int, idle_s: float) -> None:
 def _outcome(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> bytes:
-    """Return whether a call returned, and what it returned or raised, pickled."""
+    """Return whether a call returned, and its result or exception, pickled."""
     try:
         outcome = (True, function(*args, **kwargs))
-    except Exception as error:  # noqa: BLE001 - for whoever waits
+    except Exception as error:  # noqa: BLE001 - raised again in the caller
         outcome = (False, error)
     return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-# A thread waits for each worker that makes a call.
+# Each call under way has a thread that waits for its worker.
 _workers: Final = tuple(_Worker() for _ in range(COUNT))
 _threads: Final = ThreadPoolExecutor(COUNT, "worker")
 _idle: Final[queue.LifoQueue[_Worker]] = queue.LifoQueue()

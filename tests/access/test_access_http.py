@@ -1,7 +1,6 @@
 """Over HTTPS each endpoint is there for whom it is meant, with real clients of both versions."""
 
 import asyncio
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,9 +12,6 @@ from apidiscovery_service.access.limits import Limits
 from certificates import Authority
 from raw_http import AGG
 from secured import GRANTS, TOKENS, Secured, bearer, secured
-from server import environment
-
-from tools import find_tool
 
 # What the callers get, in this order; a stranger has a token that is nobody's.
 CALLERS = ("", "stranger", "nemo", "rita", "paul", "ada")
@@ -170,6 +166,21 @@ async def test_documents_and_304s_are_the_same_for_all_who_may_read(served: Secu
     assert first.headers["cache-control"] == "public"
 
 
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
+async def test_cached_documents_are_for_readers_alone(served: Secured, path: str) -> None:
+    async with served.client() as client:
+        first = await client.get(path, headers=given("rita"))
+        condition = {"if-none-match": first.headers["etag"]}
+        found = [
+            (await client.get(path, headers=condition | given(user))).status_code
+            for user in CALLERS
+        ]
+        refused = await client.get(path, headers=given("nemo"))
+    assert found == [401, 401, 403, 304, 304, 304]
+    assert "etag" not in refused.headers
+    assert refused.json()["reason"] == "Forbidden"
+
+
 async def test_the_server_behind_answers_nobody_but_the_front(served: Secured) -> None:
     """Not even this user, who alone can reach its socket."""
     transport = httpx2.AsyncHTTPTransport(uds=str(served.http_front.server_path))
@@ -218,59 +229,6 @@ async def test_too_many_requests(tmp_path: Path) -> None:
     assert 1 <= int(refused.headers["retry-after"]) <= 2
     assert other.status_code == 200
     assert guesses == [401, 401, 401, 429]
-
-
-async def output(folder: Path, program: str, *args: str) -> tuple[int, str, str]:
-    """Return the exit code and what a program wrote to its two outputs."""
-    process = await asyncio.create_subprocess_exec(
-        find_tool(program),
-        *args,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(folder),
-    )
-    stdout, stderr = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, stdout.decode(), stderr.decode()
-
-
-async def test_curl_with_both_versions(served: Secured, tmp_path: Path) -> None:
-    for number in ("1.1", "2"):
-        found = await output(
-            tmp_path,
-            *("curl", "--silent", "--show-error", f"--http{number}"),
-            *("--cacert", str(served.authority.ca_file), "--oauth2-bearer", TOKENS["rita"]),
-            *("--write-out", "%{http_version} %{http_code}", "--output", "/dev/null"),
-            f"https://localhost:{served.http_front.port}/apis",
-        )
-        assert found == (0, f"{number} 200", "")
-
-
-async def test_kubectl_with_token_and_certificate(served: Secured, tmp_path: Path) -> None:
-    pair = served.authority.client("someone", ["readers"])
-    asked = [
-        [f"--token={TOKENS['rita']}"],
-        [f"--client-certificate={pair.cert_file}", f"--client-key={pair.key_file}"],
-        ["--token=unheard-of"],
-        [f"--token={TOKENS['nemo']}"],
-    ]
-    by_token, by_certificate, wrong, denied = [
-        await output(
-            tmp_path,
-            *("kubectl", f"--server=https://127.0.0.1:{served.http_front.port}"),
-            f"--certificate-authority={served.authority.ca_file}",
-            f"--cache-dir={tmp_path / str(number)}",
-            *(*credentials, "api-resources"),
-        )
-        for number, credentials in enumerate(asked)
-    ]
-    assert by_token[0] == 0, by_token[2]
-    assert by_token == by_certificate
-    assert "deployments" in by_token[1]
-    assert (wrong[0], denied[0]) == (1, 1)
-    assert "You must be logged in to the server" in wrong[2]
-    assert "Error from server (Forbidden)" in denied[2]
 
 
 async def test_secrets_are_nowhere_to_be_seen(served: Secured) -> None:

@@ -8,11 +8,12 @@ from apidiscovery_service.access.authenticator import (
     Access,
     Admission,
     NoCredentials,
+    Peer,
+    Peers,
     Unauthenticated,
+    connection_name,
 )
-from apidiscovery_service.access.certificates import certificate_caller, valid_until
-from apidiscovery_service.access.peers import Peer, Peers, connection_name
-from apidiscovery_service.access.tokens import parse_tokens
+from apidiscovery_service.access.credentials import certificate_caller, parse_tokens, valid_until
 
 ALL = (Grant(Role.READER, groups=frozenset({"system:authenticated"})),)
 TOKENS = parse_tokens(b"abc,ann,1,east\n", "t.csv")

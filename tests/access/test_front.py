@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 import structlog
+from apidiscovery_service.access.authenticator import Peers
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics, follow
 from certificates import Authority, KeyPair

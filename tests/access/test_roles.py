@@ -4,8 +4,7 @@ import re
 
 import pytest
 from apidiscovery_service.access import Caller, Grant, Role
-from apidiscovery_service.access.grants import parse_grants
-from apidiscovery_service.access.roles import Roles
+from apidiscovery_service.access.grants import Roles, parse_grants
 from apidiscovery_service.errors import InvalidConfiguration
 from hypothesis import given
 from hypothesis import strategies as st

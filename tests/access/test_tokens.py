@@ -4,7 +4,7 @@ import re
 
 import pytest
 from apidiscovery_service.access import Caller
-from apidiscovery_service.access.tokens import Tokens, parse_tokens
+from apidiscovery_service.access.credentials import Tokens, parse_tokens
 from apidiscovery_service.errors import InvalidConfiguration
 
 

@@ -1,18 +1,9 @@
 """The gateway below the routes of a FastAPI application: each answers what is its own."""
 
-import asyncio
-import json
-from pathlib import Path
-
 from apidiscovery_service.extension_server import ApiGroup, ApiResource, ApiVersion, discovery_app
 from conforming import SCHEMA
 from fastapi import FastAPI, HTTPException
 from httpx2 import ASGITransport, AsyncClient
-from programs import kubectl
-from raw_http import AGG
-from tampering import served
-
-from tools import find_tool
 
 V1 = "/apis/example.dev/v1"
 WIDGETS = ApiResource(
@@ -71,32 +62,3 @@ async def test_both_openapi_documents_are_served() -> None:
     assert own["info"]["title"] == "Widgets"
     assert f"{V1}/namespaces/{{namespace}}/widgets" in own["paths"]
     assert "dev.example.v1.Widget" in kubernetes["components"]["schemas"]
-
-
-async def test_a_real_server_answers_304_to_who_knows() -> None:
-    async with served(application()) as url, AsyncClient(base_url=url) as http:
-        first = await http.get("/apis", headers={"accept": AGG})
-        known = {"accept": AGG, "if-none-match": first.headers["etag"]}
-        second = await http.get("/apis", headers=known)
-        widgets = await http.get(f"{V1}/namespaces/forest/widgets")
-    assert (first.status_code, first.headers["content-type"]) == (200, AGG)
-    assert [item["metadata"]["name"] for item in first.json()["items"]] == ["example.dev"]
-    assert (second.status_code, second.content) == (304, b"")
-    assert widgets.json()["items"] == [OAK]
-
-
-async def test_kubectl_finds_and_reads_what_the_application_serves(tmp_path: Path) -> None:
-    find_tool("kubectl")
-    async with served(application()) as url:
-
-        async def ask(*args: str) -> str:
-            outcome = await asyncio.to_thread(kubectl, tmp_path, "--server", url, *args)
-            assert outcome.exit_code == 0, outcome.stderr
-            return outcome.stdout
-
-        resources = await ask("api-resources", "--no-headers")
-        explained = await ask("explain", "widgets.size")
-        oak = await ask("get", "wd", "oak", "-n", "forest", "-o", "json")
-    assert resources.split() == ["widgets", "wd", "example.dev/v1", "true", "Widget"]
-    assert "Its size in millimetres." in explained
-    assert json.loads(oak) == OAK

@@ -28,7 +28,7 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
-from apidiscovery_service.serving.http.asgi import Receive, Send
+from apidiscovery_service.serving.http.messages import Receive, Send
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from hypothesis import given, settings
 from hypothesis import strategies as st

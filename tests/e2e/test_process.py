@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import shlex
 import signal
 import socket
@@ -219,38 +218,15 @@ def test_a_port_that_is_taken(tmp_path: Path, flag: str, other: str, what: str) 
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        pytest.param(
-            manifest("a.example.com")
-            + "---\n"
-            + manifest("b.example.com", extra="\n              oops: 1"),
-            r":28, document 2, items\[0\]\.versions\[0\]\.resources\[0\]\.oops: unknown field",
-            id="unknown field",
-        ),
-        pytest.param(
-            "---\n" + manifest("a.example.com").replace("Cluster", "Galaxy"),
-            r":12, document 1, items\[0\]\.versions\[0\]\.resources\[0\]\.scope: want Cluster or",
-            id="wrong value",
-        ),
-        pytest.param(
-            manifest("a.example.com") + "---\nkind: ConfigMap\napiVersion: v1\n",
-            r":15, document 2, kind: want APIGroupDiscoveryList",
-            id="another kind",
-        ),
-        pytest.param("kind: [\n", r":[12], document 1: no YAML: ", id="no YAML"),
-    ],
-)
-def test_a_bad_manifest_is_named_with_document_line_and_field(
-    tmp_path: Path, text: str, place: str
-) -> None:
+def test_a_bad_manifest_is_named_with_document_line_and_field(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
-    path.write_text(text)
+    wrong = manifest("b.example.com", extra="\n              oops: 1")
+    path.write_text(f"{manifest('a.example.com')}---\n{wrong}")
     free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
     code, log = refused(tmp_path, *free, "--manifests", str(path))
     assert code == 2, log
-    assert re.search(rf"^error: {re.escape(str(path))}{place}", log, re.MULTILINE), log
+    field = "items[0].versions[0].resources[0].oops"
+    assert f"error: {path}:28, document 2, {field}: unknown field" in log
     assert "Traceback" not in log
 
 
@@ -258,13 +234,7 @@ def test_a_bad_manifest_is_named_with_document_line_and_field(
     ("flags", "said"),
     [
         pytest.param(("--http", "0.0.0.0:0"), "reachable from other machines", id="http any"),
-        pytest.param(("--grpc", "[::]:0"), "reachable from other machines", id="grpc any"),
-        pytest.param(("--http", "example.com:80"), "--insecure-bind", id="name"),
         pytest.param(("--http", "off", "--grpc", "off"), "nothing would be served", id="both off"),
-        pytest.param(("--http", "127.0.0.1"), "want HOST:PORT", id="no port"),
-        pytest.param(("--http", "127.0.0.1:65536"), "want a port from 0 to 65535", id="port"),
-        pytest.param(("--feature-gates", "Nope=true"), "unknown feature gate 'Nope'", id="gate"),
-        pytest.param(("--catalog", "other"), "'other' is not one of", id="catalog"),
         pytest.param(("--manifests", "missing.yaml"), "missing.yaml: cannot be read", id="missing"),
         pytest.param(("--nope",), "no such option", id="flag"),
         pytest.param(("--config", "missing.yaml"), "missing.yaml: cannot be read", id="no config"),
@@ -278,24 +248,12 @@ def test_bad_usage(tmp_path: Path, flags: tuple[str, ...], said: str) -> None:
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        pytest.param("http: off\ncatalogue: none\n", ":2, catalogue: unknown key", id="unknown"),
-        pytest.param("catalog: some\n", ":1, catalog: 'some' is not one of", id="value"),
-        pytest.param("http: off\nhttp: off\n", ":2: the key 'http' is there twice", id="twice"),
-        pytest.param("- http\n", ":1: want keys and values, got list", id="list"),
-        pytest.param("a: [\n", ":2: no YAML: ", id="no YAML"),
-    ],
-)
-def test_a_bad_configuration_is_named_with_line_and_key(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_a_bad_configuration_is_named_with_line_and_key(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text(text)
+    config.write_text("http: off\ncatalogue: none\n")
     code, log = refused(tmp_path, "--config", str(config))
     assert code == 2, log
-    assert f"{config}{said}" in log
+    assert f"{config}:2, catalogue: unknown key" in log
     assert "Traceback" not in log
 
 

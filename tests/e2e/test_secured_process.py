@@ -225,11 +225,18 @@ def test_kubectl_reads(secured: Secured, who: str, tmp_path: Path) -> None:
     assert "deployments.apps" in listed.stdout.split()
 
 
-def test_kubectl_with_a_token_that_is_nobodys_is_refused(secured: Secured, tmp_path: Path) -> None:
-    flags = ("--server", secured.url, *secured.credentials("nobody"))
+@pytest.mark.parametrize(
+    ("who", "error"),
+    [
+        ("nobody", "the server has asked for the client to provide credentials"),
+        ("nemo", "Error from server (Forbidden)"),
+    ],
+)
+def test_kubectl_is_refused(secured: Secured, who: str, error: str, tmp_path: Path) -> None:
+    flags = ("--server", secured.url, *secured.credentials(who))
     listed = kubectl(tmp_path, *flags, "api-resources")
     assert listed.exit_code == 1
-    assert "the server has asked for the client to provide credentials" in listed.stderr
+    assert error in listed.stderr
 
 
 # Publishing.
@@ -284,7 +291,7 @@ def test_a_reader_may_list_and_nobody_may_not(secured: Secured) -> None:
 # OpenAPI.
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+@pytest.mark.parametrize("method", ["HEAD", "POST"])
 def test_openapi_over_http_is_for_readers(secured: Secured, method: str) -> None:
     found = {who: statuses(secured, who, method, OPENAPI_PATHS) for who in READING}
     assert found == {who: [HTTP_STATUS[may]] * len(OPENAPI_PATHS) for who, may in READING.items()}
@@ -300,19 +307,6 @@ def statuses(secured: Secured, who: str, method: str, paths: Iterable[str]) -> l
         headers["authorization"] = f"Bearer {TOKENS[who]}"
     with httpx2.Client(base_url=secured.url, verify=tls, headers=headers, trust_env=False) as http:
         return [http.request(method, path).status_code for path in paths]
-
-
-def test_openapi_is_not_for_certificates_of_another_authority(secured: Secured) -> None:
-    for path in OPENAPI_PATHS:
-        with pytest.raises(httpx2.TransportError):
-            statuses(secured, "foreign-certificate", "GET", [path])
-
-
-@pytest.mark.parametrize("method", OPENAPI_METHODS)
-def test_openapi_over_grpc_is_for_readers(secured: Secured, method: str) -> None:
-    found = {who: code(secured, method, who) for who in READING}
-    assert found == READING
-    assert code(secured, method, "foreign-certificate") is grpc.StatusCode.UNAVAILABLE
 
 
 def channel_of(secured: Secured, who: str) -> grpc.Channel:

@@ -12,9 +12,6 @@ import pytest
 from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
-    error_details_pb2,
-)
 from grpc_contributions import APPS, CORE, EXAMPLES, large, one_group, resource
 from grpc_holding import Holding
 from grpc_server import DEADLINE_S, Served, betterproto_stub_of, channel_to, raw_get, serving, until
@@ -82,19 +79,6 @@ async def test_document_is_what_the_other_stub_reads(
     assert held.etag(scope_number) == response.etag
 
 
-@pytest.mark.parametrize("scope", SCOPES, ids=str)
-@pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
-async def test_current_etag_is_answered_with_not_modified_and_the_hashes(
-    builtin: Served, scope: v1.DiscoveryScope, quote: str
-) -> None:
-    full = await get(builtin, v1.GetDiscoveryRequest(scope=scope))
-    request = v1.GetDiscoveryRequest(scope=scope, if_none_match=f"{quote}{full.etag}{quote}")
-    response = await get(builtin, request)
-    assert result_of(response) == "not_modified"
-    assert response.etag == full.etag
-    assert response.group_hashes == full.group_hashes
-
-
 async def test_delta_leads_from_what_is_known_to_what_is_served() -> None:
     held = Holding()
     async with serving(CORE, APPS, *EXAMPLES) as served:
@@ -110,27 +94,6 @@ async def test_delta_leads_from_what_is_known_to_what_is_served() -> None:
         assert response.delta.removed == ["apps"]
         apply(held, response.delta)
         assert held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) == response.etag
-
-
-async def test_no_common_version_fails_and_names_those_offered() -> None:
-    async with serving(CORE, gates="AggregatedDiscoveryRemoveBetaType=true") as served:
-        with pytest.raises(GRPCError) as caught:
-            await get(served, v1.GetDiscoveryRequest(accept_versions=[VERSIONS[1]]))
-    assert caught.value.status == grpclib.const.Status.FAILED_PRECONDITION
-    (details,) = cast("list[object]", caught.value.details)
-    assert isinstance(details, error_details_pb2.PreconditionFailure)
-    assert [v.description for v in details.violations] == ["v2 is offered"]
-
-
-async def test_a_bad_field_is_named() -> None:
-    request = v1.WatchDiscoveryRequest(heartbeat_interval=timedelta(milliseconds=10))
-    async with serving(CORE) as served, watching(served, request) as stream:
-        with pytest.raises(GRPCError) as caught:
-            await anext(stream)
-    assert caught.value.status == grpclib.const.Status.INVALID_ARGUMENT
-    (details,) = cast("list[object]", caught.value.details)
-    assert isinstance(details, error_details_pb2.BadRequest)
-    assert [v.field for v in details.field_violations] == ["heartbeat_interval"]
 
 
 async def test_watch_tells_changes_heartbeats_and_is_forgotten_when_left() -> None:

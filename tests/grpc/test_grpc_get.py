@@ -139,39 +139,6 @@ async def failure_of(
 
 @each_scope
 @each_version
-async def test_document_is_the_one_that_kubernetes_serves(
-    builtin: Served,
-    scope: discovery_pb2.DiscoveryScope.ValueType,
-    version: discovery_pb2.DiscoveryVersion.ValueType,
-) -> None:
-    request = discovery_pb2.GetDiscoveryRequest(scope=scope, accept_versions=[version])
-    response = await get(builtin, request)
-    name = "v2" if version == V2 else "v2beta1"
-    assert response.WhichOneof("result") == name
-    document = document_of(response)
-    parts = SCOPES[scope]
-    assert (document.HasField("core"), document.HasField("groups")) == parts
-    if parts.core:
-        assert document.core.SerializeToString() == golden_message("api", name)
-    if parts.named:
-        assert document.groups.SerializeToString() == golden_message("apis", name)
-
-
-@each_scope
-async def test_etag_is_that_of_http_and_of_kubernetes(
-    builtin: Served, scope: discovery_pb2.DiscoveryScope.ValueType
-) -> None:
-    response = await get(builtin, discovery_pb2.GetDiscoveryRequest(scope=scope))
-    assert response.etag == expected_etag(scope)
-    snapshot = builtin.registry.snapshot
-    if scope == discovery_pb2.DISCOVERY_SCOPE_CORE:
-        assert response.etag == snapshot.core.etag
-    if scope == discovery_pb2.DISCOVERY_SCOPE_GROUPS:
-        assert response.etag == snapshot.named.etag
-
-
-@each_scope
-@each_version
 async def test_etag_can_be_worked_out_from_the_document(
     builtin: Served,
     scope: discovery_pb2.DiscoveryScope.ValueType,

@@ -273,7 +273,7 @@ async def test_starting(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_stopping(served: Served, stub: Stub, method: str) -> None:
-    await served.service.end_streams()
+    await served.service.streams.end()
     error = await refusal(METHODS[method](stub))
     assert (error.code(), error.details()) == (
         grpc.StatusCode.UNAVAILABLE,

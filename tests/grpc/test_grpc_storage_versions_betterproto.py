@@ -151,29 +151,6 @@ async def test_wait_for_agreement(served: Served, stub: Stub) -> None:
     await served.no_streams()
 
 
-@pytest.mark.parametrize("method", METHODS)
-async def test_the_gate_is_off(method: str) -> None:
-    async with serving(enabled=False) as served, betterproto_stub_of(served) as stub:
-        error = await refusal(METHODS[method](stub))
-    assert error.status is Status.UNIMPLEMENTED
-    assert "StorageVersionAPI" in (error.message or "")
-
-
-async def test_streams_end_when_the_server_stops(served: Served, stub: Stub) -> None:
-    calls = [
-        asyncio.create_task(refusal(METHODS[name](stub)))
-        for name in ("WatchStorageVersions", "WaitForAgreement")
-    ]
-    async with asyncio.timeout(DEADLINE_S):
-        while served.streams < 2:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.005)
-        async with asyncio.timeout(1.0):
-            await served.server.stop(5.0)
-        for call in calls:
-            error = await call
-            assert (error.status, error.message) == (Status.UNAVAILABLE, "the server is stopping")
-
-
 async def test_errors_have_details(stub: Stub) -> None:
     error = await refusal(stub.heartbeat(v1.HeartbeatRequest(hostname="a b")))
     (details,) = cast("list[object]", error.details)

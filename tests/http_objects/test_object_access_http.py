@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import pytest
 from apidiscovery_service.access import Grant, Role
-from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.access.authenticator import Access, Peer
+from apidiscovery_service.access.credentials import Tokens, parse_tokens
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.access.peers import Peer
-from apidiscovery_service.access.tokens import Tokens, parse_tokens
 from object_server import (
     JSON,
     NAMESPACED_LEASES,

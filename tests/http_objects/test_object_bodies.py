@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube.objects.errors import ObjectError
-from apidiscovery_service.serving.http.objects.bodies import (
+from apidiscovery_service.serving.http.objects.writes import (
     MAX_BODY_BYTES,
     Disconnected,
     read_body,
     serializer_of,
+    warning_headers,
 )
-from apidiscovery_service.serving.http.objects.warnings import warning_headers
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from apidiscovery_service.kube.objects.selectors import Selection
 from apidiscovery_service.serving.http.objects.parameters import ListParameters
-from apidiscovery_service.serving.http.objects.watching import timeout_s
+from apidiscovery_service.serving.http.objects.watch import timeout_s
 from object_server import (
     JSON,
     LEASES,
@@ -251,7 +251,7 @@ async def test_a_watch_counts_when_it_begins(served: ObjectServer) -> None:
 
 async def test_a_caller_has_so_many_watches_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nobody is asked who they are; one that has ended makes room."""
-    monkeypatch.setattr("apidiscovery_service.serving.http.objects.exchange.CALLER_WATCHES", 1)
+    monkeypatch.setattr("apidiscovery_service.serving.http.objects.gateway.CALLER_WATCHES", 1)
     async with object_server() as served:
         async with served.watch(f"{PATH}?watch=1") as first:
             assert first.status == 200

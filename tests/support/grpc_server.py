@@ -18,7 +18,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from grpclib.client import Channel
-from prometheus_client.parser import text_string_to_metric_families
+from metrics_text import sample_sum
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"
 
@@ -56,13 +56,7 @@ class Served:
 
     def sample(self, name: str, **labels: str) -> float:
         """Return a metric as a scrape shows it; 0 when it is not there."""
-        families = text_string_to_metric_families(self.metrics.text().decode())
-        return sum(
-            sample.value
-            for family in families
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
+        return sample_sum(self.metrics.text().decode(), name, **labels)
 
     @property
     def watchers(self) -> float:

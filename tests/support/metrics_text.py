@@ -1,4 +1,4 @@
-"""Reads numbers out of `/metrics`."""
+"""Sums samples in the text of `/metrics`."""
 
 import re
 
@@ -8,9 +8,8 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-def total(port: int, name: str, /, **labels: str) -> float:
+def sample_sum(text: str, name: str, /, **labels: str) -> float:
     """Return the sum of the samples of that name that have at least these labels."""
-    text = get(port, "/metrics").body.decode()
     return sum(
         float(value)
         for sample, pairs, value in _SAMPLE.findall(text)
@@ -18,6 +17,11 @@ def total(port: int, name: str, /, **labels: str) -> float:
     )
 
 
+def total(port: int, name: str, /, **labels: str) -> float:
+    """Return the same of a server."""
+    return sample_sum(get(port, "/metrics").body.decode(), name, **labels)
+
+
 def requests(port: int, **labels: str) -> float:
-    """Return how many requests with these labels were answered."""
+    """Return the number of answered requests with these labels."""
     return total(port, "apidiscovery_http_requests_total", **labels)

@@ -18,7 +18,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, HttpServer, Site
-from apidiscovery_service.serving.http.objects.answers import ObjectAnswers
+from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.sources.storage_version_api import (
     storage_version_api,

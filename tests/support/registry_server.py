@@ -11,8 +11,8 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
-from apidiscovery_service.serving.grpc.registry_service import Access, RegistryService
+from apidiscovery_service.serving.grpc import CallAccess, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.store import Guard, Store
@@ -95,7 +95,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    store: Store | None = None, access: Access | None = None, *, ready: bool = True
+    store: Store | None = None, access: CallAccess | None = None, *, ready: bool = True
 ) -> AsyncGenerator[Served]:
     """Serve DiscoveryService and RegistryService, ready at once or when the test says so."""
     replica = Replica(store or MemoryStore())
@@ -106,7 +106,7 @@ async def serving(
     )
     served: Served
     service = RegistryService(replica.registrations, metrics, access, ready=lambda: served.ready)
-    server = GrpcServer(discovery, services=[service])
+    server = GrpcServer(discovery, service)
     served = Served(replica, metrics, server, ready=ready)
     async with following(replica):
         served.port = await server.start("127.0.0.1:0")

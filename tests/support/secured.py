@@ -11,9 +11,8 @@ import grpc
 import grpc.aio
 import httpx2
 from apidiscovery_service.access import Grant, Role
-from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.access.authenticator import Access, Peers
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
@@ -159,8 +158,8 @@ async def secured(
     http = HttpServer(Gateway(encoding, site, access=access), fronts[0].server_path)
     rpc = GrpcServer(
         DiscoveryService(registry, encoding, FeatureGates(), metrics),
-        [AdmissionInterceptor(access, metrics)],
-        [OpenAPIService(documents, metrics)],
+        OpenAPIService(documents, metrics),
+        interceptors=[AdmissionInterceptor(access, metrics)],
     )
     await rpc.start(f"unix:{fronts[1].server_path}")
     await rpc.set_ready()

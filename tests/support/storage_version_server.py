@@ -16,13 +16,12 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
-from apidiscovery_service.serving.grpc.registry_service import Access
+from apidiscovery_service.serving.grpc import CallAccess, DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store.memory import MemoryStore
 from grpclib.client import Channel
-from prometheus_client.parser import text_string_to_metric_families
+from metrics_text import sample_sum
 from store_wrapper import DisturbedStore
 
 SERVICE = "apidiscovery.service.v1.StorageVersionService"
@@ -64,7 +63,7 @@ class Served:
     @property
     def streams(self) -> int:
         """How many are open."""
-        return len(self.service._streams)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        return len(self.service.streams)
 
     async def counted(self, method: str, code: str, count: int) -> None:
         """Wait until so many calls have ended so: they are counted after their caller is told."""
@@ -74,14 +73,8 @@ class Served:
 
     def calls(self, method: str, code: str) -> float:
         """Return how many calls have ended so, as a scrape shows it."""
-        families = text_string_to_metric_families(self.metrics.text().decode())
-        return sum(
-            sample.value
-            for family in families
-            for sample in family.samples
-            if sample.name == "apidiscovery_grpc_requests_total"
-            and {"method": method, "code": code}.items() <= sample.labels.items()
-        )
+        name = "apidiscovery_grpc_requests_total"
+        return sample_sum(self.metrics.text().decode(), name, method=method, code=code)
 
     async def no_streams(self) -> None:
         """Wait until none is open."""
@@ -96,7 +89,7 @@ async def serving(  # noqa: PLR0913 - all by name
     store: DisturbedStore | None = None,
     enabled: bool = True,
     ready: bool = True,
-    access: Access | None = None,
+    access: CallAccess | None = None,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     address: str = "127.0.0.1:0",
 ) -> AsyncGenerator[Served]:
@@ -113,9 +106,7 @@ async def serving(  # noqa: PLR0913 - all by name
         ready=lambda: served.ready,
     )
     discovery = DiscoveryService(registry, CurrentEncoding(registry), FeatureGates(), metrics)
-    served.server = GrpcServer(
-        discovery, interceptors, [served.service], [served.service.end_streams]
-    )
+    served.server = GrpcServer(discovery, served.service, interceptors=interceptors)
     await served.state.load()
     following = asyncio.create_task(served.state.follow())
     served.port = await served.server.start(address)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from apidiscovery_service.serving.http import HttpServer
-from apidiscovery_service.serving.http.asgi import Application, Receive, Scope, Send
+from apidiscovery_service.serving.http.messages import Application, Receive, Scope, Send
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -1,7 +1,7 @@
-"""Who calls, and what they may do: decisions alone, without sockets.
+"""Authentication and authorization: decisions alone, without sockets.
 
-Roles: `reader` may read discovery and registrations, `publisher` also change registrations that
-concern the API groups of its patterns, `admin` everything. What is not granted is denied.
+Roles: `reader` may read discovery and registrations, `publisher` may also change registrations of
+the API groups that its patterns match, `admin` may do everything. What is not granted is denied.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """What a caller may do; each includes those below it."""
+    """What a caller may do; each role includes those below it."""
 
     NONE = 0
     READER = 1
@@ -19,10 +19,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls.
+    """A user and its groups.
 
     Attributes:
-        user: Name of the user; `system:anonymous` when nobody has said who they are.
+        user: Name of the user; `system:anonymous` without credentials.
         groups: Groups of the user, such as the organizations of a client certificate.
     """
 
@@ -32,19 +32,20 @@ class Caller:
 
 ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 
-# Whoever reaches a server that identifies nobody; it listens on loopback only.
+# The caller of a server without authentication, which listens on loopback only.
 LOCAL = Caller("", ())
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One line of the configuration: these subjects have this role.
+    """One element of the configuration key `access`: these subjects have this role.
 
     Attributes:
+        role: The role.
         users: User names.
         groups: Group names of users.
-        api_groups: Patterns of API groups that a publisher may change; `*` stands for any text,
-            and the core group is the empty text.
+        api_groups: Patterns of API groups that a publisher may change; `*` matches any text, and
+            the core group is the empty text.
     """
 
     role: Role

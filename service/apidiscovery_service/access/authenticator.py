@@ -1,32 +1,33 @@
-"""From what a request brings to who calls and what they may do.
+"""Authenticates callers by connection and bearer token, and decides what they may do.
 
-The order is kube-apiserver's: a client certificate, then a bearer token, then nobody. A token that
-is nobody's is refused even where nobody would do. Sources: k8s.io/kubernetes
+The order is kube-apiserver's: a client certificate, then a bearer token, then anonymous. An unknown
+token is refused even where anonymous access is on. Sources: k8s.io/kubernetes
 pkg/kubeapiserver/authenticator/config.go:Config.New; k8s.io/apiserver
 pkg/authentication/request/bearertoken/bearertoken.go:AuthenticateRequest.
 """
 
+import math
+import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from apidiscovery_service.access import ANONYMOUS, Caller, Grant, Role
-from apidiscovery_service.access.limits import Buckets, Counts, Limits, network
-from apidiscovery_service.access.peers import Peer, Peers
-from apidiscovery_service.access.roles import Roles
-from apidiscovery_service.access.tokens import Tokens
+from apidiscovery_service.access.credentials import Tokens
+from apidiscovery_service.access.grants import Roles
+from apidiscovery_service.access.limits import Buckets, Counts, Limits, address_key
 from apidiscovery_service.errors import DiscoveryError
 
-AUTHENTICATED = "system:authenticated"
-
-Listener = Callable[[], None]
+_AUTHENTICATED = "system:authenticated"
+_NAME_BYTES = 16
 
 
 class Unauthenticated(DiscoveryError):
-    """Nobody is known to call; the text says why, without what was brought.
+    """The caller is unknown; the text says why, without the credentials.
 
     Attributes:
-        limit_key: By which the attempts are limited; None when they do not come from the front.
+        limit_key: Key by which the attempts are limited; None for a connection that is not from
+            the front.
     """
 
     def __init__(self, reason: str, limit_key: str | None = None) -> None:
@@ -40,32 +41,102 @@ class NoCredentials(Unauthenticated):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Admission:
-    """Who calls, and as what.
+    """A caller and its role.
 
     Attributes:
-        limit_key: By which requests are limited.
-        valid_until: After this the credentials have expired, in seconds of Unix time.
-        issued: What was known of tokens and grants when this was decided.
+        caller: The caller.
+        role: Its role.
+        limit_key: Key by which requests are limited.
+        valid_until: End of the credentials' validity, in seconds of Unix time.
+        issue: Identity of the tokens in force when this was decided.
     """
 
     caller: Caller
     role: Role
     limit_key: str
     valid_until: float
-    issued: object = field(repr=False)
+    issue: object = field(repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class Peer:
+    """The client of a connection.
+
+    Attributes:
+        address: IP address.
+        caller: The user of the client certificate; None without one.
+        valid_until: End of the certificate's validity, in seconds of Unix time.
+        admitted: Cached decisions by Authorization header.
+    """
+
+    address: str
+    caller: Caller | None = None
+    valid_until: float = math.inf
+    admitted: dict[bytes | None, Admission] = field(default_factory=dict[bytes | None, Admission])
+
+
+class Peers:
+    """The clients of the front's connections, by the name of the connection to the server.
+
+    Each connection from the front to the server has a name: the last part of the path that its
+    Unix socket is bound to. The front adds the name before it connects and removes it when the
+    connection ends, so a connection whose name is missing is not the front's. Names are random and
+    never reused: a request that is read late has no identity, never that of another client.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Peer] = {}
+        self.get = self._by_name.get  # called for every request
+
+    def add(self, peer: Peer) -> str:
+        """Add the client of a new connection; return the name of the connection."""
+        name = secrets.token_hex(_NAME_BYTES)
+        self._by_name[name] = peer
+        return name
+
+    def remove(self, name: str) -> None:
+        """Remove a connection that has ended."""
+        self._by_name.pop(name, None)
+
+    def address_key(self, connection: str, host: str) -> str:
+        """Return the limit key of the address that a connection comes from.
+
+        Args:
+            connection: The name of the connection.
+            host: The address that the server sees, which counts for a connection that is not from
+                the front.
+        """
+        peer = self.get(connection)
+        return address_key(peer.address if peer is not None else host)
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def connection_name(path: str) -> str:
+    """Return the name of a connection, given the path that its other end is bound to.
+
+    Servers write the path differently (grpc begins it with `unix:` and escapes the folder); the
+    name is hexadecimal digits everywhere. Empty, which is no name, for an end without a path.
+    """
+    _, slash, name = path.rpartition("/")
+    return name if slash else ""
 
 
 class Access:
-    """Identifies callers and decides what they may do.
+    """Authenticates callers and decides what they may do.
 
-    Nobody at all is a caller only if a grant names `system:anonymous` or
+    Callers without credentials are admitted only if a grant names `system:anonymous` or
     `system:unauthenticated`.
 
     Args:
-        grants: Who has which role.
-        tokens: Whose bearer token is whose.
+        grants: The roles of users and groups.
+        tokens: The bearer tokens.
         peers: The connections of the front.
-        limits: How much one caller may take.
+        limits: Limits for one caller.
         now: Unix time in seconds.
     """
 
@@ -84,29 +155,31 @@ class Access:
         self._roles = Roles(grants)
         self._tokens = tokens or Tokens()
         self._issue = object()
-        self._listeners: list[Listener] = []
+        self._listeners: list[Callable[[], None]] = []
         self._requests: Buckets[str] = Buckets(self.limits.requests_per_second, self.limits.burst_s)
         self._watches: Counts[str] = Counts(self.limits.watches)
 
     def use_tokens(self, tokens: Tokens) -> None:
-        """Take other tokens from now on."""
+        """Replace the bearer tokens, and tell the listeners."""
         self._tokens = tokens
-        self._renew()
+        self._issue = object()
+        for listener in tuple(self._listeners):
+            listener()
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` whenever admissions may have changed, until undone.
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever admissions may have changed.
 
         Returns:
-            What to call to end the subscription.
+            A function that ends the subscription.
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def admit(self, connection: str, authorization: bytes | None) -> Admission:
-        """Say who calls; the usual request costs two look-ups.
+        """Authenticate a caller; the usual request costs two look-ups.
 
         Args:
-            connection: The name of the connection from the front (`access.peers`).
+            connection: The name of the connection from the front (see `Peers`).
             authorization: The first Authorization header field or metadata.
 
         Raises:
@@ -118,69 +191,66 @@ class Access:
         if peer is None:
             raise Unauthenticated("the connection does not come through TLS")
         known = peer.admitted.get(authorization)
-        if not isinstance(known, Admission) or known.issued is not self._issue:
+        if known is None or known.issue is not self._issue:
             known = self._admit(peer, authorization)
         if known.valid_until < self._now():
             raise Unauthenticated("the client certificate has expired", known.limit_key)
         return known
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
-        """Say why a caller may not change registrations of these API groups; None if it may."""
+        """Return why a caller may not change registrations of these API groups; None if it may.
+
+        Without any group the right to change some is enough.
+        """
         return self._roles.may_change(caller, api_groups)
 
     def throttle(self, limit_key: str) -> float:
-        """Count a request; return 0, or after how many seconds to come again instead."""
+        """Count a request; return 0, or the seconds after which to retry instead."""
         return self._requests.take(limit_key)
 
     def begin_watch(self, limit_key: str) -> bool:
-        """Count a stream; False if the caller has as many as it may have."""
+        """Count a stream; False if the caller has reached its limit."""
         return self._watches.enter(limit_key)
 
     def end_watch(self, limit_key: str) -> None:
-        """Count a stream less."""
+        """Count the end of a stream."""
         self._watches.leave(limit_key)
-
-    def _renew(self) -> None:
-        self._issue = object()
-        for listener in tuple(self._listeners):
-            listener()
 
     def _admit(self, peer: Peer, authorization: bytes | None) -> Admission:
         caller = peer.caller or self._token_caller(peer, authorization)
         if caller is None:
-            caller, key = ANONYMOUS, f"address {network(peer.address)}"
+            caller, key = ANONYMOUS, address_key(peer.address)
             if self._roles.role(caller) is Role.NONE:
                 raise NoCredentials("no credentials were given", key)
         else:
             caller, key = _authenticated(caller), f"user {caller.user}"
         admission = Admission(caller, self._roles.role(caller), key, peer.valid_until, self._issue)
-        # Bounded by the tokens that there are, and whatever a client with a certificate makes up.
+        # A client with a certificate may send any number of different headers.
         if len(peer.admitted) > len(self._tokens):
             peer.admitted.clear()
         peer.admitted[authorization] = admission
         return admission
 
     def _token_caller(self, peer: Peer, authorization: bytes | None) -> Caller | None:
-        """Return whose token it is; None if there is no token.
+        """Return the caller of a bearer token; None without a token.
 
         Raises:
-            Unauthenticated: It is nobody's.
+            Unauthenticated: The token is unknown.
         """
         parts = (authorization or b"").strip().split(b" ")
         if len(parts) < 2 or parts[0].lower() != b"bearer" or not parts[1]:  # noqa: PLR2004
             return None
         caller = self._tokens.caller(parts[1])
         if caller is None:
-            key = f"address {network(peer.address)}"
-            raise Unauthenticated("the bearer token is not known", key)
+            raise Unauthenticated("the bearer token is not known", address_key(peer.address))
         return caller
 
 
 def _authenticated(caller: Caller) -> Caller:
-    """Return the caller in the group of all who are known.
+    """Return the caller with the group of all authenticated users.
 
     Source: k8s.io/apiserver pkg/authentication/group/authenticated_group_adder.go.
     """
-    if AUTHENTICATED in caller.groups or caller.user == ANONYMOUS.user:
+    if _AUTHENTICATED in caller.groups or caller.user == ANONYMOUS.user:
         return caller
-    return replace(caller, groups=(*caller.groups, AUTHENTICATED))
+    return replace(caller, groups=(*caller.groups, _AUTHENTICATED))

@@ -1,9 +1,10 @@
-"""Reads grants out of the configuration: a list of role, users, groups and API groups."""
+"""Grants: parsed from the configuration, and the roles that callers have by them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from apidiscovery_service.access import Grant, Role
+from apidiscovery_service.access import Caller, Grant, Role
 from apidiscovery_service.errors import InvalidConfiguration
 
 KEY = "access"
@@ -12,19 +13,71 @@ _ROLES = {role.name.lower(): role for role in Role if role is not Role.NONE}
 _KEYS = ("role", "users", "groups", "api-groups")
 
 
+class Roles:
+    """The roles of callers by a list of grants.
+
+    A caller has the highest role of the grants that name the user or one of its groups. A publisher
+    may change the API groups that any of its `publisher` grants has a pattern for.
+    """
+
+    def __init__(self, grants: Sequence[Grant] = ()) -> None:
+        self._grants = [(grant, _pattern(grant.api_groups)) for grant in grants]
+
+    def role(self, caller: Caller) -> Role:
+        """Return the caller's role."""
+        return max((grant.role for grant, _ in self._of(caller)), default=Role.NONE)
+
+    def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
+        """Return why a caller may not change registrations of these API groups; None if it may.
+
+        Args:
+            caller: The caller.
+            api_groups: Names, empty for the core group. Without any, the right to publish is
+                enough.
+        """
+        grants = [(grant, p) for grant, p in self._of(caller) if grant.role >= Role.PUBLISHER]
+        if not grants:
+            return f"user {caller.user!r} is no publisher"
+        if any(grant.role is Role.ADMIN for grant, _ in grants):
+            return None
+        denied = sorted(
+            group
+            for group in set(api_groups)
+            if not any(pattern.fullmatch(group) for _, pattern in grants)
+        )
+        if not denied:
+            return None
+        names = ", ".join(map(repr, denied))
+        return f"user {caller.user!r} may not change these API groups: {names}"
+
+    def _of(self, caller: Caller) -> list[tuple[Grant, re.Pattern[str]]]:
+        return [
+            (grant, pattern)
+            for grant, pattern in self._grants
+            if caller.user in grant.users or not grant.groups.isdisjoint(caller.groups)
+        ]
+
+
+def _pattern(api_groups: Iterable[str]) -> re.Pattern[str]:
+    """Return what matches any of the patterns; only `*` is special, and it matches any text."""
+    alternatives = [
+        ".*".join(re.escape(part) for part in pattern.split("*")) for pattern in api_groups
+    ]
+    # Without an alternative nothing must match, not even the empty name of the core group.
+    return re.compile("|".join(alternatives) if alternatives else r"(?!)", re.DOTALL)
+
+
 def parse_grants(value: object) -> tuple[Grant, ...]:
-    """Read the value of the key `access`.
+    """Parse the value of the key `access`.
 
     It is a list; each element has `role` (`reader`, `publisher` or `admin`), at least one name in
-    `users` or `groups`, and for a publisher `api-groups`: patterns in which `*` stands for any
-    text, with the empty text for the core group.
+    `users` or `groups`, and for a publisher `api-groups`: patterns in which `*` matches any text,
+    with the empty text for the core group.
 
     Raises:
         InvalidConfiguration: It is not that; the message begins with the path of the key.
     """
-    if not isinstance(value, list):
-        raise _wrong(KEY, "a list of grants", value)
-    elements = cast("list[object]", value)
+    elements = _list(KEY, "a list of grants", value)
     return tuple(_grant(f"{KEY}[{place}]", element) for place, element in enumerate(elements))
 
 
@@ -70,13 +123,17 @@ def _names(path: str, value: object) -> tuple[str, ...]:
 
 
 def _texts(path: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise _wrong(path, "a list of texts", value)
-    elements = cast("list[object]", value)
+    elements = _list(path, "a list of texts", value)
     for place, element in enumerate(elements):
         if not isinstance(element, str):
             raise _wrong(f"{path}[{place}]", "a text", element)
     return tuple(cast("list[str]", elements))
+
+
+def _list(path: str, wanted: str, value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise _wrong(path, wanted, value)
+    return cast("list[object]", value)
 
 
 def _wrong(path: str, wanted: str, value: object) -> InvalidConfiguration:

@@ -1,4 +1,4 @@
-"""How much one caller may take, so that there is enough for the rest."""
+"""Limits for one caller or address: token buckets for rates, counters for what is open."""
 
 import ipaddress
 import time
@@ -8,31 +8,31 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-# What is kept of a caller is a number; beyond so many callers at once the rest share one.
+# A caller costs one number; callers beyond this share one.
 _MAX_KEYS = 10_000
 _SWEEP_EVERY_S = 1.0
 
-# Sums of moments and intervals are this exact, also months after the clock began.
+# Rounding error of sums of times and intervals, also months after the clock began.
 _ROUNDING_S = 1e-6
 
-# Whoever has one address of an IPv6 network usually has all of the last 64 bits.
+# A client with one address of an IPv6 network usually has all of the last 64 bits.
 _IPV6_NETWORK_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a server that identifies its callers; 0 is no limit for each.
+    """Limits of the front and of authenticated callers; 0 is no limit for each.
 
     Attributes:
         requests_per_second: HTTP requests and gRPC calls of one caller, on average; a caller is a
-            user, or an address when nobody has said who they are.
-        burst_s: How many seconds' worth of requests a caller may make at once.
-        watches: gRPC streams of one caller at a time.
-        connections: Of all clients.
-        address_connections: Of one address (IPv6: one /64 network).
-        connections_per_second: New ones of one address, on average.
-        handshake_s: How long TLS may take to begin.
-        idle_s: How long a connection may carry nothing.
+            user, or an address without credentials.
+        burst_s: Burst of requests of one caller, in seconds of its average rate.
+        watches: Streams of one caller at a time.
+        connections: Connections of all clients.
+        address_connections: Connections of one address (IPv6: one /64 network).
+        connections_per_second: New connections of one address, on average.
+        handshake_s: Time limit for the TLS handshake and the first request bytes.
+        idle_s: Time without traffic after which a connection is cut.
     """
 
     requests_per_second: float = 1000.0
@@ -46,16 +46,16 @@ class Limits:
 
 
 class Buckets(Generic[Key]):
-    """A token bucket for each key, of bounded size.
+    """A token bucket for each key, in bounded memory.
 
-    What is kept of a bucket is the moment at which it will be full again (the generic cell rate
-    algorithm, ITU-T I.371); one that is full need not be kept.
+    A bucket is stored as the time at which it will be full again (the generic cell rate algorithm,
+    ITU-T I.371); a full bucket is not stored.
 
     Args:
         rate: Tokens a second; 0 for no limit.
-        burst_s: How many seconds it takes to fill a bucket.
+        burst_s: Seconds that it takes to fill a bucket.
         clock: In seconds.
-        max_keys: How many are kept; the keys beyond them share one bucket.
+        max_keys: Number of stored buckets; keys beyond them share one bucket.
     """
 
     def __init__(
@@ -74,30 +74,27 @@ class Buckets(Generic[Key]):
         self._swept = clock()
 
     def take(self, key: Key) -> float:
-        """Take a token; return 0, or how many seconds it takes until there is one."""
+        """Take a token; return 0, or the seconds until there is one."""
         if not self._interval_s:
             return 0.0
         now = self._clock()
         full_at = self._full_at.get(key)
         if full_at is None:
             if len(self._full_at) >= self._max_keys and not self._sweep(now):
-                return self._take_shared(now)
+                wait_s, self._shared_full_at = self._taken(self._shared_full_at, now)
+                return wait_s
             full_at = now
         wait_s, self._full_at[key] = self._taken(full_at, now)
         return wait_s
 
-    def _take_shared(self, now: float) -> float:
-        wait_s, self._shared_full_at = self._taken(self._shared_full_at, now)
-        return wait_s
-
     def _taken(self, full_at: float, now: float) -> tuple[float, float]:
-        """Return how long to wait, 0 if a token was taken, and when the bucket is full then."""
+        """Return the seconds to wait, 0 if a token was taken, and when the bucket is full then."""
         after = max(full_at, now) + self._interval_s
         wait_s = after - now - self._burst_s
         return (wait_s, full_at) if wait_s > _ROUNDING_S else (0.0, after)
 
     def _sweep(self, now: float) -> bool:
-        """Forget full buckets, not too often; say whether there is room."""
+        """Drop full buckets, at most once a second; return whether there is room."""
         if now - self._swept >= _SWEEP_EVERY_S:
             self._swept = now
             self._full_at = {key: at for key, at in self._full_at.items() if at > now}
@@ -108,10 +105,10 @@ class Buckets(Generic[Key]):
 
 
 class Counts(Generic[Key]):
-    """How many of something each key has at a time.
+    """Counts what each key has open at a time.
 
     Args:
-        most: For each key; 0 for no limit.
+        most: Limit for each key; 0 for none.
     """
 
     def __init__(self, most: int) -> None:
@@ -119,7 +116,7 @@ class Counts(Generic[Key]):
         self._counts: dict[Key, int] = {}
 
     def enter(self, key: Key) -> bool:
-        """Count one more; False, and nothing is counted, if there are as many as there may be."""
+        """Count one more; return False and count nothing at the limit."""
         count = self._counts.get(key, 0)
         if self._most and count >= self._most:
             return False
@@ -137,10 +134,15 @@ class Counts(Generic[Key]):
 
 
 def network(address: str) -> str:
-    """Return what stands for an address in limits: itself, or the /64 network of an IPv6 one."""
+    """Return the unit in which addresses are limited: IPv4 addresses, and /64 networks of IPv6."""
     if ":" not in address:
         return address
     parsed = ipaddress.IPv6Address(address.partition("%")[0])
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((parsed, _IPV6_NETWORK_BITS), strict=False))
+
+
+def address_key(address: str) -> str:
+    """Return the limit key of a caller without credentials."""
+    return f"address {network(address)}"

@@ -4,13 +4,13 @@ import asyncio
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from apidiscovery_service.access.authenticator import Peers
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.access.peers import Peers
 from apidiscovery_service.app.settings import Address
 from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics
 from apidiscovery_service.serving.grpc import GrpcServer
 from apidiscovery_service.serving.http import HttpServer
-from apidiscovery_service.serving.http.asgi import Application
+from apidiscovery_service.serving.http.messages import Application
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,14 +34,14 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
-from apidiscovery_service.serving.grpc.registry_service import RegistryService
+from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
 from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
-from apidiscovery_service.serving.http.objects.answers import ObjectAnswers
+from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
-from apidiscovery_service.serving.unread import Unread
+from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import Catalog
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
@@ -173,7 +173,7 @@ class _Process:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._metrics = metrics
-        self._unread = Unread()
+        self._unread = UnreadBudget()
         metrics.register(self._unread)
         self._security = security
         self._registry = Registry()
@@ -415,10 +415,7 @@ class _Process:
             ready=lambda: self._ready,
         )
         server = GrpcServer(
-            discovery,
-            interceptors,
-            (registry, openapi, storage_versions),
-            (storage_versions.end_streams,),
+            discovery, registry, openapi, storage_versions, interceptors=interceptors
         )
         return GrpcListener(address, server, self._security.fronts)
 

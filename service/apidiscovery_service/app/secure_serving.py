@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from grpc.aio import ServerInterceptor
 
-from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.access.peers import Peers
+from apidiscovery_service.access.authenticator import Access, Peers
 from apidiscovery_service.app.listeners import Fronts
 from apidiscovery_service.app.settings import Security
 from apidiscovery_service.metrics import Metrics

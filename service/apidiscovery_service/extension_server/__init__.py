@@ -8,8 +8,8 @@
     discovery = discovery_app([ApiGroup("example.dev", [ApiVersion("v1", [WIDGETS])])])
     app = Starlette(routes=[Route("/apis/example.dev/v1/widgets", widgets), Mount("/", discovery)])
 
-`discovery` answers what kube-aggregator, kubectl and other clients ask of an extension API server.
-What is declared is checked; the API itself is the application's own.
+`discovery` answers the discovery requests of kube-aggregator, kubectl and other clients to an
+extension API server. Declarations are validated; the API itself is the application's own.
 """
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields

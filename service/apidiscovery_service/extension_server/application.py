@@ -1,4 +1,4 @@
-"""The discovery of an API server as an ASGI application, wired from the parts of the service."""
+"""Discovery of an API server as an ASGI application, wired from the parts of the service."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -13,32 +13,26 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.health import Checks, Probe
 from apidiscovery_service.serving.http import Gateway, Site
-from apidiscovery_service.serving.http.asgi import (
-    Application,
-    Receive,
-    Scope,
-    Send,
-    served_path,
-)
+from apidiscovery_service.serving.http.asgi import served_path
+from apidiscovery_service.serving.http.messages import Application, Receive, Scope, Send
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
-    IndexRoute,
-    MetricsRoute,
     MissingRoute,
+    Page,
     route,
 )
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 
 _SOURCE = "application"
-# Clients ask there first: nothing must be answered but that there is no core group.
+# Clients ask here first; 404 tells them that there is no core group.
 _CORE = ("/api", "/api/")
 _NONE: OwnDocuments = MappingProxyType({})
 _NO_CHECKS: Mapping[str, Probe] = MappingProxyType({})
 
 
-def discovery_app(  # noqa: PLR0913 - each is one thing that an API server says of itself
+def discovery_app(  # noqa: PLR0913 - each describes another part of the server
     groups: Iterable[ApiGroup],
     *,
     app: Application | None = None,
@@ -49,34 +43,33 @@ def discovery_app(  # noqa: PLR0913 - each is one thing that an API server says 
 ) -> "DiscoveryApp":
     """Return the discovery of an extension API server.
 
-    There are two ways to put it beside the API itself:
+    There are two ways to combine it with the API itself:
 
-    - `Mount("/", discovery_app(groups))` as the last route of Starlette or FastAPI. Routes before
-      it win; the rest is answered here, with 404 where there is nothing. A route that has the path
-      and not the method does not win: Starlette goes on to the mount, and the answer is 404
-      instead of 405.
-    - `discovery_app(groups, app=app)`, which is then what the HTTP server serves. What discovery
-      has is answered here, everything else by `app`: its own 404 and 405, websockets, lifespan.
+    - `Mount("/", discovery_app(groups))` as the last route of Starlette or FastAPI. Earlier routes
+      win; the discovery application answers the rest, with 404 for unknown paths. A route with the
+      path but without the method does not win: Starlette goes on to the mount, and the answer is
+      404 instead of 405.
+    - `discovery_app(groups, app=app)`, served by the HTTP server. The discovery application answers
+      the paths of discovery, `app` everything else: its own 404 and 405, websockets, lifespan.
 
-    Who asks makes no difference: X-Remote-User and the other fields in which kube-aggregator says
-    on whose behalf it asks are not looked at, for discovery is no secret. An API that decides by
-    them must see by the client certificate that it is kube-aggregator who sends them. Source:
-    k8s.io/apiserver pkg/authentication/request/headerrequest/requestheader.go.
+    All callers get the same answers: X-Remote-User and the other fields in which kube-aggregator
+    names the original caller are ignored, since discovery is no secret. An API that decides by them
+    must verify by the client certificate that kube-aggregator sends them. Source: k8s.io/apiserver
+    pkg/authentication/request/headerrequest/requestheader.go.
 
     Args:
-        groups: What is served.
-        app: What answers other paths; None for nobody.
-        openapi: OpenAPI v3 documents of the application's own, by group-version (`example.dev/v1`),
-            in place of those that are made of the schemas of resources.
-        server_address: `host:port` at which clients reach the server, which the list of groups
-            tells them; empty for a list without.
-        version: Of the server, which is in what `/version` says.
-        checks: Further checks of `/readyz`, `/livez` and `/healthz` by name: each returns None
-            when all is well, else what is wrong.
+        groups: The served groups.
+        app: Answers other paths; None for 404.
+        openapi: The application's own OpenAPI v3 documents, by group-version (`example.dev/v1`),
+            which replace those made from the schemas of resources.
+        server_address: `host:port` at which clients reach the server, shown in the list of groups;
+            empty to show none.
+        version: Version of the server, shown in `/version`.
+        checks: Further checks of `/readyz`, `/livez` and `/healthz` by name: each returns None for
+            success, else the error.
 
     Raises:
-        InvalidFields: A field of the groups, or an argument beside them, is not as it must be; it
-            tells of all that are not.
+        InvalidFields: Fields of the groups or other arguments are invalid; it has all of them.
     """
     if found := list(site_violations(server_address, version, checks)):
         raise InvalidFields(*found)
@@ -93,7 +86,7 @@ def _checks(more: Mapping[str, Probe]) -> Checks:
 
 
 class DiscoveryApp:
-    """Answers what clients ask about an API; made by `discovery_app`."""
+    """Answers discovery requests for an API; made by `discovery_app`."""
 
     def __init__(
         self,
@@ -117,21 +110,21 @@ class DiscoveryApp:
 
     @property
     def etag(self) -> str:
-        """The ETag of `/apis` as it is now, without quotes; equal for equal content."""
+        """The current ETag of `/apis`, without quotes; equal for equal content."""
         return self._encoding.current.snapshot.named.etag
 
     def update(self, groups: Iterable[ApiGroup], openapi: OwnDocuments | None = None) -> None:
-        """Serve other groups from now on, all at once, with another ETag if they differ.
+        """Replace the served groups, all at once, with another ETag if they differ.
 
-        It belongs to the thread of the event loop, as everything that is served from there.
+        It must be called in the thread of the event loop.
 
         Args:
-            groups: All that is served; what is not among them is gone.
-            openapi: As in `discovery_app`; None for the documents as before, as far as their
-                group-versions are still there.
+            groups: All groups; others are no longer served.
+            openapi: As in `discovery_app`; None for the same documents as before, except those of
+                group-versions that are no longer declared.
 
         Raises:
-            InvalidFields: As `discovery_app`; then everything stays as it was.
+            InvalidFields: As `discovery_app`; then nothing changes.
         """
         own = self._own if openapi is None else openapi
         self._declare(groups, own, strict=openapi is not None)
@@ -141,19 +134,19 @@ class DiscoveryApp:
         self._declarations.update({_SOURCE: contents(groups, own, strict=strict)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one ASGI connection, or have the application answer it."""
+        """Answer one ASGI connection, or let the application answer it."""
         if self._app is not None and not (scope["type"] == "http" and self._has(scope)):
             await self._app(scope, receive, send)
         else:
             await self._gateway(scope, receive, send)
 
     def _has(self, scope: Scope) -> bool:
-        """Tell whether discovery has a path."""
+        """Return whether a path is one of discovery."""
         path = served_path(scope)
         if path in _CORE:
             return True
         match route(path, extension=True):
-            case IndexRoute() | MetricsRoute() | MissingRoute():
+            case Page.INDEX | Page.METRICS | MissingRoute():
                 return False
             case DocumentRoute(plain=APIGroup() | APIResourceList() as document):
                 return self._encoding.current.serves(document)

@@ -1,4 +1,4 @@
-"""What is wrong with declared groups, field by field."""
+"""Validates declared groups, field by field."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Found: TypeAlias = Iterator[FieldViolation]
 
 T = TypeVar("T", ApiGroup, ApiVersion, ApiResource)
 
-# Of one schema; more than anybody reads.
+# Problems reported for one schema.
 _MAX_SCHEMA_PROBLEMS = 20
 _MAX_PRIORITY = 2**31 - 1  # both are int32
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -31,19 +31,19 @@ _SUBRESOURCE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?(/[a-z]([-a-z0-9]*[a-z0-9]
 
 
 def violations(groups: object) -> list[FieldViolation]:
-    """Return everything that is wrong with groups, in order; nothing if they can be served."""
+    """Return all errors of groups, in order."""
     return list(_several(groups, "groups", ApiGroup, _group, lambda group: group.name))
 
 
 def mapping_violations(value: object, path: str) -> list[FieldViolation]:
-    """Return what is wrong with what has to be a mapping."""
+    """Return the error of a value that must be a mapping; empty if it is one."""
     if isinstance(value, Mapping):
         return []
     return [FieldViolation(path, f"want a mapping, not {_shown(value)}")]
 
 
 def site_violations(address: object, version: object, checks: object) -> Found:
-    """Yield what is wrong with what is told of the server itself."""
+    """Yield the errors of the arguments about the server itself."""
     for value, path in ((address, "server_address"), (version, "version")):
         if not isinstance(value, str):
             yield FieldViolation(path, f"want text, not {_shown(value)}")
@@ -67,7 +67,7 @@ def _several(
     check: Callable[[T, str], Found],
     name: Callable[[T], object],
 ) -> Found:
-    """Check a list of declarations, each by itself, and that no two have one name."""
+    """Check a list of declarations: each of them, and that their names are unique."""
     if not _is_list(items):
         yield FieldViolation(path, f"want a list of {wanted.__name__}, not {_shown(items)}")
         return
@@ -155,9 +155,9 @@ def _subresource(one: ApiSubresource, path: str) -> Found:
 
 
 def _schema(schema: object, path: str) -> Found:
-    """Check a schema as that of a CustomResourceDefinition is, but that it may have no null.
+    """Check a schema as Kubernetes checks that of a CustomResourceDefinition, but without null.
 
-    Kubernetes takes that as absent; in a declaration it is a variable that somebody forgot to set.
+    Kubernetes takes null as absent; in a declaration it is most likely a forgotten variable.
     """
     if schema is None:
         return
@@ -219,7 +219,7 @@ def _subresource_name(text: str) -> list[str]:
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Tell a list from a text, which is a sequence of texts."""
+    """Return whether a value is a list; text is none, though it is a sequence."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 

@@ -1,4 +1,4 @@
-"""From declared groups to what the service serves: the model, and OpenAPI documents."""
+"""Converts declared groups to the service's model and OpenAPI documents."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
@@ -37,17 +37,17 @@ OwnDocuments = Mapping[str, bytes | str | Mapping[str, object]]
 
 
 def contents(groups: Iterable[ApiGroup], own: OwnDocuments, *, strict: bool) -> Declared:
-    """Return groups as the service serves them, with a document for each version.
+    """Return groups in the service's model, with a document for each version.
 
     Args:
-        groups: What is declared.
-        own: Documents in place of those that are made from schemas.
-        strict: Whether each of them must be of a group-version that is declared.
+        groups: The declared groups.
+        own: Documents that replace those made from schemas.
+        strict: Whether each of them must be of a declared group-version.
 
     Raises:
-        InvalidFields: A field is not as it must be, or a document is not sound; it tells of all.
+        InvalidFields: Fields or documents are invalid; it has all of them.
     """
-    # A generator is read once; what is no list at all is told with all else that is wrong.
+    # A generator is read once; a value that is no list is reported with all other errors.
     groups = tuple(groups) if isinstance(cast("object", groups), Iterable) else groups
     found = [*violations(groups), *mapping_violations(own, "openapi")]
     if found:
@@ -55,7 +55,7 @@ def contents(groups: Iterable[ApiGroup], own: OwnDocuments, *, strict: bool) -> 
     versions = {
         f"{group.name}/{one.name}": (group, one) for group in groups for one in group.versions
     }
-    found = list(_strangers(own, versions.keys())) if strict else []
+    found = list(_undeclared(own, versions.keys())) if strict else []
     texts: dict[str, bytes] = {}
     for name, document in own.items():
         if name in versions:
@@ -71,7 +71,7 @@ def contents(groups: Iterable[ApiGroup], own: OwnDocuments, *, strict: bool) -> 
     )
 
 
-def _strangers(own: OwnDocuments, declared: Iterable[str]) -> Iterator[FieldViolation]:
+def _undeclared(own: OwnDocuments, declared: Iterable[str]) -> Iterator[FieldViolation]:
     known = tuple(declared)
     for name in own:
         if name not in known:
@@ -80,7 +80,7 @@ def _strangers(own: OwnDocuments, declared: Iterable[str]) -> Iterator[FieldViol
 
 
 def _own_document(name: str, document: object, found: list[FieldViolation]) -> bytes:
-    """Return a document as it is served; note what is wrong with it."""
+    """Return a document as it is served; append its errors to `found`."""
     path = f"openapi[{name!r}]"
     try:
         text = validate(_json(document))
@@ -147,7 +147,7 @@ def _given(group: ApiGroup, version: ApiVersion, one: ApiResource) -> Given:
     list_kind = f"{one.kind}List" if one.list_kind is None else one.list_kind
     if one.schema is None:
         return Given(list_kind)
-    # A copy: what reads it takes it apart.
+    # A copy, since `kind_schema` changes it.
     schema: object = orjson.loads(orjson.dumps(dict(one.schema)))
     named = {"group": group.name, "kind": one.kind, "version": version.name}
     return Given(

@@ -1,11 +1,11 @@
-"""What an API server written in Python says of itself: groups, versions, resources."""
+"""Declarations of an API server written in Python: groups, versions, resources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# What Kubernetes gives groups and versions of which it knows no better: k8s.io/apiserver
-# pkg/endpoints/discovery/aggregated/handler.go, `AddGroupVersion`.
+# Kubernetes' default priorities: k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go,
+# `AddGroupVersion`.
 GROUP_PRIORITY = 1000
 VERSION_PRIORITY = 15
 
@@ -19,10 +19,10 @@ class ApiSubresource:
 
     Attributes:
         name: Such as `restart`.
-        kind: Of the answer; empty for the resource's own.
-        verbs: What may be done there; `create` is POST, `update` PUT.
-        group: Of the kind, when it is not the resource's own.
-        version: The same.
+        kind: Kind of the answer; empty for the resource's own.
+        verbs: The verbs; `create` is POST, `update` PUT.
+        group: Group of the kind; empty for the resource's own.
+        version: Version of the kind; empty for the resource's own.
     """
 
     name: str
@@ -37,24 +37,24 @@ SCALE = ApiSubresource("scale", "Scale", group="autoscaling", version="v1")
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """A kind of object that is served.
+    """A served kind of object.
 
     Attributes:
         plural: As in URLs, such as `widgets`.
         kind: Such as `Widget`.
         namespaced: Whether objects are at `namespaces/{namespace}/{plural}`.
-        verbs: What is implemented; clients rely on each of them. `kubectl get` needs get and list.
+        verbs: The implemented verbs, on which clients rely. `kubectl get` needs get and list.
         singular: None for the kind in lower case.
         list_kind: None for the kind and `List`.
         short_names: Such as `wd`, for kubectl.
         categories: Such as `all`, for kubectl.
-        subresources: Below objects. The text `status` stands for one with the resource's kind,
-            `scale` for one with autoscaling/v1 Scale, any other for one with the resource's kind.
+        subresources: The text `scale` is one with autoscaling/v1 Scale, any other text one with the
+            resource's kind.
         schema: JSON schema of objects for `kubectl explain`, structural as that of a
-            CustomResourceDefinition, and no field of it null; apiVersion, kind and metadata are
-            added. None leaves it open.
-        storage_version: The version in which objects are stored, if clients are to see when that
-            changes (`storageVersionHash`); empty otherwise.
+            CustomResourceDefinition, and without null; apiVersion, kind and metadata are added.
+            None for any object.
+        storage_version: The version in which objects are stored, to show clients when it changes
+            (`storageVersionHash`); empty to hide it.
     """
 
     plural: str
@@ -70,7 +70,7 @@ class ApiResource:
     storage_version: str = ""
 
     def below(self) -> tuple[ApiSubresource, ...]:
-        """Return the subresources, those in words too."""
+        """Return the subresources, with texts replaced by declarations."""
         return tuple(
             one
             if isinstance(one, ApiSubresource)
@@ -81,12 +81,12 @@ class ApiResource:
 
 @dataclass(frozen=True, slots=True)
 class ApiVersion:
-    """What a version of a group serves.
+    """A version of a group.
 
     Attributes:
         name: Such as `v1`.
         resources: In the order in which they are listed.
-        priority: The greatest is preferred; between equal ones v2 is before v1 before v1beta1.
+        priority: The highest is preferred; of equal ones v2 is before v1 before v1beta1.
     """
 
     name: str
@@ -101,8 +101,8 @@ class ApiGroup:
     Attributes:
         name: Such as `example.dev`.
         versions: In any order; their priority counts.
-        priority: The greatest is listed first, between equal ones the name decides. Behind
-            kube-aggregator the priorities in APIService objects count instead.
+        priority: The highest is listed first, equal ones by name. Behind kube-aggregator the
+            priorities in APIService objects count instead.
     """
 
     name: str

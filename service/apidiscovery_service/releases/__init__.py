@@ -1,7 +1,6 @@
-"""What kube-apiservers of Kubernetes serve by default, packaged: discovery and OpenAPI documents.
+"""Recorded answers of kube-apiservers: discovery and OpenAPI documents of Kubernetes itself.
 
-There is an archive for each release, of the same files; `data/README.md` says which, and where
-they are from.
+There is one archive for each release, with the same files; `data/README.md` describes them.
 """
 
 import tarfile
@@ -14,8 +13,8 @@ from typing import Any, Final, cast
 import orjson
 import zstandard
 
-# The release that is served: its catalogue, `/version`, its OpenAPI documents, and the types of
-# Kubernetes that stand in the documents of others.
+# The served release: its catalogue, `/version`, its OpenAPI documents, and the types of Kubernetes
+# in the documents of definitions.
 RELEASE: Final = "1.36"
 
 _DATA: Final = files("apidiscovery_service.releases") / "data"
@@ -23,12 +22,12 @@ _INDEX: Final = "openapi/v3/index.json"
 
 
 def read(*names: str, release: str = RELEASE) -> tuple[bytes, ...]:
-    """Return files of an archive, in the order in which they are named.
+    """Return files of an archive, in the order of `names`.
 
-    An archive is unpacked up to the last of them, which takes up to 10 ms.
+    The archive is unpacked up to the last of them, which takes up to 10 ms.
 
     Raises:
-        KeyError: There is none of that name.
+        KeyError: There is no file of that name.
     """
     wanted, found = set(names), dict[str, bytes]()
     with (
@@ -45,11 +44,11 @@ def read(*names: str, release: str = RELEASE) -> tuple[bytes, ...]:
     return tuple(found[name] for name in names)
 
 
-def read_json(name: str, release: str = RELEASE) -> Any:  # noqa: ANN401 - whatever stands in it
-    """Return the value in a file of an archive.
+def read_json(name: str, release: str = RELEASE) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the JSON value in a file of an archive.
 
     Raises:
-        KeyError: There is none of that name.
+        KeyError: There is no file of that name.
     """
     (text,) = read(name, release=release)
     return orjson.loads(text)
@@ -57,7 +56,7 @@ def read_json(name: str, release: str = RELEASE) -> Any:  # noqa: ANN401 - whate
 
 @cache
 def version(release: str = RELEASE) -> Mapping[str, str]:
-    """Return what `/version` says, with the patch release."""
+    """Return the fields of `/version`, with the patch release."""
     return MappingProxyType(cast("dict[str, str]", read_json("version.json", release)))
 
 
@@ -77,7 +76,7 @@ def openapi_document(key: str, release: str = RELEASE) -> bytes:
     """Return an OpenAPI v3 document as JSON, byte for byte as it was served.
 
     Raises:
-        KeyError: There is none of that key.
+        KeyError: There is no document of that key.
     """
     (text,) = read(f"openapi/v3/{key.replace('/', '__')}.json", release=release)
     return text

@@ -1,1 +1,1 @@
-"""The transports, and what stands before them."""
+"""The transports, and the front before them."""

@@ -1,4 +1,4 @@
-"""Switches with the names that kube-apiserver gives them, and this server's defaults.
+"""Feature gates with kube-apiserver's names, and this server's defaults.
 
 Source: k8s.io/apiserver pkg/features/kube_features.go.
 """
@@ -17,16 +17,16 @@ STORAGE_VERSION_HASH = "StorageVersionHash"
 
 _DEFAULTS = {
     AGGREGATED_DISCOVERY: True,
-    # kube-apiserver has it on since 1.33; here clients up to 1.29 keep working.
+    # On in kube-apiserver since 1.33; off here, so that clients up to 1.29 work.
     REMOVE_BETA_TYPE: False,
     OPENAPI_V3: True,
     RESPONSE_COMPRESSION: True,
-    # Alpha since 1.20, and off there too.
+    # Alpha since 1.20, and off in kube-apiserver too.
     STORAGE_VERSION_API: False,
     STORAGE_VERSION_HASH: True,
 }
 
-# What Go's strconv.ParseBool takes.
+# The values of Go's strconv.ParseBool.
 _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -44,17 +44,17 @@ class FeatureGates:
 
     @property
     def aggregated_versions(self) -> tuple[str, ...]:
-        """The versions of the aggregated document that are served, none for an old server."""
+        """The served versions of the aggregated document; none if it is switched off."""
         if not self[AGGREGATED_DISCOVERY]:
             return ()
         return ("v2",) if self[REMOVE_BETA_TYPE] else ("v2", "v2beta1")
 
     @classmethod
     def parse(cls, text: str) -> "FeatureGates":
-        """Read `Name=true,Other=false`; what is not named keeps its default.
+        """Parse `Name=true,Other=false`; other gates keep their defaults.
 
         Raises:
-            InvalidConfiguration: A gate is not known, or a value is no boolean.
+            InvalidConfiguration: A gate is unknown, or a value is no boolean.
         """
         enabled = dict(_DEFAULTS)
         for part in filter(None, map(str.strip, text.split(","))):

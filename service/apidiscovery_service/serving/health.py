@@ -1,6 +1,6 @@
-"""Checks that say whether the server is alive and ready.
+"""Health checks: whether the server is alive and ready.
 
-`/healthz` and `/livez` ask whether to restart the process, `/readyz` whether to send it requests.
+`/healthz` and `/livez` tell whether to restart the process, `/readyz` whether to send it requests.
 The format of a report is that of k8s.io/apiserver pkg/server/healthz/healthz.go.
 """
 
@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias, get_args
 Endpoint: TypeAlias = Literal["healthz", "livez", "readyz"]
 ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 
-# Returns None when all is well, else what is wrong.
+# Returns None for success, else the error.
 Probe: TypeAlias = Callable[[], str | None]
-# Called with the check's name, the endpoint and whether it passed.
+# Called with the name of a check, the endpoint and whether it passed.
 Observer: TypeAlias = Callable[[str, Endpoint, bool], None]
 
 
@@ -30,8 +30,8 @@ class Report:
     """The outcome of an endpoint's checks.
 
     Attributes:
-        passed: Whether no check failed that was not excluded.
-        text: One line for each check, then the verdict, as `?verbose` shows it.
+        passed: Whether all checks passed that were not excluded.
+        text: One line for each check, then the result, as `?verbose` shows it.
     """
 
     passed: bool
@@ -39,7 +39,7 @@ class Report:
 
 
 class Checks:
-    """The checks of this process, in the order in which they were added."""
+    """The checks of this process, in the order of `add`."""
 
     def __init__(self, observe: Observer = lambda _name, _endpoint, _passed: None) -> None:
         self._observe = observe
@@ -51,7 +51,7 @@ class Checks:
         self._checks.append(_Check(name, probe, endpoints))
 
     def add_warnings(self, warnings: Callable[[], Iterable[str]]) -> None:
-        """Show what this returns in reports of `/readyz`; it never makes them fail."""
+        """Show warnings in reports of `/readyz`, which they never make fail."""
         self._warnings.append(warnings)
 
     def names(self, endpoint: Endpoint) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Checks:
                 passed = False
                 lines.append(f"[-]{check.name} failed: reason withheld")
         if unmatched:
-            # Quoted, for they are the caller's: a line feed in a name must not make a line.
+            # Quoted, since the caller chose them: a line feed in a name must not make a line.
             names = ",".join(json.dumps(name, ensure_ascii=False) for name in sorted(unmatched))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         if endpoint == "readyz":
@@ -82,7 +82,7 @@ class Checks:
         return Report(passed, "".join(f"{line}\n" for line in lines))
 
     def single(self, endpoint: Endpoint, name: str) -> str | None:
-        """Run one check; return what is wrong, None if nothing is.
+        """Run one check; return its error, None for success.
 
         Raises:
             KeyError: The endpoint has no check of that name.

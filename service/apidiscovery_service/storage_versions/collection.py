@@ -38,7 +38,7 @@ from apidiscovery_service.store import (
 )
 from apidiscovery_service.store.following import follow
 from apidiscovery_service.store.wakeup import rings_within
-from apidiscovery_service.threads import INLINE_BYTES, run_sized
+from apidiscovery_service.workers import INLINE_BYTES, run_sized
 
 __all__ = ["Collection", "Event", "Expired", "StoredObject", "TooLarge", "Unreadable"]
 

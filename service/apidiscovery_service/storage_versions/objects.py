@@ -40,7 +40,7 @@ from apidiscovery_service.storage_versions.object_reads import (
     parse_uint,
 )
 from apidiscovery_service.store import Conflict
-from apidiscovery_service.threads import run_sized
+from apidiscovery_service.workers import run_sized
 
 Change: TypeAlias = Callable[[Object], Object]
 """Returns the new object for the current one; may raise ObjectError, and may be called again."""

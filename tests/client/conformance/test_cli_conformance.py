@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_cli.conformance import CHECKS
-from apidiscovery_service.serving.http.asgi import Receive, Scope, Send
+from apidiscovery_service.serving.http.messages import Receive, Scope, Send
 from certificates import Authority
 from command_line import Outcome
 from command_line import run as run_here

@@ -1,9 +1,9 @@
-"""Listens, ends TLS where that is wanted, and carries bytes to a server on a Unix socket.
+"""Listens, terminates TLS, and relays connections to a server on a Unix socket.
 
-Neither server behind it can hand out a client's certificate: Granian keeps it to itself, and
-grpc asks for one only if every client must have one. So each connection goes on to the server
-under a name that is noted with its peer first (`access.peers`). The sockets are in a folder that
-only this user may enter. Nothing is read of what is carried, but for how it begins.
+Neither server can hand out a client's certificate: Granian keeps it to itself, and grpc asks for
+one only if every client must have one. So each connection to the server has a name, under which its
+client is registered first (`access.authenticator.Peers`). The sockets are in a folder that only
+this user may enter. Of the relayed bytes only the first ones are inspected.
 """
 
 import asyncio
@@ -21,38 +21,38 @@ from typing import cast
 
 import structlog
 
-from apidiscovery_service.access.certificates import certificate_caller, valid_until
+from apidiscovery_service.access.authenticator import Peer, Peers
+from apidiscovery_service.access.credentials import certificate_caller, valid_until
 from apidiscovery_service.access.limits import Buckets, Counts, Limits, network
-from apidiscovery_service.access.peers import Peer, Peers
-from apidiscovery_service.serving.front.certificates import Certificates
+from apidiscovery_service.serving.front.credential_files import Certificates
 from apidiscovery_service.serving.front.metrics import FrontMetrics
 from apidiscovery_service.serving.front.relay import Relay
-from apidiscovery_service.serving.unread.connections import bound_unsent
+from apidiscovery_service.serving.unread import bound_unsent
 
 _BACKLOG = 1024
 
-# The path of a Unix socket is short: `sun_path` of unix(7), 104 bytes with its end on macOS.
+# Limit of the path of a Unix socket: `sun_path` of unix(7) has 104 bytes with its end on macOS.
 _MAX_PATH_BYTES = 103
 _NAME_BYTES = 33  # with the slash before it
 _SERVER = "server"
 
-# How HTTP/1.1 begins where TLS is wanted, and what Go's server answers.
+# The first bytes of plain HTTP/1.1 on a TLS port, and the answer of Go's server.
 _HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
 _WANTS_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _REQUEST_BYTES = 64 * 1024
 
-# After this long without file descriptors there may be some again.
+# Time to wait for a file descriptor.
 _OUT_OF_FILES_S = 0.1
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-# How long a client may take to say goodbye, and to read what was sent before.
+# Time for the TLS shutdown, and for the client to read what was sent before.
 _GOODBYE_S = 5.0
 
-# After the connections are cut, what is left to do is to notice.
+# Time to notice that the connections are cut.
 _CUT_S = 1.0
 
-# How many looks at its idleness a connection outlives.
-_LOOKS = 4
+# Idle connections are searched for so many times during `Limits.idle_s`.
+_IDLE_CHECKS = 4
 
 _log = structlog.get_logger(__name__)
 
@@ -64,10 +64,10 @@ class Front:
         name: For logs and metrics: `http` or `grpc`.
         host: A name or a literal IPv4 or IPv6 address.
         port: 0 for any free one.
-        certificates: What handshakes need; None for plain text.
-        peers: Where each connection is noted; the server asks it.
-        limits: How much clients may take.
-        metrics: Where connections are counted.
+        certificates: Certificate and client authorities; None for plain text.
+        peers: Registers the client of each connection for the server.
+        limits: Limits of connections.
+        metrics: Counts connections.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the server
@@ -84,7 +84,7 @@ class Front:
         """Listen.
 
         Raises:
-            OSError: The address cannot be listened on, or the folder of the sockets not be made.
+            OSError: The address cannot be listened on, or the folder for sockets cannot be made.
         """
         self._name = name
         self._certificates = certificates
@@ -105,7 +105,7 @@ class Front:
         self._port = int(self._listening.getsockname()[1])
         self._serving: asyncio.Task[None] | None = None
         if certificates:
-            certificates.on_distrust(self._ask_again)
+            certificates.on_distrust(self._cut_certified)
 
     @property
     def port(self) -> int:
@@ -114,11 +114,11 @@ class Front:
 
     @property
     def server_path(self) -> Path:
-        """The Unix socket on which the server behind has to listen."""
+        """The Unix socket on which the server must listen."""
         return self._folder / _SERVER
 
     async def serve(self) -> None:
-        """Serve until `stop`; the server behind listens already."""
+        """Serve until `stop`; the server is already listening."""
         if self._stopped:
             return
         self._serving = asyncio.create_task(self._serve())
@@ -129,9 +129,9 @@ class Front:
             raise asyncio.CancelledError
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more connections, let those that are there end for up to `grace_s`, cut the rest.
+        """Take no more connections, give open ones `grace_s` seconds to end, then cut the rest.
 
-        It does not end them: that is for the server behind to do, stopped at the same time.
+        The server, stopped at the same time, ends them.
         """
         self._stopped = True
         if self._serving is not None:
@@ -161,7 +161,7 @@ class Front:
                 if error.errno in _OUT_OF_FILES:
                     _log.warning("no connection accepted", front=self._name, error=error.strerror)
                     await asyncio.sleep(_OUT_OF_FILES_S)
-                continue  # else it went before it was taken
+                continue  # else the client has gone
             key = network(address[0])
             refused = self._refused(key)
             if refused:
@@ -176,7 +176,7 @@ class Front:
             opening.add_done_callback(partial(self._opened, connection, relay))
 
     def _refused(self, key: str) -> str:
-        """Count a connection in; return why it is refused, empty if it is not."""
+        """Count a new connection; return why it is refused, empty if it is not."""
         most = self._limits.connections
         if most and len(self._connections) >= most:
             return "total"
@@ -186,12 +186,12 @@ class Front:
 
     def _opened(self, connection: socket.socket, relay: Relay, opening: asyncio.Task[None]) -> None:
         self._openings.discard(opening)
-        if relay.client is None:  # it never began, so no transport tells of the end
+        if relay.client is None:  # without a transport, nothing else reports the end
             connection.close()
             self._ended(relay)
 
     async def _open(self, connection: socket.socket, relay: Relay, address: str) -> None:
-        """Let the client begin and go on to the server; what fails ends here."""
+        """Do the handshake and connect to the server; errors end here."""
         try:
             peer = await self._begin(connection, relay, address)
             async with asyncio.timeout(self._limits.handshake_s or None):
@@ -199,7 +199,7 @@ class Front:
             if has_begun:
                 await self._connect(relay, peer)
         except (ssl.SSLError, ConnectionError, TimeoutError) as error:
-            # That a client goes away before is its own affair; why it was refused is not.
+            # A client that goes away is normal; a failed handshake is worth a log line.
             tls = isinstance(error, ssl.SSLError)
             log, event = (_log.info, "no TLS") if tls else (_log.debug, "no request")
             log(event, front=self._name, client=address, reason=_reason(error))
@@ -209,7 +209,7 @@ class Front:
             self._cut(relay, "backend")
 
     async def _begin(self, connection: socket.socket, relay: Relay, address: str) -> Peer:
-        """Shake hands, where that is wanted; return who the client is."""
+        """Do the TLS handshake, if there is one; return the client."""
         loop = asyncio.get_running_loop()
         if self._certificates is None:
             await loop.connect_accepted_socket(lambda: relay.client_side, connection)
@@ -251,9 +251,9 @@ class Front:
             raise
 
     def _connect_as(self, connection: socket.socket, path: Path) -> None:
-        """Connect to the server from a path; it stays the connection's name when it is unlinked.
+        """Connect to the server from a path, which stays the connection's name when it is unlinked.
 
-        A Unix socket connects at once, or not at all when the server's queue is full.
+        A Unix socket connects at once, or fails when the server's queue is full.
         """
         connection.bind(str(path))
         try:
@@ -270,7 +270,7 @@ class Front:
                 self._empty.set()
 
     async def _end(self, within_s: float) -> None:
-        """Wait until there is no connection, but not longer than so many seconds."""
+        """Wait until there is no connection, for so many seconds at most."""
         if self._relays:
             self._empty.clear()
             with contextlib.suppress(TimeoutError):
@@ -281,55 +281,55 @@ class Front:
         self._metrics.count_cut(self._name, reason)
         relay.abort()
 
-    def _ask_again(self) -> None:
-        """Cut the connections of clients that a certificate speaks for."""
+    def _cut_certified(self) -> None:
+        """Cut the connections of clients with a certificate."""
         for relay in tuple(self._relays):
             if relay.certified:
                 self._cut(relay, "authority")
 
     async def _cut_idle(self) -> None:
         while True:
-            await asyncio.sleep(self._limits.idle_s / _LOOKS)
+            await asyncio.sleep(self._limits.idle_s / _IDLE_CHECKS)
             for relay in tuple(self._relays):
-                relay.quiet += 1
-                if relay.quiet > _LOOKS:
+                relay.idle_checks += 1
+                if relay.idle_checks > _IDLE_CHECKS:
                     self._cut(relay, "idle")
 
 
 async def _readable(connection: socket.socket) -> None:
-    """Wait until the client has said something, or has gone."""
+    """Wait until the client has sent something, or has gone."""
     loop = asyncio.get_running_loop()
-    said = asyncio.Event()
-    loop.add_reader(connection, said.set)
+    readable = asyncio.Event()
+    loop.add_reader(connection, readable.set)
     try:
-        await said.wait()
+        await readable.wait()
     finally:
         loop.remove_reader(connection)
 
 
 def _refuse_plain_http(connection: socket.socket) -> None:
-    """Tell a client that begins with a request that TLS is wanted.
+    """Refuse a client that sends a plain HTTP request.
 
     Source: Go net/http server.go `conn.serve`, tlsRecordHeaderLooksLikeHTTP.
 
     Raises:
-        ConnectionAbortedError: It did.
+        ConnectionAbortedError: The client sent one.
     """
     if connection.recv(len(_HTTP_STARTS[0]), socket.MSG_PEEK) in _HTTP_STARTS:
         connection.send(_WANTS_TLS)
-        # A socket that is closed with bytes unread resets the connection: the answer would be lost.
+        # Closing a socket with unread bytes resets the connection: the answer would be lost.
         connection.recv(_REQUEST_BYTES)
         raise ConnectionAbortedError("HTTP without TLS")
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong with a handshake, such as `certificate has expired`."""
+    """Return why a handshake failed, such as `certificate has expired`."""
     named = getattr(error, "verify_message", None) or getattr(error, "reason", None)
     return str(named or type(error).__name__)
 
 
 def _private_folder() -> Path:
-    """Make a folder with the mode 0700 that paths of sockets can be in."""
+    """Create a folder for sockets, with mode 0700 and a short path."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="apidiscovery-"))
     except OSError as error:

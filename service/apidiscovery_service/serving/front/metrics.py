@@ -1,4 +1,4 @@
-"""What the front counts: connections, those that it refused, and files that it read again."""
+"""Metrics of the front: connections, refusals and reloaded files."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,14 @@ from prometheus_client.registry import Collector
 
 
 class FrontMetrics(Collector):
-    """Plain numbers until somebody scrapes them; shared by all fronts of a server.
+    """Counters that a scrape turns into samples; shared by all fronts of a server.
 
     Attributes:
-        open: Connections by front.
+        open: Open connections by front.
         accepted: Connections since the start by front.
-        cut: Connections that did not end by themselves, by front and reason.
-        reloads: Reads of a changed file by what it is and whether it could be used.
-        broken: What cannot be used as it is now.
+        cut: Refused and cut connections by front and reason.
+        reloads: Reads of changed files by file and success.
+        broken: Whether a file cannot be used now.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class FrontMetrics(Collector):
         self.broken: dict[str, bool] = {}
 
     def count_open(self, front: str, change: int) -> None:
-        """Count a connection that begins (1) or ends (-1)."""
+        """Count the begin (1) or end (-1) of a connection."""
         self.open[front] = self.open.get(front, 0) + change
         if change > 0:
             self.accepted[front] = self.accepted.get(front, 0) + change
@@ -40,7 +40,7 @@ class FrontMetrics(Collector):
         self.broken[what] = not success
 
     def collect(self) -> Iterator[Metric]:
-        """Yield everything as samples."""
+        """Yield the metrics."""
         is_open = GaugeMetricFamily(
             "apidiscovery_front_connections",
             "Connections open",

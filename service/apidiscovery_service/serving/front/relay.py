@@ -1,35 +1,34 @@
-"""The two halves of a connection that is carried on, and the bytes between them.
+"""Relays the bytes of one connection between client and server.
 
-A connection is carried on once its client has begun, by bytes that tell HTTP/1.1 from HTTP/2:
-Granian waits for these without end, the front does not.
-Each half stops reading while the other cannot write, so that what waits in between is bounded by
-the buffers of the two transports. When one half ends, what it has sent goes out before the other
-is closed.
+A connection to the server is made once the client has sent the bytes that tell HTTP/1.1 from
+HTTP/2: Granian waits for them forever, the front does not. Each side stops reading while the other
+cannot write, so that the buffers of the two transports bound what is in flight. When one side ends,
+its bytes are delivered before the other is closed.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import cast
 
-# How much may wait to be written before the other half stops reading.
+# Unwritten bytes from which on the other side stops reading.
 _HIGH_WATER_BYTES = 256 * 1024
 
-# How a client begins HTTP/2 (RFC 9113, section 3.4); less of it tells no version.
+# The connection preface of HTTP/2 (RFC 9113, section 3.4); a part of it tells no version.
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class Relay:
-    """One connection of a client, carried on to a server.
+    """One connection of a client, relayed to a server.
 
     Attributes:
         client_side: The protocol of the client's connection.
         server_side: The protocol of the connection to the server.
         client: The transport to the client, None before its handshake.
         server: The transport to the server, None before it is connected.
-        key: By which the connection is counted.
-        early: What came before there was a server; no more than the transport had read already.
-        certified: Whether a certificate speaks for the client.
-        quiet: How many looks ago something was carried.
+        key: Key by which the connection is counted.
+        early: Bytes of the client before the server is connected, as many as the transport reads.
+        certified: Whether the client has a certificate.
+        idle_checks: Searches for idle connections since the last byte.
     """
 
     __slots__ = (
@@ -40,8 +39,8 @@ class Relay:
         "client",
         "client_side",
         "early",
+        "idle_checks",
         "key",
-        "quiet",
         "server",
         "server_side",
     )
@@ -53,36 +52,36 @@ class Relay:
         self.server: asyncio.Transport | None = None
         self.key = key
         self.certified = False
-        self.quiet = 0
+        self.idle_checks = 0
         self.early = b""
         self._begun = asyncio.Event()
         self._ended = ended
         self._release: Callable[[], None] | None = None
 
     async def has_begun(self) -> bool:
-        """Wait for the client's first bytes; False if it has gone instead."""
+        """Wait for the client's first bytes; return False if it has gone instead."""
         await self._begun.wait()
         return self.client is not None and not self.client.is_closing()
 
     def on_release(self, release: Callable[[], None]) -> None:
-        """Call this once, when either side has ended."""
+        """Call `release` once, when either side has ended."""
         self._release = release
 
     def release(self) -> None:
-        """Have it known that the connection is over."""
+        """Call what `on_release` was given."""
         release, self._release = self._release, None
         if release is not None:
             release()
 
     def abort(self) -> None:
-        """End both halves at once."""
+        """End both sides at once."""
         self.release()
         for transport in (self.client, self.server):
             if transport is not None:
                 transport.abort()
 
     def client_lost(self) -> None:
-        """End the other half: there is nobody to answer any more."""
+        """End the connection to the server."""
         self.release()
         self._begun.set()
         if self.server is not None:
@@ -90,7 +89,7 @@ class Relay:
         self._ended(self)
 
     def take_early(self, data: bytes) -> None:
-        """Keep what the client says before there is a server; take no more once it has begun."""
+        """Buffer the first bytes of the client, until they tell the HTTP version."""
         self.early += data
         if self.client is not None and (
             not _PREFACE.startswith(self.early) or len(self.early) == len(_PREFACE)
@@ -99,7 +98,7 @@ class Relay:
             self._begun.set()
 
     def server_lost(self) -> None:
-        """Send out what the server has said, then end."""
+        """End after the bytes of the server are delivered."""
         self.release()
         if self.client is not None:
             self.client.close()
@@ -118,14 +117,14 @@ class _ClientSide(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         relay = self._relay
-        relay.quiet = 0
+        relay.idle_checks = 0
         if relay.server is None:
             relay.take_early(data)
         else:
             relay.server.write(data)
 
     def eof_received(self) -> bool:
-        """Pass it on; keep what can be half open, for the answer."""
+        """Relay the end; return whether the client's side stays open for the answer."""
         client, server = self._relay.client, self._relay.server
         if client is None or server is None or server.is_closing():
             return False
@@ -164,7 +163,7 @@ class _ServerSide(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         relay = self._relay
-        relay.quiet = 0
+        relay.idle_checks = 0
         if relay.client is not None:
             relay.client.write(data)
 

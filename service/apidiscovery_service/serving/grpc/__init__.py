@@ -1,4 +1,4 @@
-"""The gRPC face: DiscoveryService, health and reflection."""
+"""The gRPC server: discovery, registrations, OpenAPI, storage versions, health, reflection."""
 
 from apidiscovery_service.serving.grpc.admission import AdmissionInterceptor, CallAccess
 from apidiscovery_service.serving.grpc.discovery import DiscoveryService

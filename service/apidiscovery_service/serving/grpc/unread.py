@@ -1,35 +1,34 @@
-"""Calls whose callers do not read: grpc keeps a copy of every message until it is taken.
+"""Bounds unread messages: grpc keeps a copy of each message until its caller reads it.
 
-A place is taken before a message is made that may be large, and before every other one is sent, so
-that calls which find no room wait with empty hands.
+Room is reserved before a message is made that may be large, and before every other one is sent, so
+that calls which wait for room hold no message.
 """
 
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, NoReturn, TypeAlias
+from typing import Any
 from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
-from google.protobuf.duration_pb2 import Duration
-from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
-    code_pb2,
-    error_details_pb2,
-)
 
-from apidiscovery_service.access.authenticator import Unauthenticated
-from apidiscovery_service.access.limits import Counts, network
-from apidiscovery_service.access.peers import Peers, connection_name
-from apidiscovery_service.serving.grpc.admission import CallAccess
-from apidiscovery_service.serving.grpc.errors import abort
-from apidiscovery_service.serving.unread import Place, Unread, end_name
+from apidiscovery_service.access.authenticator import Peers, Unauthenticated, connection_name
+from apidiscovery_service.access.limits import Counts
+from apidiscovery_service.serving.grpc.admission import CallAccess, behaviour_of
+from apidiscovery_service.serving.grpc.calls import (
+    Context,
+    Handler,
+    OptionalHandler,
+    abort_exhausted,
+)
+from apidiscovery_service.serving.unread import Reservation, UnreadBudget, end_name
 
 # Calls of one caller at a time, streams included: each takes some 25 KB.
 CALLER_CALLS = 6_000
 
-# What a message is taken for until it is made; only of services that answer with documents.
+# Room for a message until it is made; only for services that answer with documents.
 _UNMADE_BYTES = 256 * 1024
 _LARGE = tuple(
     f"/{module.DESCRIPTOR.services_by_name[name].full_name}/"
@@ -37,139 +36,125 @@ _LARGE = tuple(
 )
 _RETRY_S = 5
 
-_Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in its stubs alone
-_Found: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
-
 
 class CountedContext:
-    """The context of a call whose messages have places while they are unread.
+    """The context of a call that reserves room for its messages.
 
     Attributes:
-        holds: Bytes that the call keeps beside its message, counted with it.
+        body_bytes: Bytes that the call holds beside its message, counted with it.
     """
 
-    def __init__(self, context: _Context, unread: Unread, caller: str) -> None:
+    def __init__(
+        self,
+        context: Context,
+        unread: UnreadBudget,
+        caller: str,
+        serializer: Callable[[Any], bytes] | None,
+    ) -> None:
         self._context = context
         self._unread = unread
         self._caller = caller
         self._connection = _connection(context.peer())
-        self._place: Place | None = None
-        self._serialize: Callable[[Any], bytes] = bytes
-        self.holds = 0
+        self._reservation: Reservation | None = None
+        self._serialize: Callable[[Any], bytes] = serializer or bytes
+        self.body_bytes = 0
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever grpc has
         return getattr(self._context, name)
 
-    def serializing(self, serializer: Callable[[Any], bytes] | None) -> None:
-        """Take what makes bytes of messages."""
-        self._serialize = serializer or bytes
-
-    async def enter(self, size: int, *, is_made: bool = True) -> None:
-        """Take a place, or change the size of the one that is there."""
-        if self._place is not None:
-            self._unread.resize(self._place, size)
+    async def reserve(self, size: int, *, is_made: bool = True) -> None:
+        """Reserve room, or change the size of the reservation."""
+        if self._reservation is not None:
+            self._unread.resize(self._reservation, size)
             return
         try:
-            self._place = await self._unread.wait(
+            self._reservation = await self._unread.wait(
                 self._connection, self._caller, size, is_made=is_made
             )
         except TimeoutError:
-            await self.refuse("too much is unread")
-        if self._context.done():  # then nobody calls back
-            self.leave()
+            await abort_exhausted(self._context, "too much is unread", _RETRY_S)
+        if self._context.done():  # then the callback has run already
+            self.release()
 
-    def leave(self) -> None:
-        """Give the place back."""
-        if self._place is not None:
-            self._unread.leave(self._place)
-            self._place = None
+    def release(self) -> None:
+        """End the reservation."""
+        if self._reservation is not None:
+            self._unread.release(self._reservation)
+            self._reservation = None
 
     async def message(self, message: object) -> bytes:
-        """Return the bytes of a message that has a place now."""
+        """Return an encoded message, once there is room for it."""
         data = self._serialize(message)
-        await self.enter(len(data) + self.holds)
+        await self.reserve(len(data) + self.body_bytes)
         return data
 
     async def write(self, message: object) -> None:
-        """Send a message, once there is room; return when it is taken."""
+        """Send a message, once there is room for it; return when it is read."""
         data = await self.message(message)
         try:
             await self._context.write(data)
         except grpc.aio.InternalError:  # the caller has gone, or was cut, meanwhile
             raise asyncio.CancelledError from None
         finally:
-            self.leave()
-
-    async def refuse(self, message: str) -> NoReturn:
-        """End the call, and say when to come again."""
-        delay = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=_RETRY_S))
-        await abort(self._context, code_pb2.RESOURCE_EXHAUSTED, message, delay)
+            self.release()
 
 
-def holding(context: _Context, size: int) -> None:
-    """Count what a call keeps beside its messages; 0 when it keeps nothing any more."""
+def count_body(context: Context, size: int) -> None:
+    """Count bytes that a call holds beside its messages; 0 when it holds none any more."""
     if isinstance(context, CountedContext):
-        context.holds = size
+        context.body_bytes = size
 
 
 class UnreadInterceptor(grpc.aio.ServerInterceptor):
-    """Counts calls, and what their callers do not read.
+    """Limits the calls of each caller, and their unread messages.
 
     Args:
-        unread: Gives places to messages.
-        access: Says who calls; None where nobody is asked, and addresses count.
-        peers: The connections of the front; None where nothing stands before the server.
+        unread: Hands out reservations, for HTTP as well.
+        access: Authenticates callers; None counts by address.
+        peers: The connections of the front; None without a front.
     """
 
     def __init__(
-        self, unread: Unread, access: CallAccess | None = None, peers: Peers | None = None
+        self, unread: UnreadBudget, access: CallAccess | None = None, peers: Peers | None = None
     ) -> None:
         self._unread = unread
-        self._peers = peers
+        self._peers = Peers() if peers is None else peers  # which is false while it is empty
         self._access = access
         self._calls: Counts[str] = Counts(CALLER_CALLS)
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Found]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[OptionalHandler]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> _Found:
-        """Return the handler of a method with counting around it."""
+    ) -> OptionalHandler:
+        """Return the handler of a method that counts its calls and messages."""
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
         unmade = _UNMADE_BYTES if handler_call_details.method.startswith(_LARGE) else 0
         return self._counted(handler, unmade)
 
-    def _counted(self, handler: _Handler, unmade: int) -> _Handler:
-        serializer = handler.response_serializer
-        behaviour: Any = (
-            handler.unary_unary
-            or handler.unary_stream
-            or handler.stream_unary
-            or handler.stream_stream
-        )
+    def _counted(self, handler: Handler, unmade: int) -> Handler:
+        behaviour = behaviour_of(handler)
 
-        async def begun(context: _Context) -> CountedContext:
-            counted = await self._begun(context)
-            counted.serializing(serializer)
+        async def begin(context: Context) -> CountedContext:
+            counted = await self._begin(context, handler.response_serializer)
             if unmade:
-                await counted.enter(unmade, is_made=False)
+                await counted.reserve(unmade, is_made=False)
             return counted
 
-        async def answered(request: object, context: _Context) -> bytes:
-            counted = await begun(context)
+        async def answered(request: object, context: Context) -> bytes:
+            counted = await begin(context)
             return await counted.message(await behaviour(request, counted))
 
-        async def written(request: object, context: _Context) -> None:
-            await behaviour(request, await begun(context))
+        async def written(request: object, context: Context) -> None:
+            await behaviour(request, await begin(context))
 
-        async def generated(request: object, context: _Context) -> AsyncGenerator[bytes]:
-            counted = await begun(context)
+        async def generated(request: object, context: Context) -> AsyncGenerator[bytes]:
+            counted = await begin(context)
             async for message in behaviour(request, counted):
                 yield await counted.message(message)
-                counted.leave()
+                counted.release()
 
         streams = generated if inspect.isasyncgenfunction(behaviour) else written
         kinds: dict[tuple[bool, bool], Any] = {
@@ -179,21 +164,23 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
             (True, True): grpc.stream_stream_rpc_method_handler,
         }
         make = kinds[handler.request_streaming, handler.response_streaming]
-        what = streams if handler.response_streaming else answered
-        handled: _Handler = make(what, request_deserializer=handler.request_deserializer)
-        return handled
+        function = streams if handler.response_streaming else answered
+        made: Handler = make(function, request_deserializer=handler.request_deserializer)
+        return made
 
-    async def _begun(self, context: _Context) -> CountedContext:
+    async def _begin(
+        self, context: Context, serializer: Callable[[Any], bytes] | None
+    ) -> CountedContext:
         """Count a call until it is done, or end it if it is one too many."""
         caller = self._caller(context)
-        counted = CountedContext(context, self._unread, caller)
+        counted = CountedContext(context, self._unread, caller, serializer)
         if not self._calls.enter(caller):
-            await counted.refuse("too many calls at a time")
+            await abort_exhausted(context, "too many calls at a time", _RETRY_S)
         is_counted = True
 
         def done(_: object = None) -> None:
             nonlocal is_counted
-            counted.leave()
+            counted.release()
             if is_counted:
                 is_counted = False
                 self._calls.leave(caller)
@@ -204,20 +191,19 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
             done()
         return counted
 
-    def _caller(self, context: _Context) -> str:
-        """Return by what a caller is limited."""
+    def _caller(self, context: Context) -> str:
+        """Return the limit key of a caller."""
         if self._access is not None:
             try:
                 return self._access.admit(context).limit_key
             except Unauthenticated as error:
                 return error.limit_key or ""
-        peer = self._peers.get(connection_name(context.peer())) if self._peers is not None else None
         host, _, _ = _connection(context.peer()).partition(" ")
-        return f"address {network(peer.address if peer is not None else host)}"
+        return self._peers.address_key(connection_name(context.peer()), host)
 
 
 def _connection(peer: str) -> str:
-    """Return what a connection goes by, from the name that grpc gives the other end.
+    """Return the name of a connection, as `end_name`, from what grpc calls its other end.
 
     >>> _connection("ipv4:127.0.0.1:54321"), _connection("ipv6:%5B::1%5D:54321")
     ('127.0.0.1 54321', '::1 54321')

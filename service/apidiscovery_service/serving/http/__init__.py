@@ -1,4 +1,4 @@
-"""The HTTP face: kube-apiserver's answers for discovery, byte for byte, from an ASGI app."""
+"""The HTTP server: kube-apiserver's answers for discovery, byte for byte, from an ASGI app."""
 
 from apidiscovery_service.serving.http.asgi import Gateway
 from apidiscovery_service.serving.http.respond import Site

@@ -1,4 +1,4 @@
-"""Who may ask for which path, and what whoever may not is told.
+"""Authentication and authorization of HTTP requests, and the answers to refused callers.
 
 Public paths are those of the cluster role `system:public-info-viewer`. Sources:
 k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go; for the answers
@@ -8,15 +8,23 @@ pkg/server/filters/priority-and-fairness.go.
 """
 
 import math
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
 from apidiscovery_service.encoding import plain
-from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.serving.health import ENDPOINTS
-from apidiscovery_service.serving.http.messages import Request
+from apidiscovery_service.serving.http.messages import Request, Response
+from apidiscovery_service.serving.http.statuses import (
+    NO_SNIFF,
+    TOO_MANY_REQUESTS,
+    negotiated_status,
+    text_response,
+    with_header,
+)
 
 _HEALTH = frozenset(f"/{endpoint}" for endpoint in ENDPOINTS)
 _PUBLIC = _HEALTH | {"/version", "/version/"}
@@ -25,42 +33,56 @@ _SINGLE_CHECKS = tuple(f"/{endpoint}/" for endpoint in ENDPOINTS)
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a request tells about its caller.
+
+    Attributes:
+        connection: The name of the connection (`access.authenticator.Peers`).
+        authorization: The first Authorization field.
+    """
+
+    connection: str
+    authorization: bytes | None
+
+
 class Refused(Exception):
-    """A request is not answered.
+    """A request is refused.
 
     Attributes:
         code: 401, 403 or 429.
-        message: What the caller is told.
-        wait_s: After how many seconds it may come again.
-        user: Who is forbidden something.
-        caller: By what the caller is limited; empty if that is not known.
+        message: The text for the caller.
+        retry_s: When to retry, in seconds.
+        user: The user, for 403.
+        caller: The limit key of the caller; empty if it is unknown.
     """
 
     def __init__(
-        self, code: int, message: str, wait_s: float = 0.0, *, user: str = "", caller: str = ""
+        self, code: int, message: str, retry_s: float = 0.0, *, user: str = "", caller: str = ""
     ) -> None:
         super().__init__(message)
         self.caller = caller
         self.code = code
         self.message = message
-        self.wait_s = wait_s
+        self.retry_s = retry_s
         self.user = user
 
-    @property
-    def status(self) -> PlainDocument:
-        """As a `Status` object."""
-        if self.code == 401:  # noqa: PLR2004 - Unauthorized
-            return plain.status(401, "Unauthorized", self.message)
-        return plain.status(403, "Forbidden", self.message, details=True)
 
-    @property
-    def retry_after(self) -> bytes:
-        """When to come again, in whole seconds, at least one."""
-        return str(max(1, math.ceil(self.wait_s))).encode()
+def refusal(request: Request, refused: Refused) -> Response:
+    """Answer a refused caller, as kube-apiserver does."""
+    if refused.code == HTTPStatus.TOO_MANY_REQUESTS:
+        retry_after = b"%d" % max(1, math.ceil(refused.retry_s))
+        return with_header(
+            text_response(refused.code, f"{refused.message}\n"), b"retry-after", retry_after
+        )
+    if refused.code == HTTPStatus.UNAUTHORIZED:
+        return negotiated_status(request, plain.status(401, "Unauthorized", refused.message))
+    forbidden = plain.status(403, "Forbidden", refused.message, details=True)
+    return with_header(negotiated_status(request, forbidden), *NO_SNIFF)
 
 
 def needed_role(path: str, query: bytes = b"") -> Role:
-    """Return the role without which a request is refused."""
+    """Return the role that a request needs."""
     if path in _PUBLIC:
         return Role.ADMIN if query and path in _HEALTH and _is_verbose(query) else Role.NONE
     if path == "/metrics" or path.startswith(_SINGLE_CHECKS):
@@ -72,48 +94,42 @@ def _is_verbose(query: bytes) -> bool:
     return "verbose" in Request("GET", "", query.decode("latin-1")).parameters()
 
 
-class Doorkeeper:
-    """Decides about requests before they are looked at further."""
+def admit(
+    access: Access, credentials: Credentials, method: str, path: str, query: bytes
+) -> tuple[Role, str]:
+    """Return the role and the limit key of a caller.
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    Args:
+        access: Decides.
+        credentials: The credentials of the caller.
+        method: As sent.
+        path: Percent-decoded.
+        query: As sent.
 
-    def admit(
-        self, connection: str, authorization: bytes | None, method: str, path: str, query: bytes
-    ) -> tuple[Role, str]:
-        """Return the role in which a caller gets an answer, and by what it is limited.
+    Raises:
+        Refused: The caller may not make this request, or not now.
+    """
+    try:
+        admission = access.admit(credentials.connection, credentials.authorization)
+    except Unauthenticated as error:
+        _throttle(access, error.limit_key)
+        is_public = needed_role(path, query) is Role.NONE
+        key = error.limit_key or ""
+        if is_public and isinstance(error, NoCredentials):
+            return Role.NONE, key
+        raise Refused(401, "Unauthorized", caller=key) from None
+    _throttle(access, admission.limit_key)
+    if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
+        user = admission.caller.user
+        message = _forbidden(user, method, path)
+        raise Refused(403, message, user=user, caller=admission.limit_key)
+    return admission.role, admission.limit_key
 
-        Args:
-            connection: Its name (`access.peers`).
-            authorization: The first Authorization field.
-            method: As sent.
-            path: Percent-decoded.
-            query: As sent.
 
-        Raises:
-            Refused: There is no answer for this caller, or not now.
-        """
-        try:
-            admission = self._access.admit(connection, authorization)
-        except Unauthenticated as error:
-            self._throttle(error.limit_key)
-            is_public = needed_role(path, query) is Role.NONE
-            key = error.limit_key or ""
-            if is_public and isinstance(error, NoCredentials):
-                return Role.NONE, key
-            raise Refused(401, "Unauthorized", caller=key) from None
-        self._throttle(admission.limit_key)
-        if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
-            user = admission.caller.user
-            message = _forbidden(user, method, path)
-            raise Refused(403, message, user=user, caller=admission.limit_key)
-        return admission.role, admission.limit_key
-
-    def _throttle(self, limit_key: str | None) -> None:
-        wait_s = self._access.throttle(limit_key) if limit_key is not None else 0.0
-        if wait_s:
-            message = "Too many requests, please try again later."
-            raise Refused(429, message, wait_s, caller=limit_key or "")
+def _throttle(access: Access, limit_key: str | None) -> None:
+    retry_s = access.throttle(limit_key) if limit_key is not None else 0.0
+    if retry_s:
+        raise Refused(429, TOO_MANY_REQUESTS, retry_s, caller=limit_key or "")
 
 
 def _forbidden(user: str, method: str, path: str) -> str:

@@ -1,60 +1,62 @@
 """The ASGI application: reads a request, answers it, counts it.
 
-Answers to discovery requests are kept, ready to send, until the next snapshot, under everything
-of the request that they depend on. The usual request (If-None-Match of a client that is up to
-date) is therefore one look-up: it allocates no document, negotiates nothing and hashes nothing.
+Answers to discovery requests are cached, ready to send, until the next snapshot, by all parts of
+the request that they depend on. The usual request (If-None-Match of a client that is up to date) is
+therefore one look-up: it allocates no document, negotiates nothing and hashes nothing.
 """
 
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import structlog
 from apidiscovery_formats.negotiation import JSON, Representation
 
 from apidiscovery_service.access import Role
-from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.access.limits import network
-from apidiscovery_service.access.peers import Peers, connection_name
+from apidiscovery_service.access.authenticator import Access, Peers, connection_name
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
-from apidiscovery_service.serving.http.admission import Doorkeeper, Refused
-from apidiscovery_service.serving.http.kept import Kept, Message, Ready
-from apidiscovery_service.serving.http.messages import Request, Response
-from apidiscovery_service.serving.http.objects.exchange import Exchange, ObjectGateway
-from apidiscovery_service.serving.http.objects.permits import Bearer
+from apidiscovery_service.serving.http.admission import Credentials, Refused, admit, refusal
+from apidiscovery_service.serving.http.conditional import FIELDS
+from apidiscovery_service.serving.http.messages import (
+    Headers,
+    PreparedResponse,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    body_message,
+)
+from apidiscovery_service.serving.http.objects.gateway import Exchange, ObjectGateway
 from apidiscovery_service.serving.http.objects.routes import object_route
-from apidiscovery_service.serving.http.respond import Site, refusal, respond
-from apidiscovery_service.serving.http.sending import Delivery, body_message
-from apidiscovery_service.serving.http.static_content import FIELDS
+from apidiscovery_service.serving.http.respond import Site, respond
+from apidiscovery_service.serving.http.response_cache import ResponseCache
+from apidiscovery_service.serving.http.sending import Delivery
 from apidiscovery_service.serving.http.statuses import (
+    internal_error,
     invalid_timeout,
     negotiated_status,
     starting,
+    status_response,
+    with_header,
 )
-from apidiscovery_service.serving.unread import Unread, end_name
+from apidiscovery_service.serving.unread import UnreadBudget, end_name
 
-# The names and types of the ASGI specification; its scopes and messages are untyped mappings.
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers: TypeAlias = list[tuple[bytes, bytes]]
-
-# All header names and values of a request; Go's default is 1 MiB, no discovery client needs 8 KiB.
+# Names and values of all header fields; Go's default is 1 MiB, no discovery client needs 8 KiB.
 MAX_HEADER_BYTES = 64 * 1024
 
 _MAX_KEY_BYTES = 4096
 
 _OPENAPI = "/openapi/"
-# Enough for the index and some documents that everybody asks for; the rest is kept where documents
-# are. `Expires` is right to the minute.
-_OPENAPI_KEPT_BYTES = 8 * 1024 * 1024
-_OPENAPI_KEPT_S = 60.0
+# Enough for the index and some popular documents; `openapi.documents` caches the others. `Expires`
+# is right to the minute.
+_OPENAPI_CACHE_BYTES = 8 * 1024 * 1024
+_OPENAPI_CACHE_S = 60.0
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
@@ -63,21 +65,22 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 _log = structlog.get_logger(__name__)
 
+# All parts of a request that its answer depends on; see `_key`.
 _Key: TypeAlias = tuple[
     str, str, bytes, bytes | None, bytes, bytes, bytes | None, bytes, bool, bool
 ]
 
 
 class Gateway:
-    """Serves what a registry publishes; mount it anywhere or run it alone.
+    """Serves the snapshots of a registry; mount it anywhere or run it alone.
 
     Args:
-        encoding: What is served.
-        site: What answers depend on besides.
+        encoding: The encoded snapshot.
+        site: The other things that answers depend on.
         ready: Whether the local sources are in the snapshot; discovery is 503 until then.
-        access: Who may ask for what; None lets everybody ask for everything.
-        unread: How much may be unread; what is given is shared with who else sends.
-        peers: The connections of the front; None where nothing stands before the server.
+        access: Authenticates and authorizes callers; None allows everything.
+        unread: Bounds unread answers, also those of gRPC.
+        peers: The connections of the front; None without a front.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
@@ -86,17 +89,19 @@ class Gateway:
         site: Site,
         ready: Callable[[], bool] = lambda: True,
         access: Access | None = None,
-        unread: Unread | None = None,
+        unread: UnreadBudget | None = None,
         peers: Peers | None = None,
     ) -> None:
-        self._doorkeeper = Doorkeeper(access) if access else None
+        self._access = access
         self._encoding = encoding
         self._site = site
         self._ready = ready
-        self._kept: Kept[_Key] = Kept()
-        self._kept_openapi: Kept[_Key] = Kept(_OPENAPI_KEPT_BYTES, _OPENAPI_KEPT_S)
-        self._peers = peers
-        self._delivery = Delivery(unread or Unread())
+        self._cache: ResponseCache[_Key] = ResponseCache()
+        self._openapi_cache: ResponseCache[_Key] = ResponseCache(
+            _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
+        )
+        self._peers = Peers() if peers is None else peers  # which is false while it is empty
+        self._delivery = Delivery(unread or UnreadBudget())
         self._too_many = self._prepare("GET", _too_many_unread())
         self._too_many_bare = self._prepare("GET", replace(_too_many_unread(), body=b""))
         self._objects = _object_gateway(site, access, self._prepare)
@@ -109,54 +114,57 @@ class Gateway:
         started = perf_counter()
         key = _key(scope)
         current = self._encoding.current
-        kept = self._kept
+        cache = self._cache
         state: object = current
         if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
-            kept, state = self._kept_openapi, self._site.openapi.generation
-        # Kept answers are everybody's: whether this caller gets one is decided first.
+            cache, state = self._openapi_cache, self._site.openapi.generation
+        # Cached answers are for all callers: authorization comes first.
         role, caller, answer = Role.ADMIN, "", None
-        if self._doorkeeper is not None:
-            role, caller, answer = self._admit(self._doorkeeper, scope, key)
+        if self._access is not None:
+            role, caller, answer = self._admit(self._access, scope, key)
         if answer is None:
-            answer = kept.get(key, state)
+            answer = cache.get(key, state)
         if answer is None:
-            # Answers about objects are never kept, so that what is kept costs nothing more.
+            # Answers about objects are never cached, so a cached one does not pay for this check.
             target = object_route(key[1]) if self._objects is not None else None
             if self._objects is not None and target is not None:
-                bearer = Bearer(_connection(scope), _authorization(scope["headers"]))
-                deliver = partial(self._deliver, scope, receive, send, caller)
                 whose = partial(self._caller, scope, caller)
-                end = end_name(scope.get("client"))
-                counted = partial(self._delivery.send_frame, end, whose, send)
                 exchange = Exchange(
-                    _request(key), target, bearer, receive, counted, deliver, started, whose
+                    _request(key),
+                    target,
+                    _credentials(scope),
+                    receive,
+                    partial(self._delivery.send_frame, end_name(scope.get("client")), whose, send),
+                    partial(self._deliver, scope, receive, send, caller),
+                    started,
+                    whose,
                 )
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
-            answer, lasting = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
-            if lasting:
-                kept.keep(key, state, answer)
+            answer, cacheable = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
+            if cacheable:
+                cache.put(key, state, answer)
         await self._deliver(scope, receive, send, caller, answer, started)
 
-    async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are the exchange as ASGI has it
+    async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are ASGI's
         self,
         scope: Scope,
         receive: Receive,
         send: Send,
         caller: str,
-        answer: Ready,
+        answer: PreparedResponse,
         started: float,
     ) -> None:
-        """Send an answer, or a refusal if its caller leaves too much unread.
+        """Send an answer, or 429 if its caller leaves too much unread.
 
-        To a refusal over HTTP/2 there is no body: it would be unread like everything else.
+        Over HTTP/2 the refusal has no body, which would be unread as well.
         """
         is_http2 = scope.get("http_version") == "2"
         whose = partial(self._caller, scope, caller)
-        if self._delivery.is_watched(answer, whose, is_http2=is_http2):
-            place = self._delivery.enter(end_name(scope.get("client")), whose())
-            if place is not None:
-                await self._delivery.send(receive, send, answer, place)
+        if self._delivery.is_counted(answer, whose, is_http2=is_http2):
+            reservation = self._delivery.reserve(end_name(scope.get("client")), whose())
+            if reservation is not None:
+                await self._delivery.send(receive, send, answer, reservation)
                 answer.stats.observe(perf_counter() - started)
                 return
             answer = self._too_many_bare if is_http2 else self._too_many
@@ -165,25 +173,19 @@ class Gateway:
         answer.stats.observe(perf_counter() - started)
 
     def _caller(self, scope: Scope, limited_by: str) -> str:
-        """Return whose answers are counted together: by what a caller is limited, else its address.
-
-        Behind the front its address is told by the front.
-        """
+        """Return the limit key of a caller; by its address where it is not authenticated."""
         if limited_by:
             return limited_by
-        peer = self._peers.get(_connection(scope)) if self._peers is not None else None
         host, *_ = scope.get("client") or ("",)
-        return f"address {network(peer.address if peer is not None else host)}"
+        return self._peers.address_key(_connection(scope), host)
 
     def _admit(
-        self, doorkeeper: Doorkeeper, scope: Scope, key: _Key
-    ) -> tuple[Role, str, Ready | None]:
-        """Return the caller's role, by what it is limited, and the refusal if it gets no answer."""
+        self, access: Access, scope: Scope, key: _Key
+    ) -> tuple[Role, str, PreparedResponse | None]:
+        """Return the caller's role, its limit key, and the answer if it is refused."""
         method, path, query, *_ = key
         try:
-            role, caller = doorkeeper.admit(
-                _connection(scope), _authorization(scope["headers"]), method, path, query
-            )
+            role, caller = admit(access, _credentials(scope), method, path, query)
         except Refused as refused:
             request = _request(key)
             denied = self._objects.denial(request, refused) if self._objects else None
@@ -193,8 +195,8 @@ class Gateway:
 
     async def _answer(
         self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
-    ) -> tuple[Ready, bool]:
-        """Return the answer, and whether it may be kept."""
+    ) -> tuple[PreparedResponse, bool]:
+        """Return the answer, and whether it may be cached."""
         request = replace(_request(key), trusted=trusted)
         response = self._refusal(scope, too_large=key[-1])
         if response is None:
@@ -202,16 +204,17 @@ class Gateway:
                 response = await respond(request, current, self._site, ready=self._ready())
             except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
                 _log.exception("request failed", method=request.method, path=request.path)
-                response = _status(500, "InternalError", "the server failed; its log says why")
+                response = status_response(internal_error(), Representation(JSON))
         if response.status in (400, _TOO_LARGE):
             _log.warning(
                 "bad request", method=request.method, path=request.path, status=response.status
             )
         size = sum(len(part) for part in key[:-2] if part)
-        return self._prepare(request.method, response), response.lasting and size <= _MAX_KEY_BYTES
+        cacheable = response.cacheable and size <= _MAX_KEY_BYTES
+        return self._prepare(request.method, response), cacheable
 
     def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:
-        """Return the answer to a request about objects whatever it asks for."""
+        """Return the answer to a request about objects that is not routed further."""
         refused = self._refusal(scope, too_large=key[-1])
         if refused is not None:
             return refused
@@ -229,7 +232,7 @@ class Gateway:
             return _status(400, "BadRequest", "the path has a malformed percent-encoding")
         return None
 
-    def _prepare(self, method: str, response: Response) -> Ready:
+    def _prepare(self, method: str, response: Response) -> PreparedResponse:
         headers: Headers = list(response.headers)
         length = len(response.body)
         if response.status != 304:  # noqa: PLR2004 - RFC 9110: its length would be the document's
@@ -243,7 +246,7 @@ class Gateway:
             response.aggregated,
         )
         body = b"" if method == "HEAD" else response.body
-        return Ready(
+        return PreparedResponse(
             {"type": "http.response.start", "status": response.status, "headers": headers},
             body_message(body),
             self._site.metrics.request_stats(labels),
@@ -252,19 +255,19 @@ class Gateway:
 
 
 def _object_gateway(
-    site: Site, access: Access | None, prepare: Callable[[str, Response], Ready]
+    site: Site, access: Access | None, prepare: Callable[[str, Response], PreparedResponse]
 ) -> ObjectGateway | None:
     if site.objects is None:
         return None
     compresses = site.gates[RESPONSE_COMPRESSION]
-    return ObjectGateway(site.objects, access, prepare, refusal, compresses=compresses)
+    return ObjectGateway(site.objects, access, prepare, compresses=compresses)
 
 
 def served_path(scope: Scope) -> str:
     """Return the path of a request below where the application is mounted.
 
     Some servers leave `root_path` in the path, others do not (ASGI specification, HTTP connection
-    scope). Only whole steps of a path count: `/api` is not the beginning of `/apis`.
+    scope). Only whole segments count: `/api` is no prefix of `/apis`.
     """
     path: str = scope["path"]
     prefix: str = scope.get("root_path", "")
@@ -274,7 +277,7 @@ def served_path(scope: Scope) -> str:
 
 
 def _key(scope: Scope) -> _Key:
-    """Return everything of a request that its answer depends on."""
+    """Return all parts of a request that its answer depends on."""
     accept = content_type = None
     encoding = none_match = agent = further = b""
     size = 0
@@ -308,16 +311,15 @@ def _key(scope: Scope) -> _Key:
 
 
 def _connection(scope: Scope) -> str:
-    """Return the name of the connection, if it comes from the front."""
+    """Return the name of the connection; empty for one that is not from the front."""
     client, _ = scope.get("client") or ("", 0)
     return connection_name(client)
 
 
-def _authorization(headers: Headers) -> bytes | None:
-    for name, value in headers:
-        if name == b"authorization":
-            return value
-    return None
+def _credentials(scope: Scope) -> Credentials:
+    headers: Headers = scope["headers"]
+    fields = (value for name, value in headers if name == b"authorization")
+    return Credentials(_connection(scope), next(fields, None))
 
 
 def _request(key: _Key) -> Request:
@@ -339,22 +341,16 @@ def _request(key: _Key) -> Request:
 
 
 def _status(code: int, reason: str, message: str) -> Response:
-    body = plain.encode(plain.status(code, reason, message), Representation(JSON))
-    headers = [
-        (b"cache-control", b"no-cache, private"),
-        (b"content-type", JSON.media_type.encode()),
-    ]
-    return Response(code, headers, body, representation=JSON.media_type)
+    return status_response(plain.status(code, reason, message), Representation(JSON))
 
 
 def _too_many_unread() -> Response:
     message = "too many answers are unread, please read them or try again later"
-    response = _status(429, "TooManyRequests", message)
-    return replace(response, headers=[*response.headers, (b"retry-after", b"1")])
+    return with_header(_status(429, "TooManyRequests", message), b"retry-after", b"1")
 
 
 async def _not_http(scope: Scope, receive: Receive, send: Send) -> None:
-    """Take part in the lifespan protocol; refuse websockets."""
+    """Answer the lifespan protocol; refuse websockets."""
     if scope["type"] == "lifespan":
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})

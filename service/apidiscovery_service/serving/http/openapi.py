@@ -1,7 +1,7 @@
 """Answers below `/openapi`.
 
 Sources: k8s.io/kube-openapi pkg/handler3/handler.go:HandleGroupVersion, HandleDiscovery;
-pkg/handler/handler.go for v2. Where they answer an error with an empty 200, a Status is sent.
+pkg/handler/handler.go for v2. Where they answer errors with an empty 200, we send a Status.
 """
 
 import asyncio
@@ -23,30 +23,30 @@ from apidiscovery_service.openapi.body import (
     server_relative_url,
 )
 from apidiscovery_service.openapi.making import Once
-from apidiscovery_service.serving.http.messages import Headers, Request, Response
-from apidiscovery_service.serving.http.static_content import (
+from apidiscovery_service.serving.http.conditional import (
     Content,
     ModificationTimes,
     RangeNotSatisfiable,
     byte_range,
     precondition_status,
 )
+from apidiscovery_service.serving.http.messages import Headers, Request, Response
+from apidiscovery_service.serving.http.statuses import NOT_CACHED
 
 INDEX = "/openapi/v3"
 MERGED = "/openapi/v2"
 
-_NOT_CACHED = (b"cache-control", b"no-cache, private")
 _IMMUTABLE = (b"cache-control", b"public, immutable")
 _VARY = (b"vary", b"Accept")
 _RANGES = (b"accept-ranges", b"bytes")
 
 
 class Documents(Protocol):
-    """What is served."""
+    """The source of documents."""
 
     @property
     def generation(self) -> int:
-        """Another number whenever an answer may be another."""
+        """A counter that changes with any answer."""
         ...
 
     async def index(self) -> Index:
@@ -54,24 +54,26 @@ class Documents(Protocol):
         ...
 
     async def hash_of(self, key: str) -> str | None:
-        """Return the hash of one document as it is now; None when there is none."""
+        """Return the current hash of one document; None if there is none."""
         ...
 
     async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
-        """Return one document as it is now; None when there is none."""
+        """Return one document; None if there is none."""
         ...
 
     async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody:
-        """Return the OpenAPI v2 document of everything."""
+        """Return the merged OpenAPI v2 document."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Offered:
-    """A media type that may be asked for, and the form that it stands for.
+class _MediaType:
+    """A media type that clients may ask for.
 
     Attributes:
-        content_type: What the answer says that it is.
+        subtype: The part after `application/`.
+        form: The form of the document.
+        content_type: The Content-Type of the answer.
     """
 
     subtype: str
@@ -79,32 +81,32 @@ class _Offered:
     content_type: str
 
 
-def _offered(version: str) -> tuple[_Offered, ...]:
-    """Return the media types of one version of OpenAPI, in the order in which they are tried.
+def _media_types(version: str) -> tuple[_MediaType, ...]:
+    """Return the media types of one version of OpenAPI, in order of preference.
 
     The spelling with `@` is no media type by RFC 6838 and deprecated; client-go still asks for it.
     """
     subtype = f"com.github.proto-openapi.spec.{version}.v1.0+protobuf"
     other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
     return (
-        _Offered("json", Form.JSON, JSON.media_type),
-        _Offered(subtype, Form.PROTOBUF, f"application/{subtype}"),
-        _Offered(other, Form.PROTOBUF, f"application/{subtype}"),
+        _MediaType("json", Form.JSON, JSON.media_type),
+        _MediaType(subtype, Form.PROTOBUF, f"application/{subtype}"),
+        _MediaType(other, Form.PROTOBUF, f"application/{subtype}"),
     )
 
 
-_OFFERED = {"v2": _offered("v2"), "v3": _offered("v3")}
+_MEDIA_TYPES = {"v2": _media_types("v2"), "v3": _media_types("v3")}
 
 
-def negotiated(accept: str, version: str) -> _Offered | None:
-    """Return what an Accept header is answered with; None for 406.
+def negotiated(accept: str, version: str) -> _MediaType | None:
+    """Return the media type that answers an Accept header; None for 406.
 
-    Parameters of a media range count for nothing but its weight, and `q=0` excludes nothing.
+    Parameters of a media range other than its weight are ignored, and `q=0` excludes nothing.
     """
     for clause in parse_accept(accept or "*/*"):
         if clause.type not in ("application", "*"):
             continue
-        for offered in _OFFERED[version]:
+        for offered in _MEDIA_TYPES[version]:
             if clause.subtype in (offered.subtype, "*"):
                 return offered
     return None
@@ -114,10 +116,10 @@ class OpenAPIAnswers:
     """Answers requests for OpenAPI documents.
 
     Args:
-        documents: What is served.
-        times: Since when it is as it is.
-        redirects: Whether who states another hash is sent to the document as it is now; else it
-            is the answer. kube-aggregator lets no redirection of an extension API server through:
+        documents: The documents.
+        times: Modification times.
+        redirects: Whether a request with an outdated hash is redirected to the current document, or
+            answered with it. kube-aggregator rejects redirects of extension API servers:
             k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go, `RejectForwardingRedirects`.
     """
 
@@ -131,43 +133,37 @@ class OpenAPIAnswers:
         self._documents = documents
         self._redirects = redirects
         self._times = times or ModificationTimes()
-        self._index_bodies: dict[Coding, Body] = {}
         self._compressing: Once[tuple[str, Coding], Body] = Once()
 
     async def index(self, request: Request, coding: Coding) -> Response:
-        """Answer for the list of documents; Accept is not looked at.
+        """Answer with the list of documents; Accept is ignored.
 
         Raises:
             DiscoveryError: It cannot be made now.
         """
         index = await self._documents.index()
         body = await self._index_body(index, _coding_of(request, coding))
-        headers = [_NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+        headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
         return self._answer(request, INDEX, body, headers)
 
     @property
     def generation(self) -> int:
-        """Another number whenever an answer may be another."""
+        """A counter that changes with any answer."""
         return self._documents.generation
 
     async def _index_body(self, index: Index, coding: Coding) -> Body:
-        """Return the list, compressed once."""
+        """Return the list, compressed once for concurrent requests."""
         if coding == "identity" or len(index.body) < compression.MIN_COMPRESSED_BYTES:
             return Body("", index.etag, index.body, "identity")
-        kept = self._index_bodies.get(coding)
-        if kept is not None and kept.hash == index.etag:
-            return kept
-        return await self._compressing.run(
-            (index.etag, coding), lambda: self._compressed(index, coding)
-        )
 
-    async def _compressed(self, index: Index, coding: Coding) -> Body:
-        data = await asyncio.to_thread(compression.compress, index.body, coding)
-        self._index_bodies[coding] = body = Body("", index.etag, data, coding)
-        return body
+        async def compressed() -> Body:
+            data = await asyncio.to_thread(compression.compress, index.body, coding)
+            return Body("", index.etag, data, coding)
+
+        return await self._compressing.run((index.etag, coding), compressed)
 
     async def document(self, request: Request, key: str, coding: Coding) -> Response | None:
-        """Answer for one document; None when there is none under that path.
+        """Answer with one document; None if there is none under that path.
 
         Raises:
             DiscoveryError: It cannot be made now.
@@ -179,7 +175,7 @@ class OpenAPIAnswers:
             return None
         if offered is None:
             return _not_acceptable(endpoint)
-        # As the KEP that introduced it called it, and as it is called.
+        # `etag` is its name in the KEP, `hash` the one in use.
         stated = request.parameter("hash") or request.parameter("etag")
         body: Body | None = None
         if not stated or stated == current or not self._redirects:
@@ -194,7 +190,7 @@ class OpenAPIAnswers:
         return self._answer(request, endpoint, body, headers, key)
 
     async def merged(self, request: Request, coding: Coding) -> Response:
-        """Answer for the document of everything, in OpenAPI v2.
+        """Answer with the merged OpenAPI v2 document.
 
         Raises:
             DiscoveryError: It cannot be made now.
@@ -203,7 +199,7 @@ class OpenAPIAnswers:
         if offered is None:
             return _not_acceptable(MERGED)
         body = await self._documents.merged_v2(offered.form, _coding_of(request, coding))
-        headers = [_NOT_CACHED, _VARY, (b"content-type", offered.content_type.encode())]
+        headers = [NOT_CACHED, _VARY, (b"content-type", offered.content_type.encode())]
         return self._answer(request, MERGED, body, headers)
 
     def _answer(
@@ -222,7 +218,7 @@ class OpenAPIAnswers:
             [*headers, (b"etag", etag.encode()), _RANGES],
             endpoint=endpoint,
             representation=media_type,
-            lasting=True,
+            cacheable=True,
         )
         status = precondition_status(request.method, request.if_none_match, request.fields, content)
         if status != HTTPStatus.OK:
@@ -232,7 +228,7 @@ class OpenAPIAnswers:
 
 
 def _coding_of(request: Request, coding: Coding) -> Coding:
-    """Return the coding of an answer; parts are parts of the plain text."""
+    """Return the coding of an answer; ranges are of the uncompressed text."""
     return "identity" if request.fields.get("range") else coding
 
 
@@ -251,13 +247,13 @@ def _without_body(described: Response, status: int) -> Response:
 
 
 def _ranged(request: Request, whole: Response, content: Content) -> Response:
-    """Return the part of an answer that is asked for."""
+    """Return the requested range of an answer."""
     size = len(whole.body)
     try:
         part = byte_range(request.fields, content, size)
     except RangeNotSatisfiable as error:
         headers = [
-            _NOT_CACHED,
+            NOT_CACHED,
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"x-content-type-options", b"nosniff"),
             (b"content-range", f"bytes */{size}".encode()),
@@ -281,31 +277,30 @@ def _part(body: bytes | Packed, begin: int, end: int) -> bytes | Packed:
 
 
 def _caching(*, immutable: bool) -> Headers:
-    """Return what caches are told; whoever states the hash may keep the document for good.
+    """Return the caching headers; a client that states the hash may cache the document for good.
 
-    The zone is written as the reference writes it, which is no date by RFC 9110 but one that Go's
-    time.RFC1123 reads.
+    The zone is the reference's, which is no date by RFC 9110 but one that Go's time.RFC1123 reads.
     """
     if not immutable:
-        return [_NOT_CACHED]
+        return [NOT_CACHED]
     now = datetime.now(UTC)
-    if (now.month, now.day) == (2, 29):  # time.AddDate makes the first of March of it
+    if (now.month, now.day) == (2, 29):  # as time.AddDate: the first of March
         now += timedelta(days=1)
     expires = now.replace(year=now.year + 1)
     return [_IMMUTABLE, (b"expires", expires.strftime("%a, %d %b %Y %H:%M:%S UTC").encode())]
 
 
 def _moved(key: str, current: str, content_type: tuple[bytes, bytes], endpoint: str) -> Response:
-    """Send a client that states another hash to the document as it is now."""
+    """Redirect a client that states another hash to the current document."""
     headers = [
-        _NOT_CACHED,
+        NOT_CACHED,
         _VARY,
         content_type,
         (b"etag", f'"{current}"'.encode()),
         (b"location", server_relative_url(key, current).encode()),
     ]
-    return Response(HTTPStatus.MOVED_PERMANENTLY, headers, endpoint=endpoint, lasting=True)
+    return Response(HTTPStatus.MOVED_PERMANENTLY, headers, endpoint=endpoint, cacheable=True)
 
 
 def _not_acceptable(endpoint: str) -> Response:
-    return Response(HTTPStatus.NOT_ACCEPTABLE, [_NOT_CACHED], endpoint=endpoint)
+    return Response(HTTPStatus.NOT_ACCEPTABLE, [NOT_CACHED], endpoint=endpoint)

@@ -1,4 +1,4 @@
-"""From a request to its response; no I/O but for waiting on a body that is being made."""
+"""Routes a request to its response; no I/O except waiting for a body to be made."""
 
 import platform
 import sys
@@ -36,22 +36,17 @@ from apidiscovery_service.serving.feature_gates import (
     FeatureGates,
 )
 from apidiscovery_service.serving.health import ENDPOINTS, Checks
-from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
-from apidiscovery_service.serving.http.objects.answers import ObjectAnswers
+from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
     HealthRoute,
-    IndexRoute,
-    MetricsRoute,
     MissingRoute,
     OpenAPIDocumentRoute,
-    OpenAPIIndexRoute,
-    OpenAPIMergedRoute,
     OpenAPIRoute,
-    VersionRoute,
+    Page,
     route,
 )
 from apidiscovery_service.serving.http.statuses import (
@@ -59,17 +54,20 @@ from apidiscovery_service.serving.http.statuses import (
     invalid_timeout,
     is_pretty,
     negotiated_status,
+    not_found,
     restful_refusal,
     starting,
+    status_response,
+    text_response,
+    unavailable,
 )
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
-_NO_SNIFF = (b"x-content-type-options", b"nosniff")
-_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_NOT_FOUND_TEXT = "404 page not found\n"
 
-# The profile of clients that want one server's own view. Source: k8s.io/client-go
+# The profile with which clients ask for the view of one server. Source: k8s.io/client-go
 # discovery/discovery_client.go, AcceptV2NoPeer.
-NO_PEER = "nopeer"
+_NO_PEER = "nopeer"
 
 
 @dataclass(slots=True)
@@ -77,15 +75,18 @@ class Site:
     """What answers depend on besides the snapshot.
 
     Attributes:
+        checks: The health checks.
+        metrics: The metrics.
+        gates: The feature gates.
         server_address: `host:port` that `/api` tells clients.
         version: Version of this software.
-        openapi: What is answered below `/openapi`; None for nothing.
-        objects: What is answered about StorageVersions and leases; None for nothing.
-        extension: Whether this is an extension API server, of which kube-aggregator asks what it
-            serves: it has no core group, nothing is at `/api`, and `/apis` tells its address.
-        is_defined: Given a group and a version, whether CustomResourceDefinitions make it up.
-        awaited: Returns which upstreams are waited for while there is nothing else to serve; empty
-            for none.
+        openapi: Answers below `/openapi`; None for 404.
+        objects: Answers about StorageVersions and leases; None for 404.
+        extension: Whether this is an extension API server behind kube-aggregator: it has no core
+            group, `/api` is 404, and `/apis` tells its address.
+        is_defined: Whether CustomResourceDefinitions define a group-version.
+        awaited: Returns the upstreams that are waited for while there is nothing else to serve;
+            empty for none.
     """
 
     checks: Checks
@@ -101,7 +102,7 @@ class Site:
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
-        """What is answered below `/openapi` if that is switched on."""
+        """Answers below `/openapi`, None while the feature gate is off."""
         return self.openapi if self.gates[OPENAPI_V3] else None
 
 
@@ -112,10 +113,10 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
 
     Args:
         request: The request.
-        encoded: What is served now.
+        encoded: The current snapshot.
         site: Everything else that answers depend on.
         ready: Whether the local sources are in the snapshot; until then only health, version and
-            metrics are answered, for an answer without them would be mistaken for an empty one.
+            metrics are answered, since clients would believe an empty document.
     """
     invalid = invalid_timeout(request)
     if invalid is not None:
@@ -125,47 +126,36 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
     match target:
         case HealthRoute():
             return _health(request, target, site.checks)
-        case MetricsRoute():
+        case Page.METRICS:
             headers = [NOT_CACHED, (b"content-type", METRICS_CONTENT_TYPE.encode())]
             return Response(200, headers, site.metrics.text(), "/metrics", "text")
-        case VersionRoute():
+        case Page.VERSION:
             return _version(request, site)
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
-        case IndexRoute():
+        case Page.INDEX:
             return _index(encoded.snapshot, site)
         case DocumentRoute():
             return await _document(request, target, encoded, site)
-        case OpenAPIIndexRoute() | OpenAPIDocumentRoute() | OpenAPIMergedRoute():
+        case OpenAPIDocumentRoute() | Page.OPENAPI_INDEX | Page.OPENAPI_MERGED:
             return await _openapi(request, target, site)
         case MissingRoute():
             return _missing(request, target, encoded)
 
 
 def _is_defined(target: Target | None, site: Site) -> bool:
-    """Tell whether a document is answered by the handler of CustomResourceDefinitions.
+    """Return whether kube-apiserver's handler of CustomResourceDefinitions answers a document.
 
-    No go-restful stands before it: k8s.io/apiextensions-apiserver
+    It is not behind go-restful: k8s.io/apiextensions-apiserver
     pkg/apiserver/customresource_discovery.go:versionDiscoveryHandler.
     """
     return isinstance(target, APIResourceList) and site.is_defined(target.group, target.version)
 
 
 def _awaiting(request: Request, site: Site) -> str:
-    """Return why nothing is answered yet, for an empty document would be believed."""
+    """Return why there is no answer yet."""
     upstreams = f": {site.awaited()}" if request.trusted else ""
     return f"no upstream has answered yet{upstreams}"
-
-
-def refusal(request: Request, refused: Refused) -> Response:
-    """Answer a caller who gets no answer, as kube-apiserver does."""
-    if refused.code == 429:  # noqa: PLR2004 - Too Many Requests
-        response = _text(429, f"{refused.message}\n")
-        return replace(response, headers=[*response.headers, (b"retry-after", refused.retry_after)])
-    response = negotiated_status(request, refused.status)
-    if refused.code == 403:  # noqa: PLR2004 - Forbidden
-        return replace(response, headers=[*response.headers, _NO_SNIFF])
-    return response
 
 
 # Discovery documents.
@@ -175,11 +165,11 @@ async def _document(
     request: Request, target: DocumentRoute, encoded: EncodedSnapshot, site: Site
 ) -> Response:
     if target.plain is not None and not encoded.serves(target.plain):
-        return _missing(request, _above(target), encoded)
+        return _missing(request, _missing_route(target), encoded)
     if _is_stale(target.plain, encoded):
-        # Its own form has no word for that. Source: k8s.io/kube-aggregator
+        # The unaggregated form cannot say so. Source: k8s.io/kube-aggregator
         # pkg/apiserver/handler_proxy.go:ServeHTTP.
-        return _text(503, "service unavailable\n", target.endpoint)
+        return text_response(503, "service unavailable\n", target.endpoint)
     if target.restful and not _is_defined(target.plain, site):
         refused = restful_refusal(request, MEDIA_TYPES)
         if refused is not None:
@@ -187,7 +177,9 @@ async def _document(
     versions = site.gates.aggregated_versions if target.aggregated else ()
     representation = negotiate(request.accept, versions)
     if representation is None:
-        return replace(_not_acceptable(), endpoint=target.endpoint)
+        status = plain.status(406, "NotAcceptable", not_acceptable_message())
+        response = status_response(status, Representation(JSON, pretty=True))
+        return replace(response, endpoint=target.endpoint)
     pretty = representation.serializer is JSON and (representation.pretty or is_pretty(request))
     if pretty is not representation.pretty:
         representation = replace(representation, pretty=pretty)
@@ -207,12 +199,10 @@ async def _aggregated(
         raise AssertionError(target)
     core = target.aggregated.core
     asked_for = representation.content_type
-    if representation.profile == NO_PEER:
+    if representation.profile == _NO_PEER:
         asked_for += NO_PEER_SUFFIX
-    # There is one document, with or without peers; forgetting the profile keeps it one body.
-    representation = (
-        replace(representation, profile="") if representation.profile else representation
-    )
+    # The document is the same with and without peers, and so is its cached body.
+    representation = replace(representation, profile="")
     etag = f'"{(encoded.snapshot.core if core else encoded.snapshot.named).etag}"'
     headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
     described = Response(
@@ -221,11 +211,11 @@ async def _aggregated(
         endpoint=target.endpoint,
         representation=asked_for,
         aggregated="api" if core else "apis",
-        lasting=True,
+        cacheable=True,
     )
     if not none_match(request.if_none_match, etag):
-        # No Content-Type: httpcache copies it onto the stored body, and client-go would then take
-        # an aggregated document for a plain one.
+        # Without Content-Type: httpcache would copy it to the cached body, and client-go would then
+        # take an aggregated document for an unaggregated one.
         return described
     coding = _coding(request, site.gates)
     body, coding = await encoded.coded_body(target.aggregated, representation, coding)
@@ -261,34 +251,29 @@ async def _plain(
         target.endpoint,
         representation.content_type,
         coding,
-        lasting=True,
+        cacheable=True,
     )
 
 
 async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Response:
     if site.openapi_v3 is None:
-        return _text(404, "404 page not found\n")
+        return text_response(404, _NOT_FOUND_TEXT)
     coding = _coding(request, site.gates)
     try:
         match target:
-            case OpenAPIIndexRoute():
+            case Page.OPENAPI_INDEX:
                 answer: Response | None = await site.openapi_v3.index(request, coding)
-            case OpenAPIMergedRoute():
+            case Page.OPENAPI_MERGED:
                 answer = await site.openapi_v3.merged(request, coding)
             case OpenAPIDocumentRoute():
                 answer = await site.openapi_v3.document(request, target.key, coding)
     except DiscoveryError as error:
-        status = plain.status(503, "ServiceUnavailable", f"OpenAPI: {error}", retry_after_s=1)
-        response = negotiated_status(request, status)
-        return replace(response, headers=[*response.headers, (b"retry-after", b"1")])
-    if answer is None:
-        message = "the server could not find the requested resource"
-        return negotiated_status(request, plain.status(404, "NotFound", message, details=True))
-    return answer
+        return unavailable(request, f"OpenAPI: {error}", 1)
+    return not_found(request) if answer is None else answer
 
 
 def _coding(request: Request, gates: FeatureGates) -> compression.Coding:
-    """Return the coding for a body that is large enough."""
+    """Return the coding for bodies that are large enough."""
     return (
         compression.choose(request.accept_encoding) if gates[RESPONSE_COMPRESSION] else "identity"
     )
@@ -301,28 +286,19 @@ def _content_headers(representation: Representation, coding: compression.Coding)
     return headers
 
 
-# What is refused.
-
-
-def _not_acceptable() -> Response:
-    body = plain.encode(
-        plain.status(406, "NotAcceptable", not_acceptable_message()),
-        Representation(JSON, pretty=True),
-    )
-    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
-    return Response(406, headers, body, representation=JSON.media_type)
+# Missing documents.
 
 
 def _is_stale(target: Target | None, encoded: EncodedSnapshot) -> bool:
-    """Tell whether a document is of a group-version that is only known as it was."""
+    """Return whether the group-version of a document is stale."""
     if not isinstance(target, APIResourceList):
         return False
     version = encoded.version(target.group, target.version)
     return version is not None and version.freshness == Freshness.STALE
 
 
-def _above(target: DocumentRoute) -> MissingRoute:
-    """Return what is missing when a document is not there."""
+def _missing_route(target: DocumentRoute) -> MissingRoute:
+    """Return the route of a document that is not served."""
     match target.plain:
         case APIResourceList(group, version):
             return MissingRoute(group, version)
@@ -331,26 +307,21 @@ def _above(target: DocumentRoute) -> MissingRoute:
 
 
 def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -> Response:
-    """Answer 404: a Status below what go-restful serves, else text.
+    """Answer 404: a Status below paths that go-restful serves, else text.
 
-    That is `/api`, every group-version that is served, and whatever else is below a group that
-    is Kubernetes' own.
+    These are `/api`, every group-version that is served, and all paths below the groups of
+    Kubernetes itself.
     """
     if target.group is None or not (
         target.group == CORE_GROUP
         or encoded.version(target.group, target.version) is not None
         or (target.group in BUILT_IN_GROUPS and encoded.group(target.group) is not None)
     ):
-        return _text(404, "404 page not found\n")
-    message = "the server could not find the requested resource"
-    return negotiated_status(request, plain.status(404, "NotFound", message, details=True))
+        return text_response(404, _NOT_FOUND_TEXT)
+    return not_found(request)
 
 
-def _text(code: int, text: str, endpoint: str = "other") -> Response:
-    return Response(code, [NOT_CACHED, _TEXT, _NO_SNIFF], text.encode(), endpoint, "text")
-
-
-# Everything but discovery.
+# Health, version, index.
 
 
 def _health(request: Request, target: HealthRoute, checks: Checks) -> Response:
@@ -360,12 +331,13 @@ def _health(request: Request, target: HealthRoute, checks: Checks) -> Response:
     parameters = request.parameters()
     report = checks.report(target.endpoint, parameters.get("exclude", ()))
     if not report.passed:
-        return _text(500, report.text if request.trusted else _unwarned(report.text), endpoint)
-    return _text(200, report.text if "verbose" in parameters else "ok", endpoint)
+        text = report.text if request.trusted else _without_warnings(report.text)
+        return text_response(500, text, endpoint)
+    return text_response(200, report.text if "verbose" in parameters else "ok", endpoint)
 
 
-def _unwarned(text: str) -> str:
-    """Return a report without its warnings, which tell of files and upstreams."""
+def _without_warnings(text: str) -> str:
+    """Return a report without its warnings, which name files and upstreams."""
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("warn: "))
 
@@ -375,10 +347,10 @@ def _single_check(target: HealthRoute, checks: Checks) -> Response:
     try:
         wrong = checks.single(target.endpoint, target.check)
     except KeyError:
-        return _text(404, "404 page not found\n")
+        return text_response(404, _NOT_FOUND_TEXT)
     if wrong is not None:
-        return _text(500, f"internal server error: {wrong}\n", endpoint)
-    return _text(200, "ok", endpoint)
+        return text_response(500, f"internal server error: {wrong}\n", endpoint)
+    return text_response(200, "ok", endpoint)
 
 
 def _version(request: Request, site: Site) -> Response:

@@ -1,13 +1,15 @@
-"""From a path to what it serves.
+"""Routes of paths.
 
-Which part of kube-apiserver answers a path decides small things that clients see: `/apis` and
+The part of kube-apiserver that answers a path decides details that clients see: `/apis` and
 `/apis/{group}` take any method, while `/api`, `/api/v1` and `/apis/{group}/{version}` go through
-go-restful, which takes GET alone and looks at Accept in its own way first. Sources:
+go-restful, which takes only GET and first reads Accept in its own way. Sources:
 k8s.io/kube-aggregator pkg/apiserver/apiserver.go:NewWithDelegate; k8s.io/apiserver
 pkg/server/handler.go:director.ServeHTTP.
 """
 
 from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
 
 from apidiscovery_service.encoding import (
     Aggregated,
@@ -25,10 +27,9 @@ class DocumentRoute:
 
     Attributes:
         endpoint: Kind of path, for metrics.
-        plain: What a plain Accept gets; None for `/api`, whose document tells the server's own
-            address.
-        aggregated: What an aggregated Accept gets, where there is such a thing.
-        restful: Whether go-restful stands before it.
+        plain: The unaggregated document; None for `/api`, whose document has the server's address.
+        aggregated: The aggregated document, None where there is none.
+        restful: Whether the path goes through go-restful.
     """
 
     endpoint: str
@@ -45,24 +46,14 @@ class HealthRoute:
     check: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRoute:
-    """`/version`."""
+class Page(Enum):
+    """A path without parameters that is no discovery document."""
 
-
-@dataclass(frozen=True, slots=True)
-class MetricsRoute:
-    """`/metrics`."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRoute:
-    """`/`, the list of paths."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAPIIndexRoute:
-    """`/openapi/v3`, the list of documents."""
+    INDEX = "/"
+    METRICS = "/metrics"
+    VERSION = "/version"
+    OPENAPI_INDEX = "/openapi/v3"
+    OPENAPI_MERGED = "/openapi/v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +68,8 @@ class OpenAPIDocumentRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAPIMergedRoute:
-    """`/openapi/v2`, one document of everything."""
-
-
-@dataclass(frozen=True, slots=True)
 class MissingRoute:
-    """A path that nothing serves.
+    """A path that is not served.
 
     Attributes:
         group: The group below which it lies, None if below no group-version.
@@ -94,16 +80,8 @@ class MissingRoute:
     version: str = ""
 
 
-OpenAPIRoute = OpenAPIIndexRoute | OpenAPIDocumentRoute | OpenAPIMergedRoute
-Route = (
-    DocumentRoute
-    | HealthRoute
-    | VersionRoute
-    | MetricsRoute
-    | IndexRoute
-    | MissingRoute
-    | OpenAPIRoute
-)
+OpenAPIRoute: TypeAlias = Literal[Page.OPENAPI_INDEX, Page.OPENAPI_MERGED] | OpenAPIDocumentRoute
+Route: TypeAlias = DocumentRoute | HealthRoute | Page | OpenAPIDocumentRoute | MissingRoute
 
 _OPENAPI_DOCUMENTS = "/openapi/v3/"
 
@@ -113,29 +91,29 @@ _APIS_SLASH = DocumentRoute("/apis", APIGroupList(), restful=False)
 _API = DocumentRoute("/api", None, Aggregated(core=True))
 
 _FIXED: dict[str, Route] = {
-    "/": IndexRoute(),
-    "/index.html": IndexRoute(),
+    "/": Page.INDEX,
+    "/index.html": Page.INDEX,
     "/api": _API,
     "/api/": _API,
     "/apis": _APIS,
     "/apis/": _APIS_SLASH,
-    "/metrics": MetricsRoute(),
-    "/openapi/v2": OpenAPIMergedRoute(),
-    "/openapi/v3": OpenAPIIndexRoute(),
-    "/version": VersionRoute(),
-    "/version/": VersionRoute(),
+    "/metrics": Page.METRICS,
+    "/openapi/v2": Page.OPENAPI_MERGED,
+    "/openapi/v3": Page.OPENAPI_INDEX,
+    "/version": Page.VERSION,
+    "/version/": Page.VERSION,
     **{f"/{endpoint}": HealthRoute(endpoint) for endpoint in ENDPOINTS},
 }
 
 
 def route(path: str, *, storage_version_hashes: bool = True, extension: bool = False) -> Route:
-    """Return what a path serves; whether the group or version exists is not looked at.
+    """Return the route of a path, whether or not its group and version exist.
 
     Args:
         path: Percent-decoded, without the prefix under which the application is mounted.
         storage_version_hashes: Whether lists of resources have them.
-        extension: Whether an extension API server is asked: it has no core group, and no
-            aggregator stands before its `/apis/`, which is `/apis` then.
+        extension: Whether this is an extension API server: it has no core group, and its `/apis/`
+            is `/apis`, since it has no aggregator.
     """
     if extension and path == "/apis/":
         path = "/apis"

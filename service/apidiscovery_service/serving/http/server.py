@@ -1,46 +1,47 @@
 """Granian, embedded: HTTP/1.1 and HTTP/2 for an ASGI application on this event loop.
 
-The listening socket is ours: Granian's own sets SO_REUSEPORT, with which a second server on a
-taken port starts without an error and takes half of the connections, and it does not tell which
-port it took for port 0.
+The listening socket is ours: Granian's own sets SO_REUSEPORT, with which a second server on a taken
+port starts without an error and gets half of the connections, and it does not tell which port it
+took for port 0.
 """
 
 import asyncio
+import re
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import structlog
 from granian._granian import SocketHolder
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings, HTTP2Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from apidiscovery_service.serving.http.asgi import Application
-from apidiscovery_service.serving.http.entrance import Entrance
-from apidiscovery_service.serving.unread.connections import bound_unsent, cut_where
+from apidiscovery_service.serving.http.messages import Application, Message, Receive, Scope, Send
+from apidiscovery_service.serving.unread import bound_unsent, cut_where
 
 _BACKLOG = 1024
 _MAX_CONNECTIONS = 4096
 
-# Above the gateway's own limit (asgi.MAX_HEADER_BYTES), which answers with a Status and a log
-# line; beyond this Granian answers 431 by itself.
+# Above the gateway's own limit (asgi.MAX_HEADER_BYTES), which answers with a Status and a log line;
+# above this one Granian answers 431 by itself.
 _MAX_READ_BYTES = 128 * 1024
 _HEADER_TIMEOUT_MS = 30_000
 _PING_EVERY_MS = 30_000
-# RFC 9113, 6.5.2 recommends 100, for parallelism; here one thread answers, each in well under a
-# millisecond. What the connections of an attacker ask at once is in line before everybody else's
-# next request: for 512 connections it is 0.6 s of work with 32 streams, 2 s with 100.
+# RFC 9113, 6.5.2 recommends 100, for parallelism; here one thread answers, each request in well
+# under a millisecond. The concurrent requests of an attacker are queued before the next request of
+# other clients: with 512 connections they take 0.6 s with 32 streams, 2 s with 100.
 _MAX_STREAMS = 32
-# Of a stream, beyond a piece of a body.
+# For one stream, beyond a piece of a body.
 _MAX_UNSENT_BYTES = 64 * 1024
 _PING_TIMEOUT_S = 10
 
-# After the connections are cut, what is left to do is to notice.
+# Time to notice that the connections are cut.
 _CUT_S = 1.0
 
-# No handlers of its own: the process has set up logging.
+# Without handlers: the process configures logging.
 _LOGGING: dict[str, Any] = {
     "incremental": True,
     "formatters": {},
@@ -48,9 +49,79 @@ _LOGGING: dict[str, Any] = {
     "loggers": {"_granian": {}},
 }
 
+# Source: golang.org/x/net/http/httpguts ValidHostHeader.
+_HOST = re.compile(rb"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~]*")
+
+_CLOSE = (b"connection", b"close")  # Granian leaves it out of HTTP/2
+
+_log = structlog.get_logger(__name__)
+
+
+class CheckedApplication:
+    """Refuses requests that HTTP forbids and Granian passes on, and closes connections on demand.
+
+    Granian shows a missing Host field as an empty one, and does not show that lines end with a bare
+    LF.
+
+    Attributes:
+        ending: Whether each HTTP/1.1 connection ends with its next answer.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self.ending = False
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer one ASGI connection."""
+        if scope["type"] == "http":
+            hosts = [value for name, value in scope["headers"] if name == b"host"]
+            wrong = wrong_host(hosts, scope["http_version"])
+            if wrong:
+                _log.warning("bad request", method=scope["method"], status=400, reason=wrong)
+                return _refuse(send, wrong)
+            if self.ending:
+                send = _ending(send)
+        return self._application(scope, receive, send)
+
+
+def wrong_host(hosts: Sequence[bytes], http_version: str) -> str:
+    """Return the error of the Host fields of a request, in Go's words; empty without one.
+
+    Sources: RFC 9112 section 3.2; net/http server.go (*conn).readRequest.
+    """
+    if len(hosts) > 1:
+        return "too many Host headers"
+    host = hosts[0] if hosts else b""
+    if not host:
+        return "missing required Host header" if http_version == "1.1" else ""
+    return "" if _HOST.fullmatch(host) else "malformed Host header"
+
+
+async def _refuse(send: Send, wrong: str) -> None:
+    """Answer as Go's server does."""
+    body = f"400 Bad Request: {wrong}".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        _CLOSE,
+    ]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _ending(send: Send) -> Send:
+    """Return a `send` that closes the connection after the answer."""
+
+    async def send_last(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], _CLOSE]}
+        await send(message)
+
+    return send_last
+
 
 class _OwnSocketServer(Server):
-    """Granian on a socket that listens already; it closes the descriptor when it stops."""
+    """Granian on a listening socket, which it closes when it stops."""
 
     def __init__(self, application: Application, listening: socket.socket) -> None:
         super().__init__(
@@ -77,7 +148,7 @@ class _OwnSocketServer(Server):
         self._descriptor = listening.detach()
 
     def _init_shared_socket(self) -> None:
-        # Granian's stubs know neither this constructor nor that the attributes are ever set.
+        # Granian's stubs have neither this constructor nor these attributes.
         holder = cast("Callable[[int, bool, int], Any]", SocketHolder)
         vars(self).update(
             _ssp=None,
@@ -93,24 +164,24 @@ class HttpServer:
         """Listen.
 
         Args:
-            application: What answers: a gateway, or any application that it is mounted in.
-            host: A name, a literal IPv4 or IPv6 address, or the path of a Unix socket to make.
+            application: A gateway, or any application that it is mounted in.
+            host: A name, a literal IPv4 or IPv6 address, or the path of a Unix socket to create.
             port: 0 for any free one.
 
         Raises:
             OSError: The address cannot be listened on.
         """
         listening = _listen_unix(host) if isinstance(host, Path) else _listen(host, port)
-        self._own_end = _own_end(listening)
-        self._entrance = Entrance(application)
-        self._server = _OwnSocketServer(self._entrance, listening)
+        self._local_end = _local_end(listening)
+        self._application = CheckedApplication(application)
+        self._server = _OwnSocketServer(self._application, listening)
         self._serving: asyncio.Task[None] | None = None
         self._stopped = False
 
     @property
     def port(self) -> int:
         """The port that is listened on; 0 for a Unix socket."""
-        return self._own_end if isinstance(self._own_end, int) else 0
+        return self._local_end if isinstance(self._local_end, int) else 0
 
     async def serve(self) -> None:
         """Serve until `stop`; connections made before wait in the kernel's queue."""
@@ -119,16 +190,16 @@ class HttpServer:
             await self._serving
 
     def announce_end(self) -> None:
-        """From now on have each HTTP/1.1 connection end with its next answer, which says so.
+        """Close each HTTP/1.1 connection with its next answer, which says so, from now on.
 
-        HTTP/2 connections are told to go away by `stop`, without loss of a request.
+        HTTP/2 connections get GOAWAY from `stop`, without loss of a request.
         """
-        self._entrance.ending = True
+        self._application.ending = True
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more connections, let requests end for up to `grace_s`, then cut what is left.
+        """Take no more connections, give requests `grace_s` seconds to end, then cut the rest.
 
-        Granian waits without end for an HTTP/2 client that has stopped reading.
+        Granian would wait forever for an HTTP/2 client that has stopped reading.
         """
         self._stopped = True
         if self._serving is None:
@@ -136,7 +207,7 @@ class HttpServer:
         self._server.stop()  # type: ignore[no-untyped-call]
         done, _ = await asyncio.wait([self._serving], timeout=grace_s)
         if not done:
-            _cut_connections(self._own_end)
+            _cut_connections(self._local_end)
             await asyncio.wait([self._serving], timeout=_CUT_S)
 
 
@@ -147,7 +218,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Inherited by what is accepted. Without it an HTTP/2 answer in two writes waits for the
+        # Accepted connections inherit it. Without it an HTTP/2 answer in two writes waits for the
         # client's delayed acknowledgement, 40 ms.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound_unsent(listening)
@@ -169,20 +240,20 @@ def _listen_unix(path: Path) -> socket.socket:
     return listening
 
 
-def _own_end(connection: socket.socket) -> int | str:
+def _local_end(connection: socket.socket) -> int | str:
     """Return the port or the path of a socket."""
     name: tuple[str, int] | str = connection.getsockname()
     return name if isinstance(name, str) else name[1]
 
 
-def _cut_connections(own_end: int | str) -> None:
+def _cut_connections(local_end: int | str) -> None:
     """Shut down this process's accepted connections on a port or a path."""
 
-    def is_accepted_there(connection: socket.socket) -> bool:
+    def matches(connection: socket.socket) -> bool:
         known = connection.family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
-        if not known or _own_end(connection) != own_end:
+        if not known or _local_end(connection) != local_end:
             return False
         connection.getpeername()  # raises for the listening socket
         return True
 
-    cut_where(is_accepted_there)
+    cut_where(matches)

@@ -14,7 +14,7 @@ import orjson
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.store import Entry
-from apidiscovery_service.threads import run_sized
+from apidiscovery_service.workers import run_sized
 
 PREFIX = "registrations/"
 OWNERS = "registrations/owners/"

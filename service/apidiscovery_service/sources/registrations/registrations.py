@@ -71,8 +71,7 @@ from apidiscovery_service.sources.registrations.writes import (
     standing,
 )
 from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, StoreDamaged
-from apidiscovery_service.threads import run_sized
-from apidiscovery_service.workers import WorkerFailed
+from apidiscovery_service.workers import WorkerFailed, run_sized
 
 # What a page holds when nobody says, and at most; and how much content it has besides its last
 # registration, since clients of gRPC take messages of 4 MiB unless told otherwise.

@@ -43,7 +43,7 @@ from apidiscovery_service.sources.registrations.requests import Outcome, Written
 from apidiscovery_service.sources.registrations.table import Table, declared_by
 from apidiscovery_service.sources.registrations.writes import Plan
 from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
-from apidiscovery_service.threads import run_sized
+from apidiscovery_service.workers import run_sized
 
 # Others may write at the same time, and see to the statuses of the group themselves then.
 _ATTEMPTS = 5

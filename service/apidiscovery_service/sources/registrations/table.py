@@ -34,7 +34,7 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
-from apidiscovery_service.threads import INLINE_BYTES
+from apidiscovery_service.workers import INLINE_BYTES
 
 # How long a writer waits to see its own write; a store of which a server hangs is heard of again
 # before that.

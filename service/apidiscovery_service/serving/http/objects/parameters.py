@@ -1,6 +1,6 @@
-"""What the query of a request says.
+"""Parameters in the query of a request.
 
-Values are converted as Go's conversions from url.Values do, and then checked. Sources:
+Values are converted as Go converts url.Values, and then validated. Sources:
 k8s.io/apimachinery pkg/runtime/conversion.go, pkg/apis/meta/v1/validation/validation.go and
 pkg/apis/meta/internalversion/validation/validation.go.
 """
@@ -46,7 +46,7 @@ _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 
 
 class FieldValidation(Enum):
-    """What becomes of fields that a kind does not have, or that occur twice."""
+    """How unknown and duplicate fields are treated."""
 
     IGNORE = "Ignore"
     WARN = "Warn"
@@ -55,18 +55,18 @@ class FieldValidation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ListParameters:
-    """What a list or a watch is to be.
+    """Parameters of a list or a watch.
 
     Attributes:
-        selection: Which objects.
-        resource_version: As sent; empty for the state of this moment.
-        match: `Exact` or `NotOlderThan`; empty when it is not said.
-        limit: How many objects at most; 0 for all.
-        continue_token: Where an earlier answer ended; empty to begin.
+        selection: The selectors.
+        resource_version: As sent; empty for the current state.
+        match: `Exact` or `NotOlderThan`; empty without a value.
+        limit: Objects at most; 0 for all.
+        continue_token: Token of the earlier page; empty for the first.
         watch: Whether it is a watch.
-        bookmarks: Whether the watcher understands BOOKMARK.
-        initial_events: Whether a watch begins with what is there; None when it is not said.
-        timeout_s: After how many seconds a watch ends; 0 for the server's choice.
+        bookmarks: Whether the client understands BOOKMARK.
+        initial_events: Whether a watch begins with the current objects; None without a value.
+        timeout_s: Seconds after which a watch ends; 0 for the server's choice.
     """
 
     selection: Selection
@@ -80,8 +80,8 @@ class ListParameters:
     timeout_s: int = 0
 
     def as_list(self) -> ListOptions:
-        """Return what of it concerns a list."""
-        # Upstream answers 0 from its cache, which has no pages.
+        """Return the options of a list."""
+        # Upstream answers version 0 from its cache, which has no pages.
         return ListOptions(
             self.selection,
             0 if self.resource_version == "0" else self.limit,
@@ -93,11 +93,11 @@ class ListParameters:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How something is to be written.
+    """Parameters of a write.
 
     Attributes:
-        dry_run: Whether nothing is to be written, only answered.
-        field_validation: What becomes of unknown fields.
+        dry_run: Whether nothing is written, only answered.
+        field_validation: How unknown and duplicate fields are treated.
     """
 
     dry_run: bool = False
@@ -105,7 +105,7 @@ class WriteOptions:
 
 
 class Query:
-    """The parameters of a request by their types."""
+    """Typed access to the parameters of a request."""
 
     def __init__(self, request: Request) -> None:
         self._values = request.parameters()
@@ -115,19 +115,19 @@ class Query:
         return self._values.get(name, [])
 
     def text(self, name: str) -> str:
-        """Return the first value; empty when there is none."""
+        """Return the first value; empty without one."""
         return self._values.get(name, [""])[0]
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean; None when there is no value. All but `0` and `false` is true."""
+        """Return a boolean; None without a value. All but `0` and `false` is true."""
         values = self._values.get(name)
         return None if not values else values[0].lower() not in ("0", "false")
 
     def integer(self, name: str) -> int | None:
-        """Return an integer; None when there is no value.
+        """Return an integer; None without a value.
 
         Raises:
-            ObjectError: It is none of 64 bits; 400.
+            ObjectError: It is no integer of 64 bits; 400.
         """
         values = self._values.get(name)
         return _int64(values[0]) if values else None
@@ -144,10 +144,10 @@ def _int64(text: str) -> int:
 
 
 def watch_revision(kind: Kind, text: str) -> int:
-    """Return the resourceVersion that a watch begins after.
+    """Return the resourceVersion after which a watch begins.
 
     Raises:
-        ObjectError: It is no number; 422, under the resource's name as upstream has it.
+        ObjectError: It is no number; 422, under the resource's name as upstream.
     """
     try:
         return parse_uint(text) if text else 0
@@ -159,10 +159,10 @@ def watch_revision(kind: Kind, text: str) -> int:
 
 
 def list_parameters(request: Request, target: ObjectRoute) -> ListParameters:
-    """Return what a list, a watch or a deletion of many says.
+    """Return the parameters of a list, a watch or a deletion of a collection.
 
     Raises:
-        ObjectError: It says what cannot be, 400, or what may not be, 422.
+        ObjectError: A value is malformed, 400, or invalid, 422.
     """
     query = Query(request)
     options = ListParameters(
@@ -179,20 +179,20 @@ def list_parameters(request: Request, target: ObjectRoute) -> ListParameters:
     causes = _watch_causes(options) if options.watch else _list_causes(options)
     if causes:
         raise invalid_options("ListOptions", causes)
-    return replace(options, selection=_below(options.selection, target))
+    return replace(options, selection=_within(options.selection, target))
 
 
-def _below(selection: Selection, target: ObjectRoute) -> Selection:
-    """Return what is selected of what a path names.
+def _within(selection: Selection, target: ObjectRoute) -> Selection:
+    """Return a selection restricted to the name and namespace of a path.
 
     Raises:
-        ObjectError: Another name is selected than the path has; 400.
+        ObjectError: It selects another name; 400.
     """
     asked = selection.fields.requirements
     if target.name and asked and selection.name != target.name:
         raise bad_request("fieldSelector metadata.name doesn't match requested name")
-    places = ((NAME, target.name), (NAMESPACE, target.namespace))
-    more = tuple(FieldRequirement(field, value) for field, value in places if value)
+    of_path = ((NAME, target.name), (NAMESPACE, target.namespace))
+    more = tuple(FieldRequirement(field, value) for field, value in of_path if value)
     return Selection(selection.labels, FieldSelector((*asked, *more)))
 
 
@@ -221,14 +221,14 @@ def _watch_causes(options: ListParameters) -> list[Cause]:
 
 
 def write_options(request: Request, kind: str) -> WriteOptions:
-    """Return what a write says.
+    """Return the parameters of a write.
 
     Args:
         request: The request.
         kind: `CreateOptions`, `UpdateOptions` or `PatchOptions`, for the error.
 
     Raises:
-        ObjectError: It says what may not be; 422.
+        ObjectError: A value is invalid; 422.
     """
     query = Query(request)
     validation = query.text("fieldValidation")
@@ -269,10 +269,10 @@ def _dry_run_causes(values: list[str]) -> list[Cause]:
 
 
 def delete_options(request: Request) -> Object:
-    """Return the DeleteOptions that a query makes, for a request without a body.
+    """Return the DeleteOptions in a query, for a request without a body.
 
     Raises:
-        ObjectError: A number is none; 400.
+        ObjectError: A number is malformed; 400.
     """
     query = Query(request)
     options: Object = {}
@@ -290,10 +290,10 @@ def delete_options(request: Request) -> Object:
 
 
 def check_delete_options(options: Object) -> None:
-    """Check what a deletion says.
+    """Validate DeleteOptions.
 
     Raises:
-        ObjectError: It says what may not be; 422.
+        ObjectError: A value is invalid; 422.
     """
     causes: list[Cause] = []
     policy = options.get("propagationPolicy")
@@ -311,10 +311,10 @@ def check_delete_options(options: Object) -> None:
 
 
 def include_object(request: Request) -> IncludeObject:
-    """Return what of each object stands in a Table.
+    """Return what a Table includes of each object.
 
     Raises:
-        ObjectError: It is none of the values that there are; 400.
+        ObjectError: The value is unknown; 400.
     """
     said = Query(request).text("includeObject")
     if not said:

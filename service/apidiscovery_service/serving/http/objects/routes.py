@@ -1,4 +1,4 @@
-"""From a path to the objects that it names.
+"""Routes of paths to objects.
 
 Sources: k8s.io/apiserver pkg/endpoints/installer.go:registerResourceHandlers for the paths and
 their methods, pkg/endpoints/request/requestinfo.go:NewRequestInfo for the verbs.
@@ -10,7 +10,7 @@ from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Kind
 
 _KINDS = {(kind.group, kind.version): kind for kind in (STORAGE_VERSION, LEASE)}
 
-# Leases are written by the service itself, of what its clients report over gRPC.
+# The service itself writes leases, for clients that report over gRPC.
 _WRITABLE = frozenset((STORAGE_VERSION.kind,))
 
 _READ = ("GET",)
@@ -33,11 +33,11 @@ class ObjectRoute:
     """Objects of one kind, or one of them.
 
     Attributes:
-        kind: What they are.
-        namespace: In which namespace; empty for all, and for kinds without namespaces.
-        name: Which one; empty for all.
-        status: Whether the subresource `status` is meant.
-        watches: Whether the path itself says to watch, which is the deprecated form.
+        kind: Their kind.
+        namespace: Their namespace; empty for all, and for kinds without namespaces.
+        name: The name of one object; empty for all.
+        status: Whether the path is the subresource `status`.
+        watches: Whether the path has the deprecated prefix `watch`.
     """
 
     kind: Kind
@@ -48,7 +48,7 @@ class ObjectRoute:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The HTTP methods that the path has."""
+        """The HTTP methods of the path."""
         if self.watches or self.kind.kind not in _WRITABLE:
             return _READ
         if self.status:
@@ -57,7 +57,7 @@ class ObjectRoute:
 
     @property
     def resource(self) -> str:
-        """The resource as authorization says it: with the subresource."""
+        """The resource in authorization messages: with the subresource."""
         return f"{self.kind.plural}/status" if self.status else self.kind.plural
 
     @property
@@ -76,11 +76,11 @@ class ObjectRoute:
         return "/".join(parts)
 
     def verb(self, method: str, *, watch: bool) -> str:
-        """Return what a request does in the words of authorization; empty for an unknown method.
+        """Return the verb of a request in authorization messages; empty for an unknown method.
 
         Args:
             method: The HTTP method.
-            watch: Whether its query says to watch.
+            watch: Whether its query has `watch=true`.
         """
         verb = _VERBS.get(method, "")
         if self.watches:
@@ -93,7 +93,7 @@ class ObjectRoute:
 
 
 def object_route(path: str) -> ObjectRoute | None:
-    """Return which objects a path names; None for one that names none."""
+    """Return the route of a path; None for a path that is not about objects."""
     match path.split("/"):
         case ["", "apis", group, version, *rest]:
             kind = _KINDS.get((group, version))

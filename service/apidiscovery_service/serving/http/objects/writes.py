@@ -1,32 +1,58 @@
-"""Writes of StorageVersions: what a request says, handed to the rules of the objects.
+"""Writes of StorageVersions: bodies, options and warnings of requests that write.
 
-Sources: k8s.io/apiserver pkg/endpoints/handlers/create.go, update.go, patch.go, delete.go.
+Sources: k8s.io/apiserver pkg/endpoints/handlers/create.go, update.go, patch.go, delete.go and
+rest.go:limitedReadBody, pkg/server/config.go for its bound,
+pkg/endpoints/handlers/negotiation/negotiate.go:NegotiateInputSerializerForMediaType,
+pkg/endpoints/filters/warning.go; k8s.io/apimachinery pkg/util/net/http.go:NewWarningHeader.
 """
 
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from apidiscovery_formats.negotiation import Representation
+from apidiscovery_formats.negotiation import (
+    JSON,
+    MEDIA_TYPES,
+    SERIALIZERS,
+    Representation,
+    Serializer,
+)
 
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.kube.objects import patches, reading
-from apidiscovery_service.kube.objects.decoding import Decoded
-from apidiscovery_service.kube.objects.errors import unsupported_media_type
-from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.serving.http.messages import Request, Response
-from apidiscovery_service.serving.http.objects import bodies
+from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable, decode, refusal
+from apidiscovery_service.kube.objects.errors import (
+    ObjectError,
+    bad_request,
+    too_large,
+    unsupported_media_type,
+)
+from apidiscovery_service.kube.objects.kinds import DELETE_OPTIONS, Kind, Object
+from apidiscovery_service.serving.http.messages import Headers, Receive, Request, Response
+from apidiscovery_service.serving.http.objects import parameters
 from apidiscovery_service.serving.http.objects.parameters import (
     FieldValidation,
     list_parameters,
     write_options,
 )
-from apidiscovery_service.serving.http.objects.results import Shape, response
+from apidiscovery_service.serving.http.objects.representation import Shape, response
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute
-from apidiscovery_service.serving.http.objects.statuses import success
-from apidiscovery_service.serving.http.objects.warnings import warning_headers
+from apidiscovery_service.serving.http.statuses import object_deleted
 from apidiscovery_service.storage_versions.objects import Objects, Preconditions
-from apidiscovery_service.threads import run_sized
+from apidiscovery_service.workers import run_sized
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+
+# As long as the header fields may take to arrive.
+_BODY_TIMEOUT_S = 30.0
+
+_PARAMETER = r'[ \t]*;[ \t]*[!#$%&\'*+.^_`|~0-9A-Za-z-]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+)'
+_MEDIA_TYPE = re.compile(rf"[ \t]*([^\s;,]+)(?:{_PARAMETER})*[ \t]*;?[ \t]*")
+
+_MAX_WARNING_CHARACTERS = 4 * 1024
+_MAX_SHORTENED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,129 +60,121 @@ class Write:
     """One request that writes.
 
     Attributes:
+        objects: The objects.
         request: The request.
-        target: What it concerns.
+        target: The route of its path.
         body: Its body.
-        shape: How what it returns is shown.
+        shape: How the object in the answer is shown.
     """
 
+    objects: Objects
     request: Request
     target: ObjectRoute
     body: bytes
     shape: Shape
 
-    async def decoded(self, validation: FieldValidation) -> Decoded:
-        """Return the object of the body; raises what `bodies.decoded` does."""
-        request, kind = self.request, self.target.kind
+    async def answer(self) -> Response:
+        """Write, and answer with the object as it is now.
+
+        Raises:
+            ObjectError: The request fails.
+            StoreUnavailable: It is unknown whether it was written.
+            StoreRefused: It was not written.
+        """
+        match self.request.method:
+            case "POST":
+                return await self._create()
+            case "PUT":
+                return await self._update()
+            case "PATCH":
+                return await self._patch()
+            case _:
+                return await (self._delete() if self.target.name else self._delete_all())
+
+    async def _create(self) -> Response:
+        options = write_options(self.request, "CreateOptions")
+        read = await self._decoded(options.field_validation)
+        created = await self.objects.create(
+            read.object, dry_run=options.dry_run, size=len(self.body)
+        )
+        return self._response(created, HTTPStatus.CREATED, read.problems)
+
+    async def _update(self) -> Response:
+        options = write_options(self.request, "UpdateOptions")
+        read = await self._decoded(options.field_validation)
+        update = self.objects.update_status if self.target.status else self.objects.update
+        updated = await update(
+            self.target.name, read.object, dry_run=options.dry_run, size=len(self.body)
+        )
+        return self._response(updated, problems=read.problems)
+
+    async def _patch(self) -> Response:
+        options = write_options(self.request, "PatchOptions")
+        strict = options.field_validation is FieldValidation.STRICT
+        problems: tuple[str, ...] = ()
+
+        def change(value: Object) -> Object:
+            nonlocal problems
+            patched = patches.apply(
+                self.request.content_type, self.body, value, self.target.kind, strict=strict
+            )
+            problems = patched.problems
+            return patched.object
+
+        patch = self.objects.patch_status if self.target.status else self.objects.patch
+        patched = await patch(
+            self.target.name, change, dry_run=options.dry_run, size=len(self.body)
+        )
+        warns = options.field_validation is FieldValidation.WARN
+        return self._response(patched, problems=problems if warns else ())
+
+    async def _delete(self) -> Response:
+        options = await self._delete_options()
+        deleted = await self.objects.delete(
+            self.target.name, _preconditions(options), dry_run=bool(options.get("dryRun"))
+        )
+        if deleted.details is None:
+            waits = options.get("orphanDependents") is False
+            return self._response(deleted.object, HTTPStatus.ACCEPTED if waits else HTTPStatus.OK)
+        form = self.shape.form
+        body = plain.encode(
+            object_deleted(deleted.details), Representation(form.serializer, pretty=form.pretty)
+        )
+        return response(self.target, form, body)
+
+    async def _delete_all(self) -> Response:
+        listed = list_parameters(self.request, self.target).as_list()
+        options = await self._delete_options()
+        deleted = await self.objects.delete_collection(
+            listed, _preconditions(options), dry_run=bool(options.get("dryRun"))
+        )
+        body = self.shape.many(deleted.items, deleted.metadata)
+        return response(self.target, self.shape.form, body)
+
+    async def _decoded(self, validation: FieldValidation) -> Decoded:
+        """Return the object of the body; raises what `decoded` does."""
         return await run_sized(
-            len(self.body), lambda: bodies.decoded(request, self.body, kind, validation)
+            len(self.body), lambda: decoded(self.request, self.body, self.target.kind, validation)
         )
 
-    def answer(
-        self,
-        value: Object,
-        status: HTTPStatus = HTTPStatus.OK,
-        problems: Sequence[str] = (),
+    async def _delete_options(self) -> Object:
+        return await run_sized(len(self.body), lambda: delete_options(self.request, self.body))
+
+    def _response(
+        self, value: Object, status: HTTPStatus = HTTPStatus.OK, problems: Sequence[str] = ()
     ) -> Response:
-        """Answer with the object as it is now."""
-        body = self.shape.one(value)
         headers = warning_headers(problems)
-        return response(self.target, self.shape.form, body, status, headers)
-
-
-async def write(objects: Objects, asked: Write) -> Response:
-    """Do what a request says.
-
-    Raises:
-        ObjectError: It cannot be done.
-        StoreUnavailable: Whether it was done is not known.
-        StoreRefused: It was not done.
-    """
-    match asked.request.method:
-        case "POST":
-            return await _create(objects, asked)
-        case "PUT":
-            return await _update(objects, asked)
-        case "PATCH":
-            return await _patch(objects, asked)
-        case _:
-            return await (_delete if asked.target.name else _delete_all)(objects, asked)
-
-
-async def _create(objects: Objects, asked: Write) -> Response:
-    options = write_options(asked.request, "CreateOptions")
-    read = await asked.decoded(options.field_validation)
-    size = len(asked.body)
-    created = await objects.create(read.object, dry_run=options.dry_run, size=size)
-    return asked.answer(created, HTTPStatus.CREATED, read.problems)
-
-
-async def _update(objects: Objects, asked: Write) -> Response:
-    options = write_options(asked.request, "UpdateOptions")
-    read = await asked.decoded(options.field_validation)
-    update = objects.update_status if asked.target.status else objects.update
-    updated = await update(
-        asked.target.name, read.object, dry_run=options.dry_run, size=len(asked.body)
-    )
-    return asked.answer(updated, problems=read.problems)
-
-
-async def _patch(objects: Objects, asked: Write) -> Response:
-    options = write_options(asked.request, "PatchOptions")
-    strict = options.field_validation is FieldValidation.STRICT
-    problems: tuple[str, ...] = ()
-
-    def change(value: Object) -> Object:
-        nonlocal problems
-        patched = patches.apply(
-            asked.request.content_type, asked.body, value, asked.target.kind, strict=strict
-        )
-        problems = patched.problems
-        return patched.object
-
-    patch = objects.patch_status if asked.target.status else objects.patch
-    patched = await patch(asked.target.name, change, dry_run=options.dry_run, size=len(asked.body))
-    warned = options.field_validation is FieldValidation.WARN
-    return asked.answer(patched, problems=problems if warned else ())
+        return response(self.target, self.shape.form, self.shape.one(value), status, headers)
 
 
 def check_patch_type(content_type: str) -> None:
-    """Check what Content-Type says of a patch; server-side apply is not served.
+    """Check the Content-Type of a patch; server-side apply is not supported.
 
     Raises:
-        ObjectError: It is no patch that is; 415.
+        ObjectError: It is not supported; 415.
     """
     if content_type.partition(";")[0].strip() not in patches.SUPPORTED:
         raise unsupported_media_type(patches.SUPPORTED)
-
-
-async def _delete(objects: Objects, asked: Write) -> Response:
-    options = await run_sized(
-        len(asked.body), lambda: bodies.delete_options(asked.request, asked.body)
-    )
-    deleted = await objects.delete(
-        asked.target.name, _preconditions(options), dry_run=bool(options.get("dryRun"))
-    )
-    if deleted.details is None:
-        waits = options.get("orphanDependents") is False
-        return asked.answer(deleted.object, HTTPStatus.ACCEPTED if waits else HTTPStatus.OK)
-    form = asked.shape.form
-    body = plain.encode(
-        success(deleted.details), Representation(form.serializer, pretty=form.pretty)
-    )
-    return response(asked.target, form, body)
-
-
-async def _delete_all(objects: Objects, asked: Write) -> Response:
-    listed = list_parameters(asked.request, asked.target).as_list()
-    options = await run_sized(
-        len(asked.body), lambda: bodies.delete_options(asked.request, asked.body)
-    )
-    deleted = await objects.delete_collection(
-        listed, _preconditions(options), dry_run=bool(options.get("dryRun"))
-    )
-    body = asked.shape.many(deleted.items, deleted.metadata)
-    return response(asked.target, asked.shape.form, body)
 
 
 def _preconditions(options: Object) -> Preconditions:
@@ -165,3 +183,129 @@ def _preconditions(options: Object) -> Preconditions:
         reading.text(said, "uid") if "uid" in said else None,
         reading.text(said, "resourceVersion") if "resourceVersion" in said else None,
     )
+
+
+# Bodies.
+
+
+class Disconnected(Exception):
+    """The client has gone before it had sent the whole body."""
+
+
+async def read_body(receive: Receive, timeout_s: float = _BODY_TIMEOUT_S) -> bytes:
+    """Return the body of a request.
+
+    Args:
+        receive: As ASGI has it.
+        timeout_s: Time limit for the whole body.
+
+    Raises:
+        ObjectError: It is larger than MAX_BODY_BYTES, 413, or takes too long, 408.
+        Disconnected: The client has gone.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _read(receive)
+    except TimeoutError:
+        message = f"the body of the request did not arrive within {timeout_s:g} seconds"
+        raise ObjectError(HTTPStatus.REQUEST_TIMEOUT, "Timeout", message) from None
+
+
+async def _read(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise too_large(f"limit is {MAX_BODY_BYTES}")
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def serializer_of(content_type: str) -> Serializer:
+    """Return the encoding of a Content-Type; JSON without one.
+
+    Raises:
+        ObjectError: It is not supported; 415.
+    """
+    if not content_type:
+        return JSON
+    match = _MEDIA_TYPE.fullmatch(content_type)
+    media_type = match[1].lower() if match else ""
+    for serializer in SERIALIZERS:
+        if media_type == serializer.media_type:
+            return serializer
+    raise unsupported_media_type(MEDIA_TYPES)
+
+
+def decoded(request: Request, body: bytes, kind: Kind, validation: FieldValidation) -> Decoded:
+    """Return the object of a body, with the problems for which the client is warned.
+
+    Raises:
+        ObjectError: It is malformed, or has problems under strict validation, 400; or its encoding
+            is not supported, 415.
+    """
+    try:
+        read = decode(body, serializer_of(request.content_type), kind)
+    except Undecodable as error:
+        raise bad_request(str(error)) from None
+    if validation is FieldValidation.STRICT and read.problems:
+        raise bad_request(refusal(read.problems, kind))
+    return read if validation is FieldValidation.WARN else Decoded(read.object)
+
+
+def delete_options(request: Request, body: bytes) -> Object:
+    """Return the DeleteOptions of a body or, without one, of the query.
+
+    Raises:
+        ObjectError: They are malformed, 400, their encoding is not supported, 415, or they are
+            invalid, 422.
+    """
+    options: Object
+    if body:
+        try:
+            options = decode(body, serializer_of(request.content_type), DELETE_OPTIONS).object
+        except Undecodable as error:
+            raise bad_request(error.why) from None
+    else:
+        options = parameters.delete_options(request)
+    parameters.check_delete_options(options)
+    return options
+
+
+# Warnings.
+
+
+def warning_headers(texts: Iterable[str]) -> Headers:
+    """Return a Warning header field for each distinct text.
+
+    Texts of together more than 4096 characters are shortened to 256 each, until 4096 are reached.
+    """
+    distinct = [text for text in dict.fromkeys(texts) if text]
+    if sum(map(len, distinct)) > _MAX_WARNING_CHARACTERS:
+        distinct = list(_shortened(distinct))
+    return [
+        (b"warning", f"299 - {_quoted(text)}".encode())
+        for text in distinct
+        if not any(map(_is_control, text))
+    ]
+
+
+def _shortened(texts: Iterable[str]) -> Iterable[str]:
+    written = 0
+    for text in texts:
+        if written >= _MAX_WARNING_CHARACTERS:
+            return
+        yield text[:_MAX_SHORTENED]
+        written += min(len(text), _MAX_SHORTENED)
+
+
+def _quoted(text: str) -> str:
+    return '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+def _is_control(character: str) -> bool:
+    code = ord(character)
+    return code < ord(" ") or 0x7F <= code < 0xA0  # noqa: PLR2004 - DEL and C1, as by unicode.IsControl

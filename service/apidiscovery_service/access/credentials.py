@@ -1,28 +1,57 @@
-"""Static bearer tokens, in the format of kube-apiserver's `--token-auth-file`.
+"""Client certificates and static bearer tokens.
 
-Each line has token, user name, user id and, if the user has groups, a quoted list of them. Source:
-k8s.io/apiserver pkg/authentication/token/tokenfile/tokenfile.go:NewCSV. Nothing here that can be
-shown (errors, warnings, repr) has a token or anything else of a line.
+Sources: k8s.io/apiserver pkg/authentication/request/x509/x509.go:CommonNameUserConversion: the
+common name is the user, each organization a group, and without a common name there is no user;
+pkg/authentication/token/tokenfile/tokenfile.go:NewCSV: each line has token, user name, user id and,
+if the user has groups, a quoted list of them.
 """
 
 import csv
 import hashlib
+import ssl
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias, cast
 
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidConfiguration
+
+_Subject: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 _MIN_COLUMNS = 3
 _TOKEN, _USER, _, _GROUPS = range(4)
 
 
-class Tokens:
-    """Whose token is whose.
+def certificate_caller(certificate: Mapping[str, object] | None) -> Caller | None:
+    """Return the user of a certificate in the form of `ssl.SSLObject.getpeercert()`.
 
-    Digests are what is compared: how long a look-up takes tells nothing about a token.
+    Returns:
+        None without a certificate, or without a common name in it.
+    """
+    if not certificate:
+        return None
+    subject = cast("_Subject", certificate.get("subject", ()))
+    pairs = [pair for relative_name in subject for pair in relative_name]
+    # Of several common names Go takes the last.
+    names = [value for name, value in pairs if name == "commonName"]
+    if not names or not names[-1]:
+        return None
+    groups = tuple(value for name, value in pairs if name == "organizationName")
+    return Caller(names[-1], groups)
+
+
+def valid_until(certificate: Mapping[str, object]) -> float:
+    """Return the end of a certificate's validity, in seconds of Unix time."""
+    return ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+
+
+class Tokens:
+    """The caller of each bearer token.
+
+    Digests are compared, so the time of a look-up tells nothing about a token. Neither errors nor
+    warnings nor `repr` contain a token or any other text of a line.
 
     Attributes:
-        warnings: What is odd about the file, though it can be used.
+        warnings: Oddities of the file, which do not prevent its use.
     """
 
     def __init__(
@@ -32,7 +61,7 @@ class Tokens:
         self.warnings = warnings
 
     def caller(self, token: bytes) -> Caller | None:
-        """Return whose token this is, None if it is nobody's."""
+        """Return the caller of a token, None for an unknown one."""
         return self._callers.get(_digest(token))
 
     def __len__(self) -> int:
@@ -43,14 +72,14 @@ class Tokens:
 
 
 def parse_tokens(content: bytes, file: str) -> Tokens:
-    """Read the content of a token file; of two lines with one token the later one counts.
+    """Parse a token file; of two lines with one token the later one counts.
 
     Args:
         content: UTF-8.
-        file: What messages call the file.
+        file: Name of the file in messages.
 
     Raises:
-        InvalidConfiguration: A line is not as it must be; the message names file and line.
+        InvalidConfiguration: A line is malformed; the message names file and line.
     """
     callers: dict[bytes, Caller] = {}
     warnings: list[str] = []
@@ -82,15 +111,12 @@ def _records(content: bytes, file: str) -> Iterator[tuple[int, list[str]]]:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidConfiguration(f"{file}:{line}: not UTF-8") from None
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
-    while True:
-        try:
-            record = next(reader, None)
-        except csv.Error as error:
-            raise InvalidConfiguration(f"{file}:{reader.line_num}: no CSV: {error}") from None
-        if record is None:
-            return
-        if record:
-            yield reader.line_num, record
+    try:
+        for record in reader:
+            if record:
+                yield reader.line_num, record
+    except csv.Error as error:
+        raise InvalidConfiguration(f"{file}:{reader.line_num}: no CSV: {error}") from None
 
 
 def _digest(token: bytes) -> bytes:

@@ -1,13 +1,14 @@
-"""Messages of RegistryService, from and to what registrations are.
+"""Messages of RegistryService, from and to registrations.
 
-Only forms are looked at here: that an enum is known, a number within its type. Fields of groups
-are named in errors as the protos name them.
+Only forms are checked here: that an enum is known, a number within its type. Errors name the fields
+of groups as the protos name them.
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import orjson
@@ -15,8 +16,10 @@ from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from apidiscovery_service.core.source_status import SourceState, SourceStatus
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.serving.grpc.durations import seconds_of
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS, seconds_of
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.errors import LimitExceeded
@@ -36,12 +39,7 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.store import MAX_VALUE_BYTES
 
-_KINDS = {
-    registry_pb2.REGISTRATION_KIND_GROUPS: Kind.GROUPS,
-    registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION: Kind.CRD,
-    registry_pb2.REGISTRATION_KIND_API_SERVICE: Kind.API_SERVICE,
-}
-_KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+_KINDS = {number: kind for kind, number in KIND_NUMBERS.items()}
 
 _OUTCOMES = {
     Outcome.CREATED: registry_pb2.AppliedDocument.OUTCOME_CREATED,
@@ -49,29 +47,24 @@ _OUTCOMES = {
     Outcome.UNCHANGED: registry_pb2.AppliedDocument.OUTCOME_UNCHANGED,
 }
 
-# How much longer than its lease an owner is kept, unless it says itself.
+# An owner is removed after so many lease durations, unless its request says otherwise.
 _REMOVAL_AFTER_LEASES = 10
 
-# Each takes some microseconds to check, and the smallest two bytes to send: more than a megabyte,
-# which is all that is kept, has of real ones.
-MAX_GROUPS = 20_000
-MAX_VERSIONS = 20_000
-MAX_RESOURCES = 50_000
+# Each takes some microseconds to check, and the smallest takes two bytes to send. The limits are
+# above what a registration of one megabyte, the largest, has of real ones.
+_MAX_GROUPS = 20_000
+_MAX_VERSIONS = 20_000
+_MAX_RESOURCES = 50_000
 
-# What is quoted is no name of a field.
+# Quoted text is no field name.
 _CAPITAL = re.compile(r'"[^"]*"|(?<=[a-z])[A-Z]')
-
-
-def kind_name(kind: Kind) -> str:
-    """Return the name of a kind as the protos have it."""
-    return registry_pb2.RegistrationKind.Name(_KIND_NUMBERS[kind])
 
 
 def publication_of(request: registry_pb2.PublishRequest) -> Publication:
     """Read a request to publish.
 
     Raises:
-        InvalidFields: It is not of the right form.
+        InvalidFields: It is malformed.
         LimitExceeded: It has too many parts.
     """
     documents = {
@@ -79,7 +72,7 @@ def publication_of(request: registry_pb2.PublishRequest) -> Publication:
         for place, placed in enumerate(request.groups.groups)
         if placed.openapi_v3
     }
-    # Of these only what is left once they are compressed has to fit.
+    # Documents are stored compressed, so their size here does not count.
     size = request.groups.ByteSize() - sum(
         len(document) for of_group in documents.values() for document in of_group.values()
     )
@@ -98,21 +91,21 @@ def publication_of(request: registry_pb2.PublishRequest) -> Publication:
 
 
 def _check_groups(groups: Sequence[registry_pb2.PublishedGroup]) -> None:
-    _check_count("groups.groups", groups, MAX_GROUPS)
+    _check_count("groups.groups", groups, _MAX_GROUPS)
     versions = [version for placed in groups for version in placed.group.versions]
-    _check_count("groups.groups[].group.versions", versions, MAX_VERSIONS)
+    _check_count("groups.groups[].group.versions", versions, _MAX_VERSIONS)
     priorities = sum(len(placed.version_priorities) for placed in groups)
-    if priorities > MAX_VERSIONS:
-        raise _too_many("groups.groups[].version_priorities", MAX_VERSIONS, priorities)
+    if priorities > _MAX_VERSIONS:
+        raise _too_many("groups.groups[].version_priorities", _MAX_VERSIONS, priorities)
     documents = sum(len(placed.openapi_v3) for placed in groups)
-    if documents > MAX_VERSIONS:
-        raise _too_many("groups.groups[].openapi_v3", MAX_VERSIONS, documents)
+    if documents > _MAX_VERSIONS:
+        raise _too_many("groups.groups[].openapi_v3", _MAX_VERSIONS, documents)
     resources = sum(
         1 + len(resource.subresources) for version in versions for resource in version.resources
     )
-    if resources > MAX_RESOURCES:
+    if resources > _MAX_RESOURCES:
         field = "groups.groups[].group.versions[].resources"
-        raise _too_many(field, MAX_RESOURCES, resources)
+        raise _too_many(field, _MAX_RESOURCES, resources)
 
 
 def _placed(message: registry_pb2.PublishedGroup) -> PlacedGroup:
@@ -127,7 +120,7 @@ def _placed(message: registry_pb2.PublishedGroup) -> PlacedGroup:
 def lease_of(
     request: registry_pb2.PublishRequest | registry_pb2.ApplyRequest,
 ) -> OwnerLease | None:
-    """Return the lease that a request asks for, None if none.
+    """Return the owner lease of a request, None without one.
 
     Raises:
         InvalidFields: It has no duration.
@@ -145,7 +138,7 @@ def lease_of(
 
 
 def in_proto_names(error: InvalidFields) -> InvalidFields:
-    """Return an error about groups with the names of fields as the protos have them."""
+    """Return an error about groups with the field names of the protos."""
     return InvalidFields(
         *(
             FieldViolation(_proto_name(violation.field), violation.message)
@@ -162,11 +155,11 @@ def _proto_name(field: str) -> str:
     >>> _proto_name('groups[0].openapiV3["v1Beta"]')
     'groups.groups[0].openapi_v3["v1Beta"]'
     """
-    field = _CAPITAL.sub(_in_small_letters, field)
+    field = _CAPITAL.sub(_snake_case, field)
     return f"groups.{field}" if field.startswith("groups[") else field
 
 
-def _in_small_letters(match: re.Match[str]) -> str:
+def _snake_case(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith('"') else f"_{match[0].lower()}"
 
 
@@ -174,7 +167,7 @@ def application_of(request: registry_pb2.ApplyRequest) -> Application:
     """Read a request to apply manifests.
 
     Raises:
-        InvalidFields: It is not of the right form.
+        InvalidFields: It is malformed.
         LimitExceeded: It has too many parts.
     """
     _check_count("manifests", request.manifests, MAX_DOCUMENTS)
@@ -193,7 +186,7 @@ def references_of(
     """Read references to registrations.
 
     Raises:
-        InvalidFields: Some kind is none.
+        InvalidFields: A kind is unknown.
         LimitExceeded: There are too many.
     """
     _check_count(field, messages, MAX_REFERENCES)
@@ -209,7 +202,7 @@ def references_of(
 
 
 def _check_count(field: str, parts: Sequence[object], most: int) -> None:
-    """See that there are not too many of something, before time is spent on each.
+    """Check the number of elements before time is spent on each.
 
     A message of 8 MB has room for millions of empty ones.
     """
@@ -238,7 +231,7 @@ def query_of(request: registry_pb2.ListRegistrationsRequest) -> Query:
     """Read a request to list.
 
     Raises:
-        InvalidFields: It is not of the right form.
+        InvalidFields: It is malformed.
         LimitExceeded: It names too much.
     """
     _check_count("kinds", request.kinds, MAX_REFERENCES)
@@ -258,7 +251,7 @@ def query_of(request: registry_pb2.ListRegistrationsRequest) -> Query:
 
 
 def page_token(place: tuple[Kind, str] | None) -> str:
-    """Return the token for what comes after a registration; empty for nothing."""
+    """Return the token of the next page, which begins after a registration; empty for no page."""
     if place is None:
         return ""
     return base64.urlsafe_b64encode("/".join(place).encode()).decode()
@@ -275,16 +268,16 @@ def _place_of(token: str) -> tuple[Kind, str]:
 
 
 def reference_message(reference: Reference) -> registry_pb2.RegistrationReference:
-    """Write a reference."""
+    """Return a reference as a message."""
     return registry_pb2.RegistrationReference(
-        kind=_KIND_NUMBERS[reference.kind],
+        kind=KIND_NUMBERS[reference.kind],
         name=reference.name,
         expected_revision=reference.revision,
     )
 
 
 def applied_message(written: Written) -> registry_pb2.AppliedDocument:
-    """Write what became of a document."""
+    """Return an applied document as a message."""
     return registry_pb2.AppliedDocument(
         registration=registration_message(written.registered), outcome=_OUTCOMES[written.outcome]
     )
@@ -293,15 +286,15 @@ def applied_message(written: Written) -> registry_pb2.AppliedDocument:
 def registration_message(
     registered: Registered, *, with_documents: bool = False
 ) -> registry_pb2.Registration:
-    """Write a registration.
+    """Return a registration as a message.
 
     Raises:
-        InvalidRecord: A document that it carries cannot be read.
+        InvalidRecord: An OpenAPI document in it cannot be read.
     """
     record = registered.record
     stale = registered.stale_since is not None
     message = registry_pb2.Registration(
-        kind=_KIND_NUMBERS[registered.kind],
+        kind=KIND_NUMBERS[registered.kind],
         name=registered.name,
         revision=registered.revision,
         owner=record.owner,
@@ -338,7 +331,7 @@ def _group_messages(
         )
         if with_documents:
             message.openapi_v3.update((v, one.json()) for v, one in placed.documents.items())
-        # What an applied list has in `metadata` besides the name is not kept.
+        # Of the `metadata` of an applied list only the name is in the model.
         yield ParseDict({"group": placed.group}, message, ignore_unknown_fields=True)
 
 
@@ -349,3 +342,36 @@ def _manifest(registered: Registered) -> bytes:
         return orjson.dumps(manifest)
     metadata = {**as_object(manifest.get("metadata")), "resourceVersion": str(registered.revision)}
     return orjson.dumps({**manifest, "metadata": metadata})
+
+
+# The condition Available of an APIService. Sources: k8s.io/kube-aggregator
+# pkg/controllers/status/remote/remote_available_controller.go and
+# pkg/controllers/status/local/local_available_controller.go.
+_STATUSES = {
+    SourceState.CURRENT: ("True", "Passed", "all checks passed"),
+    SourceState.STALE: ("False", "FailedDiscoveryCheck", ""),
+    SourceState.PENDING: ("Unknown", "Pending", "not asked yet"),
+}
+_LOCAL = ("True", "Local", "Local APIServices are always available")
+
+
+def with_availability(registered: Registered, status: SourceStatus | None) -> Registered:
+    """Return an APIService with the condition Available.
+
+    Args:
+        registered: The APIService as registered.
+        status: The status of its source; None for an APIService without a server.
+    """
+    value, reason, message = _STATUSES[status.state] if status else _LOCAL
+    condition: dict[str, JSONValue] = {
+        "type": "Available",
+        "status": value,
+        "reason": reason,
+        "message": (status.error if status else "") or message,
+    }
+    if status and status.since:
+        condition["lastTransitionTime"] = status.since.astimezone(UTC).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
+    content = {**as_object(registered.record.content), "status": {"conditions": [condition]}}
+    return replace(registered, record=replace(registered.record, content=content))

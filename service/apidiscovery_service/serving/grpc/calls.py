@@ -1,0 +1,395 @@
+"""What the gRPC services share: methods, streams, statuses of errors, durations."""
+
+import asyncio
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from typing import Any, Final, NoReturn, TypeAlias
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import registry_pb2
+from google.protobuf.any_pb2 import Any as ProtoAny
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    code_pb2,
+    error_details_pb2,
+    status_pb2,
+)
+from grpc_status import rpc_status
+
+from apidiscovery_service.access.authenticator import Unauthenticated
+from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.sources.registrations.errors import (
+    Denied,
+    LimitExceeded,
+    NoSuchOwner,
+    RevisionMismatch,
+)
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
+from apidiscovery_service.storage_versions.collection import Expired, TooLarge, Unreadable
+from apidiscovery_service.storage_versions.members import NotMember, Superseded
+from apidiscovery_service.store import (
+    StoreDamaged,
+    StoreRefused,
+    StoreUnavailable,
+    told_to_callers,
+)
+
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+# Generic in its stubs alone, so both are text.
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+OptionalHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+
+STOPPING: Final = "the server is stopping"
+STARTING: Final = "the server is still reading its sources"
+
+# The domain of the reasons in ErrorInfo.
+_DOMAIN = "apidiscovery"
+
+# Clients of grpc refuse more than 8 KiB of metadata, and details are sent there in base64.
+_MAX_DETAIL_BYTES = 3 * 1024
+_MAX_CHARACTERS = 1024
+
+_MAX_NANOS = 999_999_999
+
+# Time in which a stream ends whose caller reads.
+_END_WITHIN_S = 0.5
+
+
+class CallFailed(DiscoveryError):
+    """A call ends with this status.
+
+    Attributes:
+        code: Number of a `google.rpc.Code`.
+        detail: A message of google.rpc error_details.proto; None for none.
+    """
+
+    def __init__(self, code: int, message: str, detail: Message | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.detail = detail
+
+
+KIND_NUMBERS: Final = {
+    Kind.GROUPS: registry_pb2.REGISTRATION_KIND_GROUPS,
+    Kind.CRD: registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION,
+    Kind.API_SERVICE: registry_pb2.REGISTRATION_KIND_API_SERVICE,
+}
+
+# The first class that matches counts. Two errors have codes beside their class: `InvalidFields` is
+# INVALID_ARGUMENT with the fields, and `CallFailed` has its own.
+_CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
+    (Unauthenticated, code_pb2.UNAUTHENTICATED),
+    (Denied, code_pb2.PERMISSION_DENIED),
+    (NoSuchOwner, code_pb2.NOT_FOUND),
+    (RevisionMismatch, code_pb2.ABORTED),
+    (LimitExceeded, code_pb2.RESOURCE_EXHAUSTED),
+    (TooLarge, code_pb2.RESOURCE_EXHAUSTED),
+    (Expired, code_pb2.OUT_OF_RANGE),
+    (Unreadable, code_pb2.DATA_LOSS),
+    (InvalidRecord, code_pb2.FAILED_PRECONDITION),
+    (NotMember, code_pb2.FAILED_PRECONDITION),
+    (Superseded, code_pb2.FAILED_PRECONDITION),
+    (StoreUnavailable, code_pb2.UNAVAILABLE),
+    (StoreDamaged, code_pb2.DATA_LOSS),
+    (StoreRefused, code_pb2.FAILED_PRECONDITION),
+)
+
+
+def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
+    """Return the detail that tells clients the reason of an error."""
+    return error_details_pb2.ErrorInfo(reason=reason, domain=_DOMAIN, metadata=metadata)
+
+
+def _error_info(error: DiscoveryError) -> error_details_pb2.ErrorInfo | None:
+    match error:
+        case RevisionMismatch():
+            return error_info(
+                "REVISION_MISMATCH",
+                kind=registry_pb2.RegistrationKind.Name(KIND_NUMBERS[error.kind]),
+                name=error.name,
+                current_revision=str(error.revision),
+            )
+        case NoSuchOwner():
+            return error_info("NO_SUCH_OWNER", owner=error.owner)
+        case NotMember():
+            return error_info("NOT_A_MEMBER", api_server_id=error.api_server_id)
+        case Superseded():
+            return error_info("SUPERSEDED", api_server_id=error.api_server_id)
+        case _:
+            return None
+
+
+async def abort(
+    context: Context, code: int, message: str, detail: Message | None = None
+) -> NoReturn:
+    """End a call with a status and a detail.
+
+    Source: google.rpc error_details.proto, by grpcio-status.
+    """
+    rich = status_pb2.Status(code=code, message=message)
+    if detail is not None:
+        packed = ProtoAny()
+        packed.Pack(detail)
+        rich.details.append(packed)
+    status = rpc_status.to_status(rich)  # pyright: ignore[reportUnknownMemberType] - google.rpc again
+    context.set_trailing_metadata(status.trailing_metadata)
+    await context.abort(status.code, status.details)
+
+
+async def abort_exhausted(context: Context, message: str, retry_s: float) -> NoReturn:
+    """End a call with RESOURCE_EXHAUSTED, and when to retry."""
+    delay = Duration()
+    delay.FromMilliseconds(math.ceil(retry_s * 1000))
+    detail = error_details_pb2.RetryInfo(retry_delay=delay)
+    await abort(context, code_pb2.RESOURCE_EXHAUSTED, message, detail)
+
+
+async def _abort_for(context: Context, error: DiscoveryError) -> NoReturn:
+    """End a call with the status of an error.
+
+    Raises:
+        DiscoveryError: The error, if it has none.
+    """
+    if isinstance(error, InvalidFields):
+        await _abort_invalid(context, error.violations)
+    if isinstance(error, CallFailed):
+        await abort(context, error.code, str(error), error.detail)
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+    if code is None:
+        raise error
+    await abort(context, code, told_to_callers(error), _error_info(error))
+
+
+async def _abort_invalid(context: Context, violations: Iterable[FieldViolation]) -> NoReturn:
+    """End a call with INVALID_ARGUMENT and the fields that are wrong, as many as metadata takes."""
+    texts: list[str] = []
+    details = error_details_pb2.BadRequest()
+    listed = list(violations)
+    for violation in listed:
+        told = error_details_pb2.BadRequest.FieldViolation(
+            field=_shortened(violation.field), description=_shortened(violation.message)
+        )
+        if details.ByteSize() + told.ByteSize() > _MAX_DETAIL_BYTES:
+            break
+        details.field_violations.append(told)
+        texts.append(f"{told.field}: {told.description}" if told.field else told.description)
+    message = _shortened("; ".join(texts))
+    if len(listed) > len(texts):
+        message += f"; and {len(listed) - len(texts)} more"
+    await abort(context, code_pb2.INVALID_ARGUMENT, message, details)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
+
+
+@contextlib.contextmanager
+def _counted(metrics: Metrics, method: str, context: Context) -> Generator[None]:
+    """Count a call with the code that it ends with."""
+    code = "OK"
+    try:
+        yield
+    except asyncio.CancelledError:
+        code = "CANCELLED"
+        raise
+    except BaseException:
+        # Typed as a StatusCode; before abort has set it, it is a bare 0.
+        code = getattr(context.code(), "name", "UNKNOWN")
+        raise
+    finally:
+        metrics.grpc_requests.labels(method, code).inc()
+
+
+class Service(ABC):
+    """Base of the gRPC services.
+
+    Args:
+        name: The full name of the service.
+        metrics: Counts calls.
+        ready: Whether the local sources are in the snapshot; UNAVAILABLE until then.
+        disabled: Why the service is off, for UNIMPLEMENTED; empty if it is on.
+
+    Attributes:
+        name: The full name of the service.
+        streams: The streams that end when the server stops.
+    """
+
+    def __init__(
+        self, name: str, metrics: Metrics, ready: Callable[[], bool], disabled: str = ""
+    ) -> None:
+        self.name = name
+        self.streams = Streams()
+        self._metrics = metrics
+        self._ready = ready
+        self._disabled = disabled
+
+    @abstractmethod
+    def methods(self) -> Mapping[str, Handler]:
+        """Return the handlers of the methods by name."""
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return what registers the service with a server."""
+        return grpc.method_handlers_generic_handler(self.name, dict(self.methods()))
+
+    @contextlib.asynccontextmanager
+    async def answering(self, method: str, context: Context) -> AsyncGenerator[None]:
+        """Count a call, and end it with the status of an error."""
+        with _counted(self._metrics, method, context):
+            if self._disabled:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, self._disabled)
+            if self.streams.stopping or not self._ready():
+                message = STOPPING if self.streams.stopping else STARTING
+                await context.abort(grpc.StatusCode.UNAVAILABLE, message)
+            try:
+                yield
+            except DiscoveryError as error:
+                await _abort_for(context, error)
+
+    @contextlib.asynccontextmanager
+    async def streaming(self, method: str, context: Context) -> AsyncGenerator["Stream"]:
+        """Answer a call whose answer goes on until the server stops."""
+        async with self.answering(method, context), self.streams.open(context) as stream:
+            yield stream
+
+
+def unary(
+    behaviour: Callable[[Any, Context], Awaitable[Message]],
+    deserializer: Callable[[bytes], Message],
+) -> Handler:
+    """Return the handler of a method with one message each way."""
+    return grpc.unary_unary_rpc_method_handler(
+        behaviour, request_deserializer=deserializer, response_serializer=serialized
+    )
+
+
+def serialized(message: Message) -> bytes:
+    """Return an encoded message."""
+    return message.SerializeToString()
+
+
+# Streams.
+
+
+class _Ended(Exception):
+    """The stream must send nothing more."""
+
+
+class Stream:
+    """One stream, for the task that opens it.
+
+    Args:
+        context: The context of its call.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._task = asyncio.current_task()
+        self._sending = False
+        self._ended = False
+
+    async def send(self, message: bytes) -> None:
+        """Send an encoded message, once the caller has room for it."""
+        self._sending = True
+        try:
+            await self._context.write(message)
+        except grpc.aio.InternalError as error:  # the caller has gone meanwhile
+            raise _Ended from error
+        self._sending = False
+        # grpc can lose the cancellation of a handler that is just writing.
+        if self._ended or self._context.done():
+            raise _Ended
+
+    def end(self) -> None:
+        """Let the task send nothing more: at once, or after the message under way.
+
+        Cancelling it then would lose the status: grpc sends none beside an interrupted message,
+        which it goes on sending (GRPC_CALL_ERROR_TOO_MANY_OPERATIONS).
+        """
+        self._ended = True
+        if self._task is not None and not self._sending:
+            self._task.cancel()
+
+
+class Streams:
+    """The open streams of one service."""
+
+    def __init__(self) -> None:
+        self._open: set[Stream] = set()
+        self._none_open = asyncio.Event()
+        self._none_open.set()
+        self._stopping = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `end` has been called."""
+        return self._stopping
+
+    async def end(self) -> None:
+        """End every stream with UNAVAILABLE, so that its caller goes on at another replica.
+
+        Returns once they have ended, or soon: a caller that does not read cannot be told.
+        """
+        self._stopping = True
+        for stream in self._open:
+            stream.end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_WITHIN_S):
+                await self._none_open.wait()
+
+    @contextlib.asynccontextmanager
+    async def open(self, context: Context) -> AsyncGenerator[Stream]:
+        """Open a stream, until its body ends or is cancelled, or the server stops."""
+        stream = Stream(context)
+        self._open.add(stream)
+        self._none_open.clear()
+        # The stubs want a callback of a class that does not exist.
+        context.add_done_callback(lambda _: self._call_done(stream))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        try:
+            yield stream
+        except (_Ended, asyncio.CancelledError):
+            if not self._stopping or context.done():
+                raise asyncio.CancelledError from None
+            await context.abort(grpc.StatusCode.UNAVAILABLE, STOPPING)
+        finally:
+            self._open.discard(stream)
+            if not self._open:
+                self._none_open.set()
+
+    def _call_done(self, stream: Stream) -> None:
+        # Also called when the call has ended by itself, with nothing left to end.
+        if stream in self._open:
+            stream.end()
+
+
+# Durations.
+
+
+def seconds_of(field: str, duration: Duration) -> float:
+    """Return the seconds of the duration in a field.
+
+    Raises:
+        InvalidFields: It is malformed. Source: google/protobuf/duration.proto.
+    """
+    seconds, nanos = duration.seconds, duration.nanos
+    if abs(nanos) > _MAX_NANOS or (seconds < 0 < nanos) or (nanos < 0 < seconds):
+        message = (
+            f"want nanos of up to {_MAX_NANOS} and of the sign of seconds, "
+            f"got {seconds} and {nanos}"
+        )
+        raise InvalidFields(FieldViolation(field, message))
+    return seconds + nanos / 1e9
+
+
+def duration_of(seconds: float) -> Duration:
+    """Return seconds as a duration, in whole milliseconds."""
+    duration = Duration()
+    duration.FromMilliseconds(int(seconds * 1000))
+    return duration
