@@ -13,8 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 import structlog
 
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
-from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.registry import Registry, Update
 from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.sources.api_service import ApiService
@@ -57,15 +56,6 @@ _NOTHING = Declared()
 _Members: TypeAlias = Mapping[str, tuple[CustomResourceDefinition, bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """What becomes of the CustomResourceDefinitions of a group, and what they offer together."""
-
-    members: _Members
-    statuses: dict[str, CrdStatus]
-    offers: tuple[Offer, ...]
-
-
 def crd_source(group: str) -> str:
     """Return the name of the source of a group's CustomResourceDefinitions."""
     return f"crds:{group}"
@@ -82,19 +72,24 @@ class Declarations:
         self._in_force: dict[str, CustomResourceDefinition] = {}
         # group -> name -> status, of those in force
         self._statuses: dict[str, dict[str, CrdStatus]] = {}
-        self._rehearsed: _Settled | None = None
         self._listeners: list[Callable[[], None]] = []
         self._documents: dict[str, Mapping[str, bytes]] = {}
         self._crd_listeners: list[GroupsListener] = []
         self._document_listeners: list[GroupsListener] = []
 
-    def update(self, declared: Mapping[str, Declared], withdrawn: Iterable[str] = ()) -> None:
+    def update(
+        self,
+        declared: Mapping[str, Declared],
+        withdrawn: Iterable[str] = (),
+        prepared: Update | None = None,
+    ) -> None:
         """Take what origins declare in place of what they declared before, in one step.
 
         Args:
             declared: By origin.
             withdrawn: Origins that declare nothing any more; unknown ones are passed over, and
                 one that declares something as well stays.
+            prepared: The result of `prepare` for the same change, if there is one.
 
         Raises:
             InvalidContribution: An origin declares something twice; then nothing is changed.
@@ -120,7 +115,7 @@ class Declarations:
                 contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
             else:
                 gone.append(crd_source(group))
-        self._registry.update(contributions, gone)
+        self._registry.update(contributions, gone, prepared)
         if services:
             for listener in tuple(self._listeners):
                 listener()
@@ -171,36 +166,29 @@ class Declarations:
                 self._in_force.pop(name, None)
         offers: dict[str, tuple[Offer, ...]] = {}
         for group, present in members.items():
-            settled = self._settled({name: self._crds.in_force[name] for name in present})
-            offers[group] = settled.offers
-            _log_names(self._statuses.pop(group, {}), settled.statuses)
+            in_force = {name: self._crds.in_force[name] for name in present}
+            statuses, offers[group] = _settled(in_force)
+            _log_names(self._statuses.pop(group, {}), statuses)
             if present:
-                self._statuses[group] = settled.statuses
+                self._statuses[group] = statuses
         return offers
 
-    def _settled(self, members: _Members) -> _Settled:
-        """Return what becomes of the definitions of a group, as it was rehearsed if it was."""
-        rehearsed = self._rehearsed
-        if rehearsed is not None and rehearsed.members == members:
-            return rehearsed
-        statuses = crd_names.statuses(crd for crd, _ in members.values())
-        return _Settled(members, statuses, _crd_offers(members, statuses))
-
-    def rehearse(self, crd: CustomResourceDefinition) -> Snapshot | None:
-        """Work ahead for a definition that is about to be declared, in place of one of its name.
+    def prepare(self, crd: CustomResourceDefinition) -> Update | None:
+        """Work out what declaring a definition comes to, in place of one of its name.
 
         What is served stays as it is.
 
         Returns:
-            As `Registry.rehearse`; None if its group offers nothing.
+            As `Registry.prepare`; None if its group offers nothing.
+
+        Raises:
+            InvalidContribution: Its group offers something twice.
         """
         members = {name: self._crds.in_force[name] for name in self._statuses.get(crd.group, ())}
-        members[crd.name] = (crd, False)
-        self._rehearsed = self._settled(members)
-        offers = self._rehearsed.offers
+        _, offers = _settled({**members, crd.name: (crd, False)})
         if not offers:
             return None
-        return self._registry.rehearse(Contribution(crd_source(crd.group), Precedence.CRD, offers))
+        return self._registry.prepare(Contribution(crd_source(crd.group), Precedence.CRD, offers))
 
     @property
     def crds(self) -> Mapping[str, CustomResourceDefinition]:
@@ -345,14 +333,11 @@ def _log_names(before: Mapping[str, CrdStatus], after: Mapping[str, CrdStatus]) 
             _log.info(f"CustomResourceDefinition {name} has its names")
 
 
-def _crd_offers(
-    declared: Mapping[str, tuple[CustomResourceDefinition, bool]],
-    statuses: Mapping[str, CrdStatus],
-) -> tuple[Offer, ...]:
-    """Return what those definitions offer together that have a status."""
-    crds = [declared[name] for name in statuses]
-    stale = {crd.name for crd, is_stale in crds if is_stale}
-    return group_offers((crd for crd, _ in crds), statuses, stale)
+def _settled(members: _Members) -> tuple[dict[str, CrdStatus], tuple[Offer, ...]]:
+    """Return the status of each definition of a group by name, and what they offer together."""
+    statuses = crd_names.statuses(crd for crd, _ in members.values())
+    stale = {name for name, (_, is_stale) in members.items() if is_stale}
+    return statuses, group_offers((members[name][0] for name in statuses), statuses, stale)
 
 
 def _offers(declared: Declared) -> tuple[Offer, ...]:
