@@ -9,10 +9,6 @@ import pytest
 from apidiscovery_service.core.model import Resource
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources.registrations.errors import (
-    LimitExceeded,
-    RevisionMismatch,
-)
 from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -24,9 +20,11 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    LimitExceeded,
     Manifest,
     Outcome,
     Reference,
+    RevisionMismatch,
 )
 from apidiscovery_service.store.memory import MemoryStore
 from registration_setup import (

@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds import names as crd_names
-from apidiscovery_service.sources.registrations.errors import NotServed
 from apidiscovery_service.sources.registrations.record import (
     Kind,
     Object,
@@ -24,6 +23,7 @@ from apidiscovery_service.sources.registrations.record import (
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Manifest,
+    NotServed,
     Outcome,
     Reference,
 )

@@ -8,8 +8,6 @@ from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.sources.registrations import owners
-from apidiscovery_service.sources.registrations.errors import Denied, NoSuchOwner
-from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
@@ -22,8 +20,11 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    Denied,
     Manifest,
+    NoSuchOwner,
     Outcome,
+    OwnerLease,
     Publication,
     Query,
     Reference,

@@ -9,10 +9,6 @@ import pytest
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources.registrations.errors import (
-    Denied,
-    RevisionMismatch,
-)
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
     from_json,
@@ -22,10 +18,12 @@ from apidiscovery_service.sources.registrations.published import (
 )
 from apidiscovery_service.sources.registrations.record import Kind, Record, encode
 from apidiscovery_service.sources.registrations.requests import (
+    Denied,
     Outcome,
     Query,
     Reference,
     Requester,
+    RevisionMismatch,
     Written,
 )
 from apidiscovery_service.store import Batch, Listing, StoreRefused, StoreUnavailable

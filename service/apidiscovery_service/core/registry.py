@@ -139,7 +139,8 @@ class Registry:
         Args:
             contributions: Each takes the place of the earlier one of its source.
             withdrawn: Names of sources; unknown ones are passed over.
-            prepared: The result of `prepare` for the same change, used if nothing was updated since.
+            prepared: The result of `prepare` for the same change, if there is one; a state
+                that was updated since is merged anew.
 
         Raises:
             InvalidContribution: As `publish`; then nothing is withdrawn either.
@@ -191,9 +192,7 @@ class Registry:
                 gone += [published] if published else []
                 fresh += [merged] if merged else []
         snapshot = self._snapshot.changed(fresh, gone) if fresh or gone else self._snapshot
-        return Update(
-            self._serial, changes, candidates, frozenset(touched), fresh, gone, snapshot
-        )
+        return Update(self._serial, changes, candidates, frozenset(touched), fresh, gone, snapshot)
 
     def _commit(self, update: Update) -> Snapshot:
         self._serial += 1

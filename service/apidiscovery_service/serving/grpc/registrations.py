@@ -19,15 +19,15 @@ from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.serving.grpc.durations import seconds_of
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
-from apidiscovery_service.sources.registrations.errors import LimitExceeded
-from apidiscovery_service.sources.registrations.limits import MAX_REFERENCES
-from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import Kind, as_object
 from apidiscovery_service.sources.registrations.requests import (
+    MAX_REFERENCES,
     Application,
+    LimitExceeded,
     Manifest,
     Outcome,
+    OwnerLease,
     Publication,
     Query,
     Reference,

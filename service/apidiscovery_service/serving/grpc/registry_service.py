@@ -33,17 +33,15 @@ from apidiscovery_service.serving.grpc.errors import (
 )
 from apidiscovery_service.serving.grpc.handlers import unary
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.errors import (
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
+from apidiscovery_service.sources.registrations.requests import (
     Denied,
     LimitExceeded,
     NoSuchOwner,
-    RevisionMismatch,
-)
-from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
-from apidiscovery_service.sources.registrations.requests import (
     Outcome,
     Registered,
     Requester,
+    RevisionMismatch,
     Written,
 )
 from apidiscovery_service.threads import run_sized

@@ -9,10 +9,13 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.manifests.file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
-from apidiscovery_service.sources.registrations.errors import LimitExceeded
-from apidiscovery_service.sources.registrations.names import wrong_name
 from apidiscovery_service.sources.registrations.record import Kind, as_object
-from apidiscovery_service.sources.registrations.requests import Application, Manifest
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    LimitExceeded,
+    Manifest,
+    wrong_name,
+)
 from apidiscovery_service.sources.registrations.writes import Wanted
 from apidiscovery_service.store import MAX_VALUE_BYTES
 

@@ -61,6 +61,11 @@ def is_terminating(manifest: Mapping[str, JSONValue]) -> bool:
     return metadata_of(manifest).get("deletionTimestamp") is not None
 
 
+def is_deleted(manifest: Mapping[str, JSONValue]) -> bool:
+    """Whether an object is to go and has no finalizers, so that it is gone once that is stored."""
+    return is_terminating(manifest) and not finalizers_of(manifest)
+
+
 def groups_of(kind: Kind, content: JSONValue) -> frozenset[str]:
     """Return the API groups that a registration concerns."""
     if kind is Kind.GROUPS:

@@ -8,22 +8,27 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
-from apidiscovery_service.access import Caller
-from apidiscovery_service.sources.registrations import removal
-from apidiscovery_service.sources.registrations.errors import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.objects import timestamp
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
     OwnerRecord,
+    Ownership,
     encode_owner,
     owner_key,
     owner_of,
 )
+from apidiscovery_service.sources.registrations.requests import (
+    Claimant,
+    Denied,
+    NoSuchOwner,
+    OwnerLease,
+)
 from apidiscovery_service.sources.registrations.table import OwnerRow, Table
+from apidiscovery_service.sources.registrations.writes import remove_entry
 from apidiscovery_service.store import (
     Conflict,
     Entry,
@@ -40,39 +45,6 @@ _RENEWALS_A_LEASE = 3
 _RETRY_S = 1.0
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerLease:
-    """How long an owner may be silent, and how much longer until it is removed."""
-
-    duration_s: float
-    removal_after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """What a registration gets from its owner; all empty when it has none.
-
-    Attributes:
-        guard: Holds while this life of the owner lasts.
-    """
-
-    owner: str = ""
-    owner_id: str = ""
-    guard: Guard | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Claimant:
-    """Who says that an owner is theirs.
-
-    Attributes:
-        is_admin: Whether everybody's owners are.
-    """
-
-    caller: Caller
-    is_admin: bool = False
 
 
 async def take(store: Store, owner: str, caller: Claimant, lease: OwnerLease | None) -> Ownership:
@@ -204,6 +176,24 @@ def _checked(owner: str, record: OwnerRecord, caller: Claimant) -> OwnerRecord:
     return replace(record, user=user)
 
 
+async def remove_orphans(store: Store, table: Table, now: str, guard: Guard | None = None) -> None:
+    """Remove what belongs to lives of owners that are over.
+
+    Ids of lives are never taken again, so what is left over stays so unless it is written anew,
+    and then its revision is another one.
+    """
+    for key in table.orphans():
+        row = table.rows.get(key)
+        entry = await store.get(key)
+        if row is None or entry is None or entry.revision != row.revision:
+            continue
+        try:
+            await remove_entry(store, entry, now, guard=guard, leave_owner=True)
+        except Conflict:
+            continue
+        _log.warning("registration removed with its owner", key=key, owner=row.owner)
+
+
 class OwnerExpiry:
     """Marks owners that have stopped renewing, later removes them with all that they have.
 
@@ -267,7 +257,7 @@ class OwnerExpiry:
                 await self._expire(name, row, guard)
             elif left_s is not None:
                 pauses_s.append(left_s)
-        await removal.remove_orphans(self._store, self._table, timestamp(self._clock()), guard)
+        await remove_orphans(self._store, self._table, timestamp(self._clock()), guard)
         return min(pauses_s, default=None)
 
     def _left_s(self, name: str, row: OwnerRow, now: float) -> float | None:

@@ -13,7 +13,7 @@ import orjson
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.store import Entry
+from apidiscovery_service.store import Entry, Guard
 from apidiscovery_service.threads import run_sized
 
 PREFIX = "registrations/"
@@ -88,6 +88,19 @@ class OwnerRecord:
     removal_after_s: float = 0.0
     stale_since: str = ""
     renewals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What a registration gets from its owner; all empty when it has none.
+
+    Attributes:
+        guard: Holds while this life of the owner lasts.
+    """
+
+    owner: str = ""
+    owner_id: str = ""
+    guard: Guard | None = None
 
 
 def as_object(value: object) -> Object:

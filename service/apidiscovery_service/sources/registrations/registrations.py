@@ -19,31 +19,13 @@ from apidiscovery_service.sources.registrations import (
     objects,
     owners,
     published,
-    publishing,
-    removal,
 )
-from apidiscovery_service.sources.registrations.errors import (
-    Denied,
-    LimitExceeded,
-    RevisionMismatch,
-)
-from apidiscovery_service.sources.registrations.group_locks import GroupLocks
-from apidiscovery_service.sources.registrations.limits import (
-    owner_violations,
-    publication_violations,
-    withdrawal_violations,
-)
-from apidiscovery_service.sources.registrations.names import wrong_name
-from apidiscovery_service.sources.registrations.owners import (
-    Claimant,
-    OwnerExpiry,
-    OwnerLease,
-    Ownership,
-)
+from apidiscovery_service.sources.registrations.owners import OwnerExpiry
 from apidiscovery_service.sources.registrations.record import (
     KINDS,
     InvalidRecord,
     Kind,
+    Ownership,
     as_object,
     key_of,
     parse_key,
@@ -52,23 +34,34 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    Claimant,
+    Denied,
+    LimitExceeded,
     Outcome,
+    OwnerLease,
     Page,
     Publication,
     Query,
     Reference,
     Registered,
     Requester,
+    RevisionMismatch,
     Written,
+    owner_violations,
+    publication_violations,
+    withdrawal_violations,
+    wrong_name,
 )
 from apidiscovery_service.sources.registrations.statuses import Statuses
 from apidiscovery_service.sources.registrations.table import Row, Table
 from apidiscovery_service.sources.registrations.writes import (
-    Plan,
+    GroupLocks,
+    Prepared,
     Wanted,
-    carry_out,
-    plan,
-    standing,
+    decide,
+    put,
+    remove_entry,
+    state_of,
 )
 from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, StoreDamaged
 from apidiscovery_service.threads import run_sized
@@ -150,7 +143,9 @@ class Registrations(Source):
             StoreUnavailable: Nothing is known to be written.
         """
         try:
-            groups, wrong = await workers.run(publishing.checked, publication)
+            groups, wrong = await workers.run(
+                published.checked, publication.groups, publication.documents
+            )
         except WorkerFailed as error:
             raise LimitExceeded(f"the documents cannot be looked at: {error}") from None
         _check([*publication_violations(publication), *wrong])
@@ -181,20 +176,20 @@ class Registrations(Source):
         wanted = await run_sized(size, lambda: apply.read(application))
         groups = frozenset(one.crd.group for one in wanted if one.crd)
         if application.dry_run:
-            return await self._foresee(wanted, application.owner, requester)
+            return await self._dry_run(wanted, application.owner, requester)
         async with self._locks.of(groups):
             written = await self._write(wanted, application.owner, application.lease, requester)
             await asyncio.sleep(0)  # who asked meanwhile for what is served now goes first
             await self._statuses.write_back(groups, self._now())
         return [await self._as_it_is(one) for one in written]
 
-    async def _foresee(
+    async def _dry_run(
         self, wanted: Sequence[Wanted], owner: str, requester: Requester
     ) -> Sequence[Written]:
         """Return what writing would come to."""
         ownership = await owners.peek(self._store, owner, requester.claimant)
-        plans = [await self._plan(one, ownership, requester) for one in wanted]
-        return self._statuses.foreseen([_written(one, None) for one in plans], self._now())
+        prepared = [await self._prepare(one, ownership, requester) for one in wanted]
+        return self._statuses.of_dry_run(prepared, self._now())
 
     async def _write(
         self,
@@ -203,104 +198,99 @@ class Registrations(Source):
         lease: OwnerLease | None,
         requester: Requester,
     ) -> list[Written]:
-        """Plan everything, and only then write, in order; whoever calls has the groups' turns."""
+        """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
         ownership = await owners.peek(self._store, owner, requester.claimant)
-        if len(wanted) == 1:  # of several none may be taken when there is something with one
-            plans = [await self._plan_as_known(one, ownership, requester) for one in wanted]
-        else:
-            plans = [await self._plan(one, ownership, requester) for one in wanted]
+        # Of several none may be taken if one is refused, so all are decided by the store.
+        prepare = self._prepare_by_table if len(wanted) == 1 else self._prepare
+        prepared = [await prepare(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester.claimant, lease)
-        foretelling = self._statuses.foretold(plans, self._now())
-        plans = await run_sized(sum(len(one.value) for one in plans), foretelling)
+        size = sum(len(one.value) for one in prepared)
+        prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
         written: list[Written] = []
         try:
-            for each in plans:
-                one, ownership = await self._carry_out(
-                    each, ownership, lease, requester, is_last=each is plans[-1]
+            for each in prepared:
+                one, ownership = await self._put(
+                    each, ownership, lease, requester, is_last=each is prepared[-1]
                 )
                 written.append(one)
             await self._see(written)
             self._statuses.settled(written)
         finally:
-            self._table.drop(one.key for one in wanted)
+            self._table.expect_no_more(one.key for one in wanted)
         return written
 
-    async def _carry_out(
+    async def _put(
         self,
-        planned: Plan,
+        prepared: Prepared,
         ownership: Ownership,
         lease: OwnerLease | None,
         requester: Requester,
         *,
         is_last: bool,
     ) -> tuple[Written, Ownership]:
-        """Write what was planned, planning again for as long as others come between."""
+        """Write what was prepared; it is prepared again whenever others have written meanwhile."""
         while True:
-            is_owned = planned.record.owner_id == ownership.owner_id
-            if not (is_owned and self._statuses.still_holds(planned)):
-                planned = await self._plan(planned.wanted, ownership, requester)
-            if planned.outcome is Outcome.UNCHANGED:
-                return _written(planned, None), ownership
-            self._statuses.about_to(planned)
+            is_owned = prepared.record.owner_id == ownership.owner_id
+            if not (is_owned and self._statuses.is_current(prepared)):
+                prepared = await self._prepare(prepared.wanted, ownership, requester)
+            if prepared.outcome is Outcome.UNCHANGED:
+                return prepared.written(), ownership
+            if is_last:  # those before it are likely to be served together with it
+                prepared = self._statuses.with_update(prepared)
+            self._statuses.about_to_write(prepared)
             try:
-                entry = await self._written_down(planned, ownership, is_last=is_last)
+                entry = await self._put_and_hash(prepared, ownership)
             except Conflict:
-                planned = await self._plan(planned.wanted, ownership, requester)
+                prepared = await self._prepare(prepared.wanted, ownership, requester)
             except Fenced:
                 owner = ownership.owner
                 ownership = await owners.take(self._store, owner, requester.claimant, lease)
             else:
-                return _written(planned, entry), ownership
+                return prepared.written(entry), ownership
 
-    async def _written_down(
-        self, planned: Plan, ownership: Ownership, *, is_last: bool
-    ) -> Entry | None:
-        """Carry out a plan; what it will look like is worked out while the store writes.
-
-        Of several only for the last: those before are likely to be published together.
-        """
-        if planned.declared is None or not is_last:
-            return await carry_out(self._store, planned, ownership)
-        # Before the store begins, lest its thread and this one take turns at the interpreter; but
-        # hashing leaves it to the store.
-        rehearsed = self._statuses.rehearse(planned)
-        writing = asyncio.create_task(carry_out(self._store, planned, ownership))
+    async def _put_and_hash(self, prepared: Prepared, ownership: Ownership) -> Entry | None:
+        """Write what was prepared; ETags are made while the store writes."""
+        writing = asyncio.create_task(put(self._store, prepared, ownership))
         try:
-            await asyncio.sleep(0)  # it has begun then
-            if rehearsed is not None:
-                rehearsed.etags()
+            if prepared.update is not None:
+                await asyncio.sleep(0)  # the write has begun then
+                prepared.update.snapshot.etags()
         finally:
             entry = await writing
         return entry
 
-    async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
+    async def _prepare(
+        self, wanted: Wanted, ownership: Ownership, requester: Requester
+    ) -> Prepared:
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
         return await run_sized(
-            size, lambda: plan(standing(entry), wanted, ownership, requester.permit, self._now)
+            size, lambda: decide(state_of(entry), wanted, ownership, requester.permit, self._now)
         )
 
-    async def _plan_as_known(
+    async def _prepare_by_table(
         self, wanted: Wanted, ownership: Ownership, requester: Requester
-    ) -> Plan:
-        """Plan without a question to the store if it will have to be asked by writing.
+    ) -> Prepared:
+        """Decide by the table, without asking the store, if something will be written.
 
-        Should something else stand there by now, the write conflicts.
+        If the store has something else by now, the write conflicts. Refusals and results without a
+        write are decided by the store.
         """
         size = wanted.size + self._table.size(wanted.key)
-        found = await run_sized(size, lambda: self._table.standing(wanted.key))
-        if found is not None:
-            standing_now = found
+
+        def by_table() -> Prepared | None:
+            state = self._table.standing(wanted.key)
+            if state is None:
+                return None
             try:
-                planned = await run_sized(
-                    size,
-                    lambda: plan(standing_now, wanted, ownership, requester.permit, self._now),
-                )
-            except DiscoveryError:  # what is refused is refused for what is there
-                return await self._plan(wanted, ownership, requester)
-            if planned.outcome is not Outcome.UNCHANGED:
-                return planned
-        return await self._plan(wanted, ownership, requester)
+                return decide(state, wanted, ownership, requester.permit, self._now)
+            except DiscoveryError:
+                return None
+
+        prepared = await run_sized(size, by_table)
+        if prepared is None or prepared.outcome is Outcome.UNCHANGED:
+            return await self._prepare(wanted, ownership, requester)
+        return prepared
 
     async def _see(self, written: Iterable[Written]) -> None:
         """Wait until this replica has taken what it wrote, or its removal.
@@ -395,7 +385,7 @@ class Registrations(Source):
         while (entry := await self._removable(wanted, requester)) and place:
             leave_owner = bool(wanted.owner) and _is_owned(entry, wanted.owner)
             try:
-                await removal.remove(self._store, entry, self._now(), leave_owner=leave_owner)
+                await remove_entry(self._store, entry, self._now(), leave_owner=leave_owner)
             except Conflict:
                 continue
             return Reference(*place, entry.revision)
@@ -412,7 +402,7 @@ class Registrations(Source):
         """Remove an owner, and what was registered for it in the meantime."""
         await owners.remove(self._store, owner, caller)
         await self._table.seen(lambda: owner not in self._table.owners)
-        await removal.remove_orphans(self._store, self._table, self._now())
+        await owners.remove_orphans(self._store, self._table, self._now())
 
     def _is_left(self, removed: Reference) -> bool:
         row = self._table.rows.get(key_of(removed.kind, removed.name))
@@ -519,16 +509,9 @@ def _matches(row: Row, query: Query) -> bool:
     )
 
 
-def _written(planned: Plan, entry: Entry | None) -> Written:
-    wanted = planned.wanted
-    revision = entry.revision if entry else planned.revision
-    return Written(Registered(wanted.kind, wanted.name, revision, planned.record), planned.outcome)
-
-
 def _is_gone(written: Written) -> bool:
     """Tell whether it was written by being removed."""
-    manifest = as_object(written.registered.record.content)
-    return objects.is_terminating(manifest) and not objects.finalizers_of(manifest)
+    return objects.is_deleted(as_object(written.registered.record.content))
 
 
 def _is_owned(entry: Entry, owner: str) -> bool:

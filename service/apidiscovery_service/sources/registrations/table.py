@@ -8,16 +8,17 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 import orjson
 import structlog
 
+from apidiscovery_service.core.registry import Update
 from apidiscovery_service.sources.api_service import read_api_service
 from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
-from apidiscovery_service.sources.registrations.errors import NotServed
 from apidiscovery_service.sources.registrations.record import (
     OWNERS,
     PREFIX,
@@ -32,6 +33,8 @@ from apidiscovery_service.sources.registrations.record import (
     owner_key,
     parse_key,
 )
+from apidiscovery_service.sources.registrations.requests import NotServed
+from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
 from apidiscovery_service.threads import INLINE_BYTES
@@ -88,13 +91,8 @@ class OwnerRow:
     created: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Handed:
-    """What somebody here is about to write, as it will be read again."""
-
-    value: bytes
-    record: Record
-    declared: Declared
+# A key of a registration, and its row; None if it is gone, text if it cannot be read.
+_Outcome: TypeAlias = tuple[str, Row | str | None]
 
 
 def declared_by(kind: Kind, record: Record) -> Declared:
@@ -141,7 +139,7 @@ class Table:
         # Keys of registrations by the name of their owner.
         self._owned: dict[str, set[str]] = {}
         self._problems: dict[str, str] = {}
-        self._handed: dict[str, _Handed] = {}
+        self._expected: dict[str, Prepared] = {}
         self._advanced: set[asyncio.Event] = set()
         # Whether changes may be missing; the store may have been restored, and revisions are given
         # out again then.
@@ -193,14 +191,14 @@ class Table:
         row = self._rows.get(key)
         return sum(crd.size for crd in row.declared.crds) if row else 0
 
-    def hand(self, key: str, value: bytes, record: Record, declared: Declared) -> None:
-        """Take over what the store's watch will bring, so that it need not be read again."""
-        self._handed[key] = _Handed(value, record, declared)
+    def expect(self, prepared: Prepared) -> None:
+        """Note what is about to be written here, so that it need not be read again."""
+        self._expected[prepared.wanted.key] = prepared
 
-    def drop(self, keys: Iterable[str]) -> None:
-        """Forget what was handed over."""
+    def expect_no_more(self, keys: Iterable[str]) -> None:
+        """Forget what was to be written under these keys."""
         for key in keys:
-            self._handed.pop(key, None)
+            self._expected.pop(key, None)
 
     def owned_by(self, owner: str) -> list[str]:
         """Return the keys of what is registered for an owner, sorted."""
@@ -299,36 +297,48 @@ class Table:
     async def _take(self, changes: Iterable[Change], revision: int) -> None:
         """Take changes of the store, and declare what differs by them, in one step."""
         news = [change for change in changes if self._is_news(change)]
-        read: list[tuple[str, Row | str | None]]
-        read = [(change.key, row) for change in news if (row := self._as_handed(change))]
-        made = {key for key, _ in read}
-        others = [change for change in news if change.key not in made]
-        read += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
+        outcomes, others, update = self._match_prepared(news)
+        outcomes += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
         for change in news:
             if change.entry is None:
                 self._marks.pop(change.key, None)
             else:
                 self._marks[change.key] = change.entry.mark
         touched = self._take_owners(news)
-        touched.update(key for key, _ in read)
+        touched.update(key for key, _ in outcomes)
         before = {key: row.origin for key in touched if (row := self._rows.get(key))}
-        for key, outcome in read:
+        for key, outcome in outcomes:
             self._take_row(key, outcome)
         after = {key: row for key in touched if (row := self._rows.get(key))}
         gone = [origin for key, origin in before.items() if key not in after]
         if after or gone:
             declared = {row.origin: self._as_of_owner(row) for row in after.values()}
-            self._declarations.update(declared, gone)
+            self._declarations.update(declared, gone, update)
         self.revision = revision
         for advanced in self._advanced:
             advanced.set()
 
-    def _as_handed(self, change: Change) -> Row | None:
-        """Return the row of what was handed over, if it is exactly that which came."""
-        handed, entry, place = self._handed.get(change.key), change.entry, parse_key(change.key)
-        if handed is None or entry is None or place is None or entry.value != handed.value:
-            return None
-        return _of(place, entry.revision, handed.record, handed.declared)
+    def _match_prepared(
+        self, changes: Iterable[Change]
+    ) -> tuple[list[_Outcome], list[Change], Update | None]:
+        """Find the changes that were prepared here.
+
+        Returns:
+            Their rows, the other changes, and what serving the prepared ones was to come to.
+        """
+        rows: list[_Outcome] = []
+        others: list[Change] = []
+        update: Update | None = None
+        for change in changes:
+            prepared, entry = self._expected.get(change.key), change.entry
+            if prepared and prepared.declared and entry and entry.value == prepared.value:
+                wanted, record = prepared.wanted, prepared.record
+                row = _row_of(wanted.kind, wanted.name, entry.revision, record, prepared.declared)
+                rows.append((change.key, row))
+                update = prepared.update or update
+            else:
+                others.append(change)
+        return rows, others, update
 
     def _is_news(self, change: Change) -> bool:
         return change.entry is None or self._marks.get(change.key) != change.entry.mark
@@ -393,7 +403,7 @@ def _is_much(changes: Sequence[Change]) -> bool:
     return len(changes) > _MANY or size > INLINE_BYTES
 
 
-def _read(changes: Iterable[Change]) -> list[tuple[str, Row | str | None]]:
+def _read(changes: Iterable[Change]) -> list[_Outcome]:
     """Return for each key of a registration its row, None if it is gone, or what is wrong."""
     return [
         (change.key, _row(change.key, change.entry))
@@ -415,8 +425,8 @@ def _row(key: str, entry: Entry | None) -> Row | str | None:
         return f"{path_text(error.path)}: {error}"
     except (InvalidRecord, ValueError) as error:
         return str(error)
-    return _of(place, entry.revision, record, declared)
+    return _row_of(*place, entry.revision, record, declared)
 
 
-def _of(place: tuple[Kind, str], revision: int, record: Record, declared: Declared) -> Row:
-    return Row(*place, revision, record.owner, record.owner_id, record.created, declared)
+def _row_of(kind: Kind, name: str, revision: int, record: Record, declared: Declared) -> Row:
+    return Row(kind, name, revision, record.owner, record.owner_id, record.created, declared)
