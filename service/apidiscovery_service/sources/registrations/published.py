@@ -71,7 +71,7 @@ class PublishedDocument:
         """Return the JSON compressed by zstd.
 
         Raises:
-            InvalidRecord: What is kept is not that.
+            InvalidRecord: The text is not that.
         """
         try:
             packed = base64.b64decode(self.text, validate=True)
@@ -86,7 +86,7 @@ class PublishedDocument:
         """Return the JSON.
 
         Raises:
-            InvalidRecord: What is kept is no such document.
+            InvalidRecord: The text is no such document.
         """
         try:
             return zstandard.ZstdDecompressor().decompress(self.compressed())
@@ -96,13 +96,13 @@ class PublishedDocument:
 
 @dataclass(frozen=True, slots=True)
 class PlacedGroup:
-    """A group and its place.
+    """A group with its priorities and documents.
 
     Attributes:
         group: An item of a discovery list as JSON.
         priority: groupPriorityMinimum; None for the default.
         version_priorities: One for each version; empty for the defaults.
-        documents: OpenAPI documents by version, sound ones.
+        documents: Valid OpenAPI documents by version.
     """
 
     group: Object
@@ -185,7 +185,7 @@ def documents_of(groups: Sequence[PlacedGroup]) -> dict[str, bytes]:
     """Return the OpenAPI documents of groups, compressed with zstd, by path of group-version.
 
     Raises:
-        InvalidRecord: What is kept is no such document.
+        InvalidRecord: A document is not compressed by zstd.
     """
     return {
         f"apis/{placed.name}/{version}" if placed.name else f"api/{version}": one.compressed()
@@ -198,7 +198,7 @@ def offers_of(groups: Sequence[PlacedGroup]) -> tuple[Offer, ...]:
     """Return what groups offer, in their order.
 
     A group without a priority has kube-apiserver's own or 1000, raised to the greatest after it,
-    so that the order of the list is kept; its rank is its place. The same of its versions.
+    so that the order of the list is kept; its rank is its index. The same goes for its versions.
 
     Raises:
         InvalidField: A group is not valid, by the rules of a discovery list.
@@ -233,8 +233,8 @@ def _of_group(
 def violations(groups: Sequence[PlacedGroup]) -> list[FieldViolation]:
     """Return what is wrong with groups.
 
-    Paths are such as `groups[0].group.versions[0].version`. What is wrong within one resource or
-    version does not hide what is wrong in others.
+    Paths are such as `groups[0].group.versions[0].version`. An error in one resource or version
+    does not hide errors in others.
     """
     found = [*_priority_violations(groups)]
     try:
@@ -271,7 +271,7 @@ def _priority_violations(groups: Sequence[PlacedGroup]) -> Iterator[FieldViolati
 
 
 def _violations(path: Path, group: Object) -> list[FieldViolation]:
-    """Return what is wrong with a group: in each version, else in the group around them."""
+    """Return the errors of a group: of each version, and of the group without them."""
     found = [
         violation
         for place, version in enumerate(as_list(group.get("versions")))
@@ -282,7 +282,7 @@ def _violations(path: Path, group: Object) -> list[FieldViolation]:
 
 
 def _version_violations(path: Path, version: JSONValue) -> list[FieldViolation]:
-    """Return what is wrong with a version: in each resource, else in the version around them."""
+    """Return the errors of a version: of each resource, and of the version without them."""
     wrong = [
         _wrong(
             {"versions": [{**_ANY_VERSION, "resources": [resource]}]}, 6, (*path, "resources", n)
@@ -295,12 +295,12 @@ def _version_violations(path: Path, version: JSONValue) -> list[FieldViolation]:
 
 
 def _wrong(group: Object, depth: int, path: Path) -> FieldViolation | None:
-    """Read a group by itself.
+    """Read a group by itself; return its error.
 
     Args:
         group: The group.
-        depth: How much of a path in that document `path` takes the place of.
-        path: Where the part stands that is looked at.
+        depth: The number of steps of the error's path that `path` replaces.
+        path: The path of the part that is checked.
     """
     document: Object = {"items": [group]}
     try:
@@ -350,7 +350,7 @@ def _checked_document(
 
 
 def _too_large(groups: Sequence[PlacedGroup]) -> list[FieldViolation]:
-    """Return a violation for each document if they do not fit into a value of the store."""
+    """Return a violation for each document if together they are too large for the store."""
     sizes = {
         _field(place, version): len(document.text)
         for place, placed in enumerate(groups)
@@ -375,7 +375,7 @@ def _packed(document: bytes, group: str, version: str) -> PublishedDocument:
     """Return a document of a group-version as it is stored.
 
     Raises:
-        InvalidDocuments: It is no sound document of this group-version.
+        InvalidDocuments: It is no valid document of this group-version.
     """
     canonical = validate(document)
     concerning(canonical, group, version)

@@ -1,6 +1,6 @@
 """The operations on registrations.
 
-Whatever is acknowledged is in the store, and this replica has seen it there: who asks it next
+A change is acknowledged when the store has it and this replica serves it, so the next request here
 finds it.
 """
 
@@ -34,7 +34,6 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
-    Claimant,
     Denied,
     LimitExceeded,
     Outcome,
@@ -67,22 +66,22 @@ from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, St
 from apidiscovery_service.threads import run_sized
 from apidiscovery_service.workers import WorkerFailed
 
-# What a page holds when nobody says, and at most; and how much content it has besides its last
-# registration, since clients of gRPC take messages of 4 MiB unless told otherwise.
+# Registrations in a page: by default, and at most.
 DEFAULT_PAGE = 250
 MAX_PAGE = 1000
+# Content of a page before its last registration: gRPC clients accept messages of 4 MiB by default.
 _PAGE_BYTES = 2 * 1024 * 1024
 
-# How many values are asked for at once.
-_AT_ONCE = 32
+# Values that are read from the store concurrently.
+_CONCURRENT_READS = 32
 
 
 class Registrations(Source):
-    """What is registered at run time: kept in a store, declared as the store's watch tells it.
+    """Registrations at run time: written to a store, declared as the store's watch reports them.
 
     Args:
-        store: Where it is kept.
-        declarations: What is kept up to date.
+        store: The store, which other replicas may write to as well.
+        declarations: The declarations to keep up to date.
         clock: Unix time in seconds.
     """
 
@@ -99,15 +98,15 @@ class Registrations(Source):
         """Declare what is in the store, in one step.
 
         Raises:
-            StoreUnavailable: It cannot be asked.
-            StoreDamaged: Some of it cannot be read: nothing is better than an answer without it.
+            StoreUnavailable: The store does not answer.
+            StoreDamaged: Some of it cannot be read; an incomplete answer would be worse than none.
         """
         await self._table.load()
         if missing := self.missing():
             raise StoreDamaged(f"{missing}; restore a backup, or remove the key")
 
     async def follow(self) -> None:
-        """Keep what is declared at what is in the store, until cancelled."""
+        """Declare every change of the store, until cancelled."""
         await self._table.follow()
 
     async def expire_owners(self, guard: Guard) -> None:
@@ -123,7 +122,7 @@ class Registrations(Source):
         return [f"store: {key}: {what}" for key, what in sorted(self._table.problems.items())]
 
     def missing(self) -> str | None:
-        """Return which registrations are unreadable, their groups not served; None for none."""
+        """Return which registrations cannot be read and are not served; None for none."""
         lines = self._table.missing()
         more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
         return f"{lines[0]}{more}" if lines else None
@@ -132,15 +131,15 @@ class Registrations(Source):
         return objects.timestamp(self._clock())
 
     async def publish(self, publication: Publication, requester: Requester) -> Written:
-        """Put groups under a name.
+        """Register groups under a name.
 
         Raises:
-            InvalidFields: Something is not as it must be.
-            LimitExceeded: Looking at the documents takes too long or too much memory.
+            InvalidFields: A field is not valid.
+            LimitExceeded: Validating the documents takes too long or too much memory.
             Denied: The caller may not change these groups, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
             NotServed: It is written, and not served here yet.
-            StoreUnavailable: Nothing is known to be written.
+            StoreUnavailable: It may not be written.
         """
         try:
             groups, wrong = await workers.run(
@@ -160,16 +159,16 @@ class Registrations(Source):
         return written
 
     async def apply(self, application: Application, requester: Requester) -> Sequence[Written]:
-        """Take manifests; return what became of each document, in order.
+        """Apply manifests; return the result of each document, in order.
 
         Raises:
-            InvalidFields: Some document is not valid; none is taken.
-            LimitExceeded: There are too many.
-            Denied: The caller may not change the groups of some; none is taken.
-            RevisionMismatch: Another revision is there than expected; what came before it is
-                taken if that was written meanwhile, and nothing if it was there before.
-            NotServed: It is written, and not served here yet.
-            StoreUnavailable: Not all is known to be written.
+            InvalidFields: A document is not valid; none is written.
+            LimitExceeded: There are too many documents.
+            Denied: The caller may not change the groups of a document; none is written.
+            RevisionMismatch: Another revision is there than expected. None is written if it was
+                there before; the documents before it are if it was written meanwhile.
+            NotServed: All are written, and not served here yet.
+            StoreUnavailable: Some may not be written.
         """
         _check(owner_violations(application.owner, application.lease))
         size = sum(len(manifest.content) for manifest in application.manifests)
@@ -179,15 +178,15 @@ class Registrations(Source):
             return await self._dry_run(wanted, application.owner, requester)
         async with self._locks.of(groups):
             written = await self._write(wanted, application.owner, application.lease, requester)
-            await asyncio.sleep(0)  # who asked meanwhile for what is served now goes first
+            await asyncio.sleep(0)  # requests that came meanwhile go first
             await self._statuses.write_back(groups, self._now())
-        return [await self._as_it_is(one) for one in written]
+        return [await self._with_present_status(one) for one in written]
 
     async def _dry_run(
         self, wanted: Sequence[Wanted], owner: str, requester: Requester
     ) -> Sequence[Written]:
-        """Return what writing would come to."""
-        ownership = await owners.peek(self._store, owner, requester.claimant)
+        """Return what writing would answer."""
+        ownership = await owners.peek(self._store, owner, requester)
         prepared = [await self._prepare(one, ownership, requester) for one in wanted]
         return self._statuses.of_dry_run(prepared, self._now())
 
@@ -199,11 +198,11 @@ class Registrations(Source):
         requester: Requester,
     ) -> list[Written]:
         """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
-        ownership = await owners.peek(self._store, owner, requester.claimant)
+        ownership = await owners.peek(self._store, owner, requester)
         # Of several none may be taken if one is refused, so all are decided by the store.
         prepare = self._prepare_by_table if len(wanted) == 1 else self._prepare
         prepared = [await prepare(one, ownership, requester) for one in wanted]
-        ownership = await owners.take(self._store, owner, requester.claimant, lease)
+        ownership = await owners.take(self._store, owner, requester, lease)
         size = sum(len(one.value) for one in prepared)
         prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
         written: list[Written] = []
@@ -213,7 +212,7 @@ class Registrations(Source):
                     each, ownership, lease, requester, is_last=each is prepared[-1]
                 )
                 written.append(one)
-            await self._see(written)
+            await self._wait_until_served(written)
             self._statuses.settled(written)
         finally:
             self._table.expect_no_more(one.key for one in wanted)
@@ -244,7 +243,7 @@ class Registrations(Source):
                 prepared = await self._prepare(prepared.wanted, ownership, requester)
             except Fenced:
                 owner = ownership.owner
-                ownership = await owners.take(self._store, owner, requester.claimant, lease)
+                ownership = await owners.take(self._store, owner, requester, lease)
             else:
                 return prepared.written(entry), ownership
 
@@ -279,7 +278,7 @@ class Registrations(Source):
         size = wanted.size + self._table.size(wanted.key)
 
         def by_table() -> Prepared | None:
-            state = self._table.standing(wanted.key)
+            state = self._table.state(wanted.key)
             if state is None:
                 return None
             try:
@@ -292,11 +291,11 @@ class Registrations(Source):
             return await self._prepare(wanted, ownership, requester)
         return prepared
 
-    async def _see(self, written: Iterable[Written]) -> None:
-        """Wait until this replica has taken what it wrote, or its removal.
+    async def _wait_until_served(self, written: Iterable[Written]) -> None:
+        """Wait until this replica serves what it wrote, and no longer what it removed.
 
         Raises:
-            NotServed: It is not in time.
+            NotServed: That takes too long.
         """
         revision = max((one.registered.revision for one in written), default=0)
         gone = {
@@ -307,16 +306,17 @@ class Registrations(Source):
         await self._table.seen(
             lambda: (
                 self._table.revision >= revision
-                and not any(self._stands(key, at) for key, at in gone.items())
+                and not any(self._has_row(key, at) for key, at in gone.items())
             )
         )
 
-    def _stands(self, key: str, revision: int) -> bool:
+    def _has_row(self, key: str, revision: int) -> bool:
+        """Tell whether the table has a registration at this revision, or an earlier one."""
         row = self._table.rows.get(key)
         return row is not None and row.revision <= revision
 
-    async def _as_it_is(self, written: Written) -> Written:
-        """Return what was written with the status that it has by now."""
+    async def _with_present_status(self, written: Written) -> Written:
+        """Return what was written with its present status, which may be stored after it."""
         registered = written.registered
         if registered.kind is not Kind.CRD or _is_gone(written):
             return written
@@ -337,22 +337,22 @@ class Registrations(Source):
     async def withdraw(
         self, references: Sequence[Reference], owner: str, requester: Requester
     ) -> list[Reference]:
-        """Remove registrations, and all of an owner with the owner.
+        """Remove registrations, and an owner with all of its registrations.
 
         Returns:
-            Those that were there, with the revision that they had.
+            The registrations that were there, with the revisions that they had.
 
         Raises:
-            InvalidFields: Something is not as it must be.
-            Denied: The caller may not change the groups of some, or the owner is another's.
+            InvalidFields: A field is not valid.
+            Denied: The caller may not change the groups of one, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
-            InvalidRecord: What is there cannot be read, and the caller may not change every group.
-            NotServed: It is removed, and still served here.
-            StoreUnavailable: Not all is known to be removed.
+            InvalidRecord: One cannot be read, and the caller may not change every group.
+            NotServed: All are removed, and some are still served here.
+            StoreUnavailable: Some may not be removed.
         """
         _check(withdrawal_violations(references, owner))
         expected = {key_of(one.kind, one.name): one.revision for one in references}
-        is_owner_there = await owners.find(self._store, owner, requester.claimant)
+        is_owner_there = await owners.find_removable(self._store, owner, requester) is not None
         owned = self._table.owned_by(owner) if owner else []
         wanted = [
             _Removal(key, expected.get(key), owner, is_named=key in expected)
@@ -360,27 +360,27 @@ class Registrations(Source):
         ]
         for one in wanted:
             await self._removable(one, requester)
-        removed = [gone for one in wanted if (gone := await self._remove(one, requester))]
+        removed = [found for one in wanted if (found := await self._remove(one, requester))]
         if is_owner_there:
-            await self._remove_owner(owner, requester.claimant)
+            await self._remove_owner(owner, requester)
         others = {one.key for one in wanted} - {key_of(one.kind, one.name) for one in removed}
-        elsewhere = [gone for key in others if (gone := await self._gone_elsewhere(key))]
-        await self._table.seen(lambda: not any(map(self._is_left, (*removed, *elsewhere))))
+        elsewhere = [found for key in others if (found := await self._removed_elsewhere(key))]
+        await self._table.seen(lambda: not any(map(self._is_served, (*removed, *elsewhere))))
         groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
         async with self._locks.of(groups):
             await self._statuses.write_back(groups, self._now())
         return removed
 
     async def _removable(self, wanted: "_Removal", requester: Requester) -> Entry | None:
-        """Return what is to be removed; None if it is not there, or not the owner's after all."""
+        """Return the entry to remove; None if it is not there, or no longer the owner's."""
         entry = await self._store.get(wanted.key)
         if entry is None or not (wanted.is_named or _is_owned(entry, wanted.owner)):
             return None
-        _see_that_it_may_go(entry, wanted.expected, requester)
+        _check_removal(entry, wanted.expected, requester)
         return entry
 
     async def _remove(self, wanted: "_Removal", requester: Requester) -> Reference | None:
-        """Remove a registration; None if it is not there, or not the owner's after all."""
+        """Remove a registration; None if it is not there, or no longer the owner's."""
         place = parse_key(wanted.key)
         while (entry := await self._removable(wanted, requester)) and place:
             leave_owner = bool(wanted.owner) and _is_owned(entry, wanted.owner)
@@ -391,37 +391,37 @@ class Registrations(Source):
             return Reference(*place, entry.revision)
         return None
 
-    async def _gone_elsewhere(self, key: str) -> Reference | None:
-        """Return what stands here still though another replica has removed it."""
+    async def _removed_elsewhere(self, key: str) -> Reference | None:
+        """Return a registration that is served here though another replica has removed it."""
         place, row = parse_key(key), self._table.rows.get(key)
         if place is None or row is None or await self._store.get(key) is not None:
             return None
         return Reference(*place, row.revision)
 
-    async def _remove_owner(self, owner: str, caller: Claimant) -> None:
-        """Remove an owner, and what was registered for it in the meantime."""
-        await owners.remove(self._store, owner, caller)
+    async def _remove_owner(self, owner: str, requester: Requester) -> None:
+        """Remove an owner, and what was registered for it meanwhile."""
+        await owners.remove(self._store, owner, requester)
         await self._table.seen(lambda: owner not in self._table.owners)
         await owners.remove_orphans(self._store, self._table, self._now())
 
-    def _is_left(self, removed: Reference) -> bool:
+    def _is_served(self, removed: Reference) -> bool:
         row = self._table.rows.get(key_of(removed.kind, removed.name))
         return row is not None and row.revision <= (removed.revision or 0) and not row.terminating
 
     async def renew(self, owner: str, requester: Requester) -> float | None:
-        """Note that an owner is alive.
+        """Renew the lease of an owner.
 
         Returns:
-            Within how many seconds it should renew again; None when it need not.
+            The seconds within which it should renew again; None if it has no lease.
 
         Raises:
-            InvalidFields: It has no valid name.
-            NoSuchOwner: There is none any more.
+            InvalidFields: Its name is not valid.
+            NoSuchOwner: There is none, or none any more.
             Denied: It is another caller's.
-            StoreUnavailable: Whether it was noted is not known.
+            StoreUnavailable: It may not be renewed.
         """
         _check([FieldViolation("owner", wrong)] if (wrong := wrong_name(owner)) else [])
-        within_s = await owners.renew(self._store, owner, requester.claimant)
+        within_s = await owners.renew(self._store, owner, requester)
         await self._table.seen(lambda: not self._is_stale(owner))
         return within_s
 
@@ -432,11 +432,11 @@ class Registrations(Source):
     async def list(self, query: Query) -> Page:
         """Return a page of registrations.
 
-        It may have fewer than asked for, and then `next_after` tells whether others come. What
-        cannot be read is left out; `warnings` has it.
+        A page may have fewer than asked for; `next_after` tells whether others follow. What cannot
+        be read is left out; `warnings` has it.
 
         Raises:
-            StoreUnavailable: Their content cannot be had.
+            StoreUnavailable: Their content cannot be read.
         """
         places = sorted(
             (KINDS.index(row.kind), row.name)
@@ -450,7 +450,7 @@ class Registrations(Source):
         page: list[Registered] = []
         taken, bytes_left = 0, _PAGE_BYTES
         while taken < min(size, len(places)) and bytes_left > 0:
-            some = [(KINDS[kind], name) for kind, name in places[taken : taken + _AT_ONCE]]
+            some = [(KINDS[kind], name) for kind, name in places[taken : taken + _CONCURRENT_READS]]
             entries = await asyncio.gather(*(self._store.get(key_of(*place)) for place in some))
             for place, entry in zip(some, entries, strict=True):
                 if bytes_left <= 0 or taken == size:
@@ -464,7 +464,7 @@ class Registrations(Source):
         return Page(tuple(page), (KINDS[last[0]], last[1]) if last and more else None)
 
     def _registered(self, place: tuple[Kind, str], entry: Entry) -> Registered | None:
-        """Return a registration; None of what cannot be read."""
+        """Return a registration; None if it cannot be read."""
         if entry.key in self._table.problems:
             return None
         try:
@@ -481,8 +481,8 @@ class _Removal:
 
     Attributes:
         expected: The revision that must be there; None for any.
-        owner: Which is removed with it; empty for none.
-        is_named: Whether it is asked for by its name, or because it is the owner's.
+        owner: The owner that is removed with it; empty for none.
+        is_named: Whether the request has its name; otherwise it is removed as the owner's.
     """
 
     key: str
@@ -492,7 +492,7 @@ class _Removal:
 
 
 def _sent_bytes(entry: Entry, registered: Registered, query: Query) -> int:
-    """Return about how large a registration is when it is sent."""
+    """Return about how many bytes a registration takes in an answer."""
     size = len(entry.value)
     if registered.kind is Kind.GROUPS:
         for placed in published.from_json(registered.record.content):
@@ -510,7 +510,7 @@ def _matches(row: Row, query: Query) -> bool:
 
 
 def _is_gone(written: Written) -> bool:
-    """Tell whether it was written by being removed."""
+    """Tell whether writing it deleted it."""
     return objects.is_deleted(as_object(written.registered.record.content))
 
 
@@ -521,10 +521,10 @@ def _is_owned(entry: Entry, owner: str) -> bool:
         return False
 
 
-def _see_that_it_may_go(entry: Entry, expected: int | None, requester: Requester) -> None:
-    """See that a caller may remove what is there.
+def _check_removal(entry: Entry, expected: int | None, requester: Requester) -> None:
+    """Refuse a removal that is not allowed, or expects another revision.
 
-    What is on its way already may be asked for again, whatever is expected: that is a retry.
+    Removing what terminates already is a retry, and succeeds whatever is expected.
     """
     place = parse_key(entry.key)
     if place is None:
@@ -532,7 +532,7 @@ def _see_that_it_may_go(entry: Entry, expected: int | None, requester: Requester
     try:
         content = record_of(entry).content
     except InvalidRecord:
-        # Of which groups it is, nobody knows.
+        # Its groups are not known.
         if not requester.may_change_every_group:
             raise
         content = None

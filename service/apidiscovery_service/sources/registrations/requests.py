@@ -1,4 +1,4 @@
-"""What is asked of registrations and what is answered, apart from any transport."""
+"""Requests about registrations, their answers, errors and limits, apart from any transport."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,36 +29,25 @@ def _anything(_api_groups: frozenset[str]) -> None:
     return None
 
 
-# No group has this name: only who may change every group may change it.
+# No group has this name, so only callers that may change every group may change it.
 _EVERY_GROUP = frozenset("*")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerLease:
-    """How long an owner may be silent, and how much longer until it is removed."""
+    """Time from the last renewal until an owner is stale, and from then until it is removed."""
 
     duration_s: float
     removal_after_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Claimant:
-    """Who says that an owner is theirs.
-
-    Attributes:
-        is_admin: Whether everybody's owners are.
-    """
-
-    caller: Caller
-    is_admin: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks, and what they may change.
+    """The caller, and what they may change.
 
     Attributes:
-        is_admin: Whether other users' owners are theirs as well.
+        permit: Says for groups why they may not be changed.
+        is_admin: Whether the owners of all users are theirs as well.
     """
 
     caller: Caller = LOCAL
@@ -67,18 +56,13 @@ class Requester:
 
     @property
     def may_change_every_group(self) -> bool:
-        """Whether there is no group whose registrations they may not change."""
+        """Whether they may change the registrations of every group."""
         return self.permit(_EVERY_GROUP) is None
-
-    @property
-    def claimant(self) -> Claimant:
-        """Who they are to owners."""
-        return Claimant(self.caller, self.is_admin)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Names a registration.
+    """The name of a registration.
 
     Attributes:
         revision: The one that is expected, or that was there; None for any.
@@ -91,10 +75,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Groups to put under a name.
+    """Groups to register under a name.
 
     Attributes:
-        documents: OpenAPI documents as they were sent, by place of the group and version.
+        documents: OpenAPI documents as they were sent, by index of the group and version.
     """
 
     name: str
@@ -109,10 +93,10 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Text as it stands in a file.
+    """The text of a file.
 
     Attributes:
-        file: What to call it; empty for its place.
+        file: Its name in errors; empty for its index.
         list_name: The name for a discovery list in it.
     """
 
@@ -123,7 +107,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Manifests to take."""
+    """Manifests to register."""
 
     manifests: tuple[Manifest, ...]
     owner: str = ""
@@ -134,11 +118,11 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which registrations to list; what is empty does not matter.
+    """Which registrations to list; empty fields select all.
 
     Attributes:
         after: Kind and name of the last one of the page before.
-        with_documents: Whether OpenAPI documents are sent, so that they count for a page.
+        with_documents: Whether OpenAPI documents are sent, and count for the size of a page.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -151,10 +135,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registration as it is.
+    """A registration with its revision.
 
     Attributes:
-        revision: 0 when it is only as if it had been written.
+        revision: 0 if it was not written.
         stale_since: RFC 3339; None while its owner is alive, empty when that is not known.
     """
 
@@ -178,7 +162,7 @@ class Page:
 
 
 class Outcome(StrEnum):
-    """What was done."""
+    """What applying a registration did."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -187,7 +171,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one registration."""
+    """The result of applying one registration."""
 
     registered: Registered
     outcome: Outcome
@@ -213,7 +197,7 @@ class Denied(DiscoveryError):
 
 
 class NotServed(StoreUnavailable):
-    """What was asked for is in the store, but this process does not serve it yet."""
+    """A change is in the store, but this process does not serve it yet."""
 
     reason = "late"
     told = (
@@ -249,7 +233,7 @@ def wrong_name(name: str) -> str | None:
 
 
 def publication_violations(publication: Publication) -> Iterator[FieldViolation]:
-    """Yield what is wrong with a publication, its groups aside."""
+    """Yield what is wrong with a publication, apart from its groups."""
     if wrong := wrong_name(publication.name):
         yield FieldViolation("name", wrong)
     if not publication.groups:
@@ -277,7 +261,7 @@ def withdrawal_violations(references: Sequence[Reference], owner: str) -> Iterat
     """Yield what is wrong with a withdrawal.
 
     Raises:
-        LimitExceeded: It is of too many.
+        LimitExceeded: There are too many references.
     """
     if len(references) > MAX_REFERENCES:
         raise LimitExceeded(f"a request may withdraw {MAX_REFERENCES} registrations at most")

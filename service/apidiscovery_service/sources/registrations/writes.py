@@ -20,7 +20,7 @@ from apidiscovery_service.sources.registrations.record import (
     Object,
     Ownership,
     Record,
-    Standing,
+    State,
     as_object,
     encode,
     key_of,
@@ -96,17 +96,17 @@ class Prepared:
         return Written(registered, self.outcome)
 
 
-def state_of(entry: Entry | None) -> Standing:
+def state_of(entry: Entry | None) -> State:
     """Return what an entry of the store says of a registration.
 
     Raises:
         InvalidRecord: It cannot be read.
     """
-    return Standing(entry.revision, record_of(entry)) if entry else Standing()
+    return State(entry.revision, record_of(entry)) if entry else State()
 
 
 def decide(
-    state: Standing, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
+    state: State, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
 ) -> Prepared:
     """Decide what writing a registration comes to; nothing is written.
 
