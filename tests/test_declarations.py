@@ -12,7 +12,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.discovery_list import Node
+from apidiscovery_service.sources.fields import Node
 from crd_manifests import API_SERVICE, CRONTABS, crd, edited, simple
 from groups import offer
 

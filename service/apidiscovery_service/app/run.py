@@ -22,8 +22,7 @@ from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.source import Source
-from apidiscovery_service.core.source_status import SourceStatus
+from apidiscovery_service.core.source import Source, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics

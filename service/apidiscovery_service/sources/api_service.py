@@ -8,10 +8,10 @@ import binascii
 import re
 from dataclasses import dataclass
 
-from apidiscovery_service.sources.discovery_list import Node
 from apidiscovery_service.sources.fields import (
     Fields,
     Findings,
+    Node,
     label_1035_errors,
     object_json,
     port_errors,

@@ -11,7 +11,8 @@ from apidiscovery_service.core.model import CORE_GROUP, Contribution, Offer, Pre
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import Source
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.sources.discovery_list import Node, read_list
+from apidiscovery_service.sources.discovery_list import read_list
+from apidiscovery_service.sources.fields import Node
 from apidiscovery_service.sources.priorities import ordered_offers
 
 SOURCE = "catalog"

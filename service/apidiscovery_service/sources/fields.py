@@ -5,18 +5,124 @@ people know and search for those.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import orjson
 
 from apidiscovery_service.kube.objects.formats import dns1035_label, dns_subdomain
-from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
+from apidiscovery_service.openapi.crd.structural import field_path
+
+# More errors of one object than anybody is told; a large document may have one in each value.
+_MAX_FINDINGS = 1000
 
 _MAX_PORT = 65535
 _INT32 = 2**31
 # How deep orjson writes objects and arrays in each other, and what it says of more.
 _MAX_DEPTH = 254
 _TOO_DEEP = "Recursion limit reached"
+
+# The field of a CustomResourceDefinition within which paths are written differently.
+_SCHEMA = "openAPIV3Schema"
+
+# Longer integers are not shown; Python refuses to write those of some thousand digits at all.
+_MAX_SHOWN_BITS = 64
+
+Path: TypeAlias = tuple[str | int, ...]
+T = TypeVar("T")
+
+
+class InvalidField(Exception):
+    """A field of a document is not as it must be.
+
+    Attributes:
+        path: Keys and indices from the document to the field.
+        others: Further fields that are wrong, where the reader goes on to find them.
+    """
+
+    def __init__(self, path: Path, message: str, others: "tuple[InvalidField, ...]" = ()) -> None:
+        super().__init__(message)
+        self.path = path
+        self.others = others
+
+
+def path_text(path: Path) -> str:
+    """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`.
+
+    Within schemas what their authors name is in brackets: `...openAPIV3Schema.properties[spec]`.
+    """
+    start = path.index(_SCHEMA) if _SCHEMA in path else len(path)
+    text = ""
+    for step in path[:start]:
+        if isinstance(step, int) or "." in step:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return ".".join(filter(None, (text, field_path(path[start:]))))
+
+
+def _is_mapping(value: object) -> TypeGuard[dict[object, object]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+class Node:
+    """A value in a document, and where it stands."""
+
+    def __init__(self, value: object, path: Path = ()) -> None:
+        self.value = value
+        self.path = path
+
+    def fail(self, message: str) -> InvalidField:
+        return InvalidField(self.path, message)
+
+    def mapping(self, *known: str) -> "Mapping[str, Node]":
+        """Return the fields that are set; null is the same as absent, as it is to Go.
+
+        Args:
+            known: Names that may occur; none at all means any.
+        """
+        fields = self.value
+        if not _is_mapping(fields):
+            raise self.fail(f"want an object, got {self.seen()}")
+        for name in fields:
+            if not isinstance(name, str):
+                raise self.fail(f"want field names, got {name!r}")
+            if known and name not in known:
+                raise InvalidField(
+                    (*self.path, name), f"unknown field; known here are {', '.join(known)}"
+                )
+        return {
+            cast("str", name): Node(value, (*self.path, cast("str", name)))
+            for name, value in fields.items()
+            if value is not None
+        }
+
+    def items(self, read: "Callable[[Node], T]") -> tuple[T, ...]:
+        """Return each element of a list as `read` makes it."""
+        elements = self.value
+        if not _is_list(elements):
+            raise self.fail(f"want a list, got {self.seen()}")
+        return tuple(read(Node(value, (*self.path, i))) for i, value in enumerate(elements))
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.fail(f"want a string, got {self.seen()}")
+        return self.value
+
+    def seen(self) -> str:
+        """Return what the value is, for an error."""
+        for kind, name in ((dict, "an object"), (list, "a list"), (str, "a string")):
+            if isinstance(self.value, kind):
+                return name
+        if self.value is None:
+            return "null"
+        if isinstance(self.value, int) and self.value.bit_length() > _MAX_SHOWN_BITS:
+            return f"int of {self.value.bit_length()} bits"
+        return f"{type(self.value).__name__} {self.value!r}"
 
 
 class Findings:
@@ -33,7 +139,7 @@ class Findings:
 
     def add(self, path: Path, message: str) -> None:
         """Note a field; one that could not even be read has no further errors."""
-        if path not in self._unreadable:
+        if path not in self._unreadable and len(self._found) < _MAX_FINDINGS:
             self._found.append(InvalidField(path, message))
 
     def unreadable(self, error: InvalidField) -> None:
@@ -210,14 +316,14 @@ def object_json(value: object, path: Path) -> bytes:
         raise InvalidField(path, f"cannot be written as JSON: {error}") from None
 
 
-def json_form(value: object, path: Path) -> tuple[object, bytes]:
-    """Return a value with keys that are strings, as `object_json` writes them, and that text.
+def json_form(value: object, path: Path) -> object:
+    """Return a value whose keys are strings, as `object_json` writes them.
 
     Raises:
         InvalidField: As `object_json`.
     """
     try:
-        return value, orjson.dumps(value)
+        orjson.dumps(value)
     except TypeError:
-        text = object_json(value, path)
-        return orjson.loads(text), text
+        return orjson.loads(object_json(value, path))
+    return value

@@ -7,7 +7,7 @@ pkg/controllers/status/local/local_available_controller.go.
 from dataclasses import replace
 from datetime import UTC
 
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.record import as_object
 from apidiscovery_service.sources.registrations.requests import Registered

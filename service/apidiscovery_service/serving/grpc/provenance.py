@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from apidiscovery_service.core.chunks import PublishedGroup
 from apidiscovery_service.core.model import Contribution, Freshness
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 
 _STATES = {
     SourceState.CURRENT: discovery_pb2.SOURCE_STATE_CURRENT,

@@ -17,7 +17,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 
 from apidiscovery_service.access import LOCAL, Caller, Role
 from apidiscovery_service.access.authenticator import Admission
-from apidiscovery_service.core.source_status import SourceStatus
+from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.errors import DiscoveryError, InvalidFields
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import registrations as messages

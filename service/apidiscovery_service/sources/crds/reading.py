@@ -13,8 +13,7 @@ from apidiscovery_service.sources.crds.model import (
     packed,
     without_versions,
 )
-from apidiscovery_service.sources.discovery_list import Node
-from apidiscovery_service.sources.fields import Fields, Findings, object_json
+from apidiscovery_service.sources.fields import Fields, Findings, Node, object_json
 
 __all__ = [
     "Condition",

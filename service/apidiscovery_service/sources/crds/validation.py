@@ -1,24 +1,34 @@
-"""What Kubernetes wants of a CustomResourceDefinition; of its schemas only if that is asked for.
+"""Validation of CustomResourceDefinitions; of their schemas only if that is asked for.
 
 Source of the rules, their order and words: k8s.io/apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go:ValidateCustomResourceDefinition.
+
+Fields of schemas are named as in the document, `spec.versions[0].schema.openAPIV3Schema`, always:
+kube-apiserver says `spec.validation.openAPIV3Schema` where all versions have the same schema, which
+is not in what was applied. What it finds by evaluating a schema is not checked: regular expressions
+and CEL rules that do not compile, and defaults that are not valid.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from urllib.parse import urlsplit
 
 from apidiscovery_service.core.model import Scope
+from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crds import approval as crd_approval
-from apidiscovery_service.sources.crds import schema_validation as crd_schema_validation
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition, Names
-from apidiscovery_service.sources.discovery_list import Path
 from apidiscovery_service.sources.fields import (
     Fields,
     Findings,
+    Path,
+    json_form,
     label_1035_errors,
     port_errors,
     subdomain_errors,
 )
+
+# Errors of one definition, beyond which schemas are not checked; more than are shown.
+MAX_FOUND = 200
 
 _COLUMN = ("name", "type", "format", "description", "priority", "jsonPath")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -114,7 +124,7 @@ def _check_versions(
             spec.findings.invalid(fields.at("name"), version.name, ",".join(errors))
         _check_deprecation(fields)
         if schemas:
-            crd_schema_validation.check(fields, status=version.status)
+            _check_structure(fields, status=version.status)
         _check_scale(fields)
         for column in fields.objects("additionalPrinterColumns", *_COLUMN):
             _check_column(column)
@@ -134,6 +144,30 @@ def _check_schema(version: Fields) -> None:
         version.findings.required(path, "schemas are required")
     else:
         schema.object("openAPIV3Schema")
+
+
+def _check_structure(version: Fields, *, status: bool) -> None:
+    """Note what is not valid or not structural in a schema.
+
+    A schema may be as deep and as large as `openapi.crd_limits` says; of a larger one that is the
+    only error.
+
+    Source: validation.go:validateCustomResourceDefinitionVersion (rules) and
+    pkg/apis/apiextensions/v1/conversion.go:
+    Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec (path).
+
+    Args:
+        version: The version that has the schema.
+        status: Whether it has the status subresource, which allows less at the root of the schema.
+    """
+    schema = version.object("schema")
+    node = schema.node("openAPIV3Schema") if schema else None
+    if node is None:
+        return
+    value = json_form(node.value, node.path)
+    room = max(MAX_FOUND - version.findings.count, 0)
+    for path, message in islice(structural.violations(value, node.path, status=status), room):
+        version.findings.add(path, message)
 
 
 def _check_deprecation(version: Fields) -> None:

@@ -20,17 +20,9 @@ from apidiscovery_service.sources.api_service import ApiService, read_api_servic
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.declarations import Declared
-from apidiscovery_service.sources.discovery_list import (
-    API_VERSIONS,
-    KIND,
-    InvalidField,
-    Node,
-    Path,
-    path_text,
-    read_list,
-)
+from apidiscovery_service.sources.discovery_list import API_VERSIONS, KIND, read_list
+from apidiscovery_service.sources.fields import InvalidField, Node, Path, path_text
 from apidiscovery_service.sources.manifests import text as manifest_text
-from apidiscovery_service.sources.manifests import yaml_lines
 from apidiscovery_service.sources.priorities import ordered_offers
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -364,7 +356,7 @@ def _lines(text: str, paths: Sequence[Path], budget: Budget | None) -> list[int]
         return [0] * len(paths)
     try:
         yaml_text.load(text, budget)
-        return yaml_lines.lines(text, paths)
+        return manifest_text.lines(text, paths)
     except (Unparsable, yaml.YAMLError, ValueError):
         # JSON that is no YAML, such as one with a surrogate pair escaped
         return [0] * len(paths)

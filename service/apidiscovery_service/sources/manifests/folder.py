@@ -15,8 +15,7 @@ from typing import TypeAlias
 import structlog
 import watchfiles
 
-from apidiscovery_service.core.source import Source
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import Source, SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError, InvalidDocument
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.declarations import Declarations, Declared

@@ -21,13 +21,8 @@ from apidiscovery_service.openapi.validation.documents import (
     concerning,
     validate,
 )
-from apidiscovery_service.sources.discovery_list import (
-    InvalidField,
-    Node,
-    Path,
-    path_text,
-    read_list,
-)
+from apidiscovery_service.sources.discovery_list import read_list
+from apidiscovery_service.sources.fields import InvalidField, Node, Path, path_text
 from apidiscovery_service.sources.priorities import ordered_offers
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
@@ -44,9 +39,6 @@ MAX_VERSION_PRIORITY = 1_000
 
 # Enough for a person to correct a document by.
 MAX_VIOLATIONS = 100
-
-# A valid version, which stands for the one around a part that is checked by itself.
-_ANY_VERSION: Object = {"version": "v1"}
 
 # A seventh smaller than at level 3, which is worth having where a registration has 1 MiB; it takes
 # ten times as long, 30 ms for a document of 1.7 MB. Higher levels take much longer for little.
@@ -240,16 +232,14 @@ def violations(groups: Sequence[PlacedGroup]) -> list[FieldViolation]:
     try:
         read_list(Node({"items": [placed.group for placed in groups]}))
     except InvalidField as error:
-        nested = [
-            violation
-            for place, placed in enumerate(groups)
-            for violation in _violations(("groups", place, "group"), placed.group)
+        found += [
+            FieldViolation(path_text(_in_groups(one.path)), str(one))
+            for one in (error, *error.others)
         ]
-        found += nested or [FieldViolation(path_text(_replaced(error.path)), str(error))]
     return found
 
 
-def _replaced(path: Path) -> Path:
+def _in_groups(path: Path) -> Path:
     """Return a path into the list of items as one into the list of groups."""
     return ("groups", path[1], "group", *path[2:]) if len(path) > 1 else ("groups",)
 
@@ -268,46 +258,6 @@ def _priority_violations(groups: Sequence[PlacedGroup]) -> Iterator[FieldViolati
         if count not in (0, versions):
             message = f"want none, or one for each of {versions} versions, got {count}"
             yield FieldViolation(path_text((*path, "versionPriorities")), message)
-
-
-def _violations(path: Path, group: Object) -> list[FieldViolation]:
-    """Return the errors of a group: of each version, and of the group without them."""
-    found = [
-        violation
-        for place, version in enumerate(as_list(group.get("versions")))
-        for violation in _version_violations((*path, "versions", place), version)
-    ]
-    wrong = _wrong({**group, "versions": [_ANY_VERSION]} if found else group, 2, path)
-    return found if wrong is None else [*found, wrong]
-
-
-def _version_violations(path: Path, version: JSONValue) -> list[FieldViolation]:
-    """Return the errors of a version: of each resource, and of the version without them."""
-    wrong = [
-        _wrong(
-            {"versions": [{**_ANY_VERSION, "resources": [resource]}]}, 6, (*path, "resources", n)
-        )
-        for n, resource in enumerate(as_list(as_object(version).get("resources")))
-    ]
-    around: JSONValue = {**as_object(version), "resources": []} if any(wrong) else version
-    wrong.append(_wrong({"versions": [around]}, 4, path))
-    return [violation for violation in wrong if violation is not None]
-
-
-def _wrong(group: Object, depth: int, path: Path) -> FieldViolation | None:
-    """Read a group by itself; return its error.
-
-    Args:
-        group: The group.
-        depth: The number of steps of the error's path that `path` replaces.
-        path: The path of the part that is checked.
-    """
-    document: Object = {"items": [group]}
-    try:
-        read_list(Node(document))
-    except InvalidField as error:
-        return FieldViolation(path_text((*path, *error.path[depth:])), str(error))
-    return None
 
 
 def checked(

@@ -17,7 +17,7 @@ from apidiscovery_service.core.registry import Update
 from apidiscovery_service.sources.api_service import read_api_service
 from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
+from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.record import (
     OWNERS,
