@@ -204,15 +204,14 @@ def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
     declarations: Declarations, registry: Registry
 ) -> None:
     heard: list[dict[str, ApiService]] = []
-    undo = declarations.on_api_services(lambda: heard.append(dict(declarations.api_services)))
+    declarations.on_api_services(lambda: heard.append(dict(declarations.api_services)))
     declarations.update({"manifests:b": Declared(api_services=(api_service(),))})
     declarations.update({"manifests:b": Declared(api_services=(api_service(),))})
     declarations.update({"manifests:a": Declared(api_services=(api_service(1),))})
     declarations.update({"manifests:c": of(CRONTABS)})
-    undo()
     declarations.update({}, ["manifests:a"])
     name = "v1.remote.example.com"
-    assert heard == [{name: api_service()}, {name: api_service(1)}]
+    assert heard == [{name: api_service()}, {name: api_service(1)}, {name: api_service()}]
     assert declarations.api_services == {name: api_service()}
     assert not any("remote" in group for group in served(registry))
 

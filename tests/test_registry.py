@@ -509,17 +509,6 @@ def test_a_group_that_only_moves_has_another_hash_and_the_same_content() -> None
     assert moved.hash != before.hash
 
 
-def test_a_listener_hears_of_each_new_snapshot_until_it_ends_its_subscription() -> None:
-    registry = Registry()
-    heard: list[Snapshot] = []
-    end = registry.subscribe(heard.append)
-    first = registry.publish(contribution("a", "g/v1"), contribution("b", "h/v1"))
-    second = registry.withdraw("a", "b")
-    end()
-    registry.publish(contribution("a", "g/v1"))
-    assert heard == [first, second]
-
-
 def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
     registry = Registry()
     heard: list[frozenset[str]] = []

@@ -1,11 +1,11 @@
-"""The latest contribution of every source, merged into one snapshot.
+"""The latest contributions of all sources, merged into one snapshot.
 
 The rules are those of k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go:
 calculateAPIGroupsLocked. The unit of conflict is the group-version: the source of lowest
 precedence number wins it whole, and when that source withdraws, the next one re-appears. The
-result depends on which contributions there are, never on the order in which they came.
+result depends only on the contributions, never on the order in which they came.
 
-An update is worked out first (`prepare`), which changes nothing; only `_commit` assigns.
+An update is merged first, which changes nothing; only `_commit` assigns.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,9 +20,7 @@ from apidiscovery_service.errors import InvalidContribution
 
 T = TypeVar("T")
 
-Listener: TypeAlias = Callable[[Snapshot], None]
-
-# What the aggregator lists first whatever its priority.
+# The aggregator lists this group first, whatever its priority.
 # Source: k8s.io/kube-aggregator pkg/apiserver/handler_apis.go:apisHandler.ServeHTTP.
 _LISTED_FIRST = "apiregistration.k8s.io"
 
@@ -32,7 +30,7 @@ _Candidates: TypeAlias = dict[str, tuple[Contribution, dict[str, Offer]]]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A change of a registry that is worked out and not made yet.
+    """A change of a registry that is merged and not published yet.
 
     Attributes:
         serial: The number of updates before it; it fits no other state of the registry.
@@ -57,7 +55,7 @@ class Update:
 class Registry:
     """Merges contributions; `snapshot` is the present result.
 
-    It belongs to one thread. A snapshot, once read, may go anywhere.
+    It belongs to one thread. Snapshots may be used in any thread.
     """
 
     def __init__(self) -> None:
@@ -66,7 +64,7 @@ class Registry:
         self._published: dict[str, PublishedGroup] = {}
         self._snapshot = Snapshot()
         self._serial = 0
-        self._listeners: list[Listener] = []
+        self._listeners: list[Callable[[Snapshot], None]] = []
         self._touch_listeners: list[Callable[[frozenset[str]], None]] = []
 
     @property
@@ -84,7 +82,7 @@ class Registry:
         return self._contributions.get(source)
 
     def offers_besides(self, prefixes: tuple[str, ...]) -> bool:
-        """Tell whether a source offers anything whose name begins with none of these."""
+        """Tell whether a source offers anything whose name has none of these prefixes."""
         return any(
             one.offers and not one.source.startswith(prefixes)
             for one in self._contributions.values()
@@ -97,27 +95,22 @@ class Registry:
             for version, (source, _) in _winners(self._candidates.get(group, {})).items()
         }
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each new snapshot, at once and in this thread, until undone.
-
-        Returns:
-            What to call to end the subscription.
-        """
+    def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
+        """Call `listener` with each new snapshot, at once and in this thread."""
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
 
     def on_touched(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Call `listener` after each update with the groups of which something was contributed.
+        """Call `listener` after each update with the groups that may have changed.
 
         They may look as before, and have another source.
         """
         self._touch_listeners.append(listener)
 
     def publish(self, *contributions: Contribution) -> Snapshot:
-        """Take contributions in place of earlier ones of the same sources, all at once.
+        """Replace the contributions of these sources, all at once.
 
         Returns:
-            The snapshot that has them; the one before if nothing that is served changed.
+            The snapshot that has them; the former one if nothing changes.
 
         Raises:
             InvalidContribution: One offers a group-version twice; then none is taken.
@@ -125,7 +118,7 @@ class Registry:
         return self.update(contributions, ())
 
     def withdraw(self, *sources: str) -> Snapshot:
-        """Drop what these sources contributed; unknown ones are passed over."""
+        """Remove the contributions of these sources; unknown ones are ignored."""
         return self.update((), sources)
 
     def update(
@@ -138,7 +131,7 @@ class Registry:
 
         Args:
             contributions: Each takes the place of the earlier one of its source.
-            withdrawn: Names of sources; unknown ones are passed over.
+            withdrawn: Names of sources; unknown ones are ignored.
             prepared: The result of `prepare` for the same change, if there is one; a state
                 that was updated since is merged anew.
 
@@ -151,7 +144,7 @@ class Registry:
         return self._commit(self._merged(changes))
 
     def prepare(self, *contributions: Contribution) -> Update:
-        """Work out what publishing these comes to; what is served stays as it is.
+        """Merge contributions ahead of publishing them; what is served stays as it is.
 
         Raises:
             InvalidContribution: As `publish`.
@@ -204,7 +197,7 @@ class Registry:
         if update.snapshot is not self._snapshot:
             update.snapshot.etags()  # now, since readers must not wait for them
             self._snapshot = update.snapshot
-            for listener in tuple(self._listeners):
+            for listener in self._listeners:
                 listener(self._snapshot)
         if update.touched:
             for touch_listener in self._touch_listeners:

@@ -1,7 +1,7 @@
-"""Fields of Kubernetes objects, read to the end with all that is wrong with them.
+"""Fields of Kubernetes objects, and all errors in them.
 
-Errors have the words of Kubernetes (k8s.io/apimachinery pkg/util/validation/field/errors.go), since
-people know and search for those.
+Errors have the words of Kubernetes (k8s.io/apimachinery pkg/util/validation/field/errors.go), which
+people know and search for.
 """
 
 import json
@@ -13,19 +13,19 @@ import orjson
 from apidiscovery_service.kube.objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.openapi.crd.structural import field_path
 
-# More errors of one object than anybody is told; a large document may have one in each value.
+# Errors of one object, more than are shown; a large document may have one in each value.
 _MAX_FINDINGS = 1000
 
 _MAX_PORT = 65535
 _INT32 = 2**31
-# How deep orjson writes objects and arrays in each other, and what it says of more.
+# The depth to which orjson writes nested objects and arrays, and its message beyond it.
 _MAX_DEPTH = 254
 _TOO_DEEP = "Recursion limit reached"
 
-# The field of a CustomResourceDefinition within which paths are written differently.
+# The field of a CustomResourceDefinition within which paths are written with brackets.
 _SCHEMA = "openAPIV3Schema"
 
-# Longer integers are not shown; Python refuses to write those of some thousand digits at all.
+# Longer integers are not shown; Python does not write those of some thousand digits at all.
 _MAX_SHOWN_BITS = 64
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 
 class InvalidField(Exception):
-    """A field of a document is not as it must be.
+    """A field of a document is not valid.
 
     Attributes:
         path: Keys and indices from the document to the field.
-        others: Further fields that are wrong, where the reader goes on to find them.
+        others: The errors of further fields.
     """
 
     def __init__(self, path: Path, message: str, others: "tuple[InvalidField, ...]" = ()) -> None:
@@ -49,7 +49,7 @@ class InvalidField(Exception):
 def path_text(path: Path) -> str:
     """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`.
 
-    Within schemas what their authors name is in brackets: `...openAPIV3Schema.properties[spec]`.
+    Within schemas, names of their authors are in brackets: `...openAPIV3Schema.properties[spec]`.
     """
     start = path.index(_SCHEMA) if _SCHEMA in path else len(path)
     text = ""
@@ -70,7 +70,7 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 class Node:
-    """A value in a document, and where it stands."""
+    """A value in a document, and its path."""
 
     def __init__(self, value: object, path: Path = ()) -> None:
         self.value = value
@@ -80,10 +80,13 @@ class Node:
         return InvalidField(self.path, message)
 
     def mapping(self, *known: str) -> "Mapping[str, Node]":
-        """Return the fields that are set; null is the same as absent, as it is to Go.
+        """Return the fields that are set; null is the same as absent, as in Go.
 
         Args:
-            known: Names that may occur; none at all means any.
+            known: The names that may occur; any name if there are none.
+
+        Raises:
+            InvalidField: It is not an object, or has an unknown field.
         """
         fields = self.value
         if not _is_mapping(fields):
@@ -102,7 +105,11 @@ class Node:
         }
 
     def items(self, read: "Callable[[Node], T]") -> tuple[T, ...]:
-        """Return each element of a list as `read` makes it."""
+        """Return the result of `read` for each element of a list.
+
+        Raises:
+            InvalidField: It is not a list.
+        """
         elements = self.value
         if not _is_list(elements):
             raise self.fail(f"want a list, got {self.seen()}")
@@ -114,7 +121,7 @@ class Node:
         return self.value
 
     def seen(self) -> str:
-        """Return what the value is, for an error."""
+        """Return the type of the value, and a scalar's value, for an error."""
         for kind, name in ((dict, "an object"), (list, "a list"), (str, "a string")):
             if isinstance(self.value, kind):
                 return name
@@ -126,7 +133,7 @@ class Node:
 
 
 class Findings:
-    """All that is wrong with an object."""
+    """All errors of an object."""
 
     def __init__(self) -> None:
         self._found: list[InvalidField] = []
@@ -134,16 +141,16 @@ class Findings:
 
     @property
     def count(self) -> int:
-        """How much was found so far."""
+        """The number of errors so far."""
         return len(self._found)
 
     def add(self, path: Path, message: str) -> None:
-        """Note a field; one that could not even be read has no further errors."""
+        """Add an error; a field of the wrong type has no further errors."""
         if path not in self._unreadable and len(self._found) < _MAX_FINDINGS:
             self._found.append(InvalidField(path, message))
 
     def unreadable(self, error: InvalidField) -> None:
-        """Note a field of the wrong type."""
+        """Add a field of the wrong type."""
         self.add(error.path, str(error))
         self._unreadable.add(error.path)
 
@@ -161,10 +168,10 @@ class Findings:
         self.add(path, f"Forbidden: {detail}")
 
     def raise_any(self) -> None:
-        """Raise the first finding with the others.
+        """Raise the first error with the others.
 
         Raises:
-            InvalidField: There is one.
+            InvalidField: There is an error.
         """
         if self._found:
             first, *others = self._found
@@ -179,11 +186,13 @@ def _shown(value: object) -> str:
 class Fields:
     """The fields of an object.
 
-    A field that is absent, null or of the wrong type reads as empty, as in Go; the latter is noted.
+    A field that is absent, null or of the wrong type reads as empty, as in Go; the wrong type is an
+    error.
 
     Attributes:
-        path: Of the object.
-        value: The object itself, or what is in its place.
+        path: The path of the object.
+        value: The object, or the value in its place.
+        findings: The errors, here and in enclosing objects.
     """
 
     def __init__(self, node: Node, findings: Findings, known: tuple[str, ...] = ()) -> None:
@@ -243,7 +252,7 @@ class Fields:
         return node.value is True
 
     def integer(self, name: str) -> int | None:
-        """Return an int32; None when it is not there."""
+        """Return an int32; None if it is absent."""
         node = self._nodes.get(name)
         if node is None:
             return None
@@ -254,12 +263,12 @@ class Fields:
         return value
 
     def object(self, name: str, *known: str) -> "Fields | None":
-        """Return the fields of an object; None when it is not there."""
+        """Return the fields of an object; None if it is absent."""
         node = self._nodes.get(name)
         return None if node is None else Fields(node, self.findings, known)
 
     def required_object(self, name: str, *known: str) -> "Fields":
-        """Return the fields of an object that has to be there."""
+        """Return the fields of an object; its absence is an error."""
         if name not in self._nodes:
             self.findings.required(self.at(name))
         return Fields(self._nodes.get(name, Node({}, self.at(name))), self.findings, known)
@@ -283,17 +292,17 @@ class Fields:
 
 
 def label_1035_errors(text: str) -> list[str]:
-    """Return what keeps a text from being a label of RFC 1035."""
+    """Return the reasons why a text is not a label of RFC 1035."""
     return dns1035_label(text, "characters")
 
 
 def subdomain_errors(text: str) -> list[str]:
-    """Return what keeps a text from being a subdomain of RFC 1123."""
+    """Return the reasons why a text is not a subdomain of RFC 1123."""
     return dns_subdomain(text, "characters")
 
 
 def port_errors(port: int) -> list[str]:
-    """Return what keeps a number from being a port."""
+    """Return the reasons why a number is not a port."""
     return [] if 1 <= port <= _MAX_PORT else [f"must be between 1 and {_MAX_PORT}, inclusive"]
 
 
@@ -301,11 +310,11 @@ def object_json(value: object, path: Path) -> bytes:
     """Return an object as compact JSON; keys keep their order and numbers their value.
 
     Raises:
-        InvalidField: Something in it is nothing that JSON has, or too deep in it.
+        InvalidField: A value has no form in JSON, or is nested too deeply.
     """
     try:
         return orjson.dumps(value)
-    except TypeError:  # a key that is no string, which YAML may have
+    except TypeError:  # a key that is not a string, as YAML allows
         pass
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)

@@ -57,14 +57,14 @@ def check(
     *,
     schemas: bool,
 ) -> None:
-    """Note in the findings of the fields whatever is not as Kubernetes wants it.
+    """Add every error to the findings of the fields.
 
     Args:
-        crd: As it was read.
+        crd: The definition as it was read.
         top: Its fields.
-        spec: Those of its spec.
-        versions: Those of its versions.
-        schemas: Whether to look at what is inside the schemas as well.
+        spec: The fields of its spec.
+        versions: The fields of its versions.
+        schemas: Whether to validate the content of schemas as well.
     """
     metadata = top.object("metadata")
     _check_name(crd, top)
@@ -259,7 +259,7 @@ def _check_names_given(names: Names, spec: Fields) -> None:
 
 
 def _check_names(names: Names, path: Path, findings: Findings) -> None:
-    """Note names that are no labels; those that are empty are passed over."""
+    """Note names that are not labels; empty ones are ignored."""
     for name, value in (("plural", names.plural), ("singular", names.singular)):
         if value and (errors := label_1035_errors(value)):
             findings.invalid((*path, name), value, ",".join(errors))
@@ -324,7 +324,7 @@ def _check_url(client: Fields) -> None:
         ("?" in text, "query parameters are not permitted in the URL"),
     ):
         if wrong:
-            # Without the value: what stands before an @ may be a password.
+            # Without the value, which may have a password before an @.
             client.findings.add(path, f"Invalid value: {message}")
 
 
