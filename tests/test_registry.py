@@ -167,20 +167,6 @@ def test_the_result_depends_on_the_contributions_and_not_on_how_they_came(
     assert seen(registry.snapshot) == seen(published(*final))
 
 
-@given(st.lists(contributions(), max_size=4, unique_by=lambda c: c.source))
-def test_every_permutation_gives_the_same_bytes(given_: list[Contribution]) -> None:
-    first, *others = [seen(published(*order)) for order in permutations(given_)]
-    assert all(other == first for other in others)
-
-
-@given(st.lists(contributions(), max_size=6))
-def test_the_result_is_that_of_the_contract(history: list[Contribution]) -> None:
-    registry = Registry()
-    for made in history:
-        registry.publish(made)
-    Oracle(latest(history)).check(registry.snapshot)
-
-
 @given(st.lists(contributions(), max_size=4), contributions(st.just("late")))
 def test_what_comes_and_goes_leaves_no_trace(
     history: list[Contribution], late: Contribution

@@ -254,7 +254,6 @@ class _Names(Generic[T]):
         self.in_force: dict[str, T] = {}
         self._by_origin: dict[str, dict[str, T]] = {}
         self._by_name: dict[str, dict[str, T]] = {}
-        self._several: set[str] = set()
 
     def replace(self, origin: str, declared: dict[str, T]) -> set[str]:
         """Replace the declarations of an origin.
@@ -277,7 +276,6 @@ class _Names(Generic[T]):
 
     def _choose(self, name: str, origins: dict[str, T]) -> bool:
         """Put the declaration of the first origin in force; tell whether that is a change."""
-        (self._several.add if len(origins) > 1 else self._several.discard)(name)
         if not origins:
             del self._by_name[name]
             del self.in_force[name]
@@ -289,7 +287,11 @@ class _Names(Generic[T]):
 
     def conflicts(self) -> list[tuple[str, list[str]]]:
         """Return each name with several origins, and these; both sorted."""
-        return [(name, sorted(self._by_name[name])) for name in sorted(self._several)]
+        return [
+            (name, sorted(origins))
+            for name, origins in sorted(self._by_name.items())
+            if len(origins) > 1
+        ]
 
 
 def _log_names(before: Mapping[str, CrdStatus], after: Mapping[str, CrdStatus]) -> None:
