@@ -8,7 +8,7 @@ from apidiscovery_service.sources.api_service import (
     ServiceReference,
     read_api_service,
 )
-from apidiscovery_service.sources.discovery_list import InvalidField, Node
+from apidiscovery_service.sources.fields import InvalidField, Node
 from crd_manifests import API_SERVICE, edited, told
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

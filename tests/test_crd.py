@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from apidiscovery_service.sources.crds.model import Condition, CrdVersion, Names, StatedStatus
 from apidiscovery_service.sources.crds.reading import read_crd
-from apidiscovery_service.sources.discovery_list import InvalidField, Node
+from apidiscovery_service.sources.fields import InvalidField, Node
 from crd_manifests import CRONTABS, crd, edited, simple, told
 
 LABEL = "a DNS-1035 label must consist of"

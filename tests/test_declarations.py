@@ -12,7 +12,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.discovery_list import Node
+from apidiscovery_service.sources.fields import Node
 from crd_manifests import API_SERVICE, CRONTABS, crd, edited, simple
 from groups import offer
 
@@ -145,16 +145,13 @@ def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry:
     assert versions[0].freshness == Freshness.CURRENT
 
 
-def test_what_was_rehearsed_is_not_worked_out_again(
-    declarations: Declarations, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prepared_update_is_used(declarations: Declarations, registry: Registry) -> None:
     declarations.update({"registrations:crds/dogs.a.example": of(simple("dogs"))})
     declared = of(simple("cats"))
-    ahead = declarations.rehearse(declared.crds[0])
-    with monkeypatch.context() as patched:
-        patched.delattr(crd_names, "statuses")
-        declarations.update({"registrations:crds/cats.a.example": declared})
-    assert registry.snapshot is ahead
+    prepared = declarations.prepare(declared.crds[0])
+    assert prepared is not None
+    declarations.update({"registrations:crds/cats.a.example": declared}, (), prepared)
+    assert registry.snapshot is prepared.snapshot
     assert served(registry) == {"a.example/v1": ["cats", "dogs"]}
     assert declarations.statuses("a.example").keys() == {"cats.a.example", "dogs.a.example"}
 
@@ -168,13 +165,13 @@ def test_what_was_rehearsed_is_not_worked_out_again(
     ],
     ids=["another-document", "stale", "one-more"],
 )
-def test_what_comes_instead_of_what_was_rehearsed_counts(
+def test_a_prepared_update_of_something_else_is_not_used(
     declarations: Declarations, registry: Registry, declared: Declared
 ) -> None:
     other = Registry()
     Declarations(other).update({"manifests:a": declared})
-    declarations.rehearse(crd(simple("cats")))
-    declarations.update({"manifests:a": declared})
+    prepared = declarations.prepare(crd(simple("cats")))
+    declarations.update({"manifests:a": declared}, (), prepared)
     assert registry.snapshot.named.etag == other.snapshot.named.etag
 
 
@@ -207,15 +204,14 @@ def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
     declarations: Declarations, registry: Registry
 ) -> None:
     heard: list[dict[str, ApiService]] = []
-    undo = declarations.on_api_services(lambda: heard.append(dict(declarations.api_services)))
+    declarations.on_api_services(lambda: heard.append(dict(declarations.api_services)))
     declarations.update({"manifests:b": Declared(api_services=(api_service(),))})
     declarations.update({"manifests:b": Declared(api_services=(api_service(),))})
     declarations.update({"manifests:a": Declared(api_services=(api_service(1),))})
     declarations.update({"manifests:c": of(CRONTABS)})
-    undo()
     declarations.update({}, ["manifests:a"])
     name = "v1.remote.example.com"
-    assert heard == [{name: api_service()}, {name: api_service(1)}]
+    assert heard == [{name: api_service()}, {name: api_service(1)}, {name: api_service()}]
     assert declarations.api_services == {name: api_service()}
     assert not any("remote" in group for group in served(registry))
 

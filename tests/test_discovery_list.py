@@ -15,7 +15,8 @@ from apidiscovery_service.core.model import (
     Version,
 )
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text, read_list
+from apidiscovery_service.sources.discovery_list import read_list
+from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 from decoded import json_object
 from groups import document_of, widget_group
 
@@ -199,6 +200,23 @@ def test_a_wrong_field_is_named(field: str, value: object, message: str) -> None
         read(changed(field, value))
     assert path_text(caught.value.path) == field
     assert str(caught.value).startswith(message)
+
+
+def test_all_wrong_fields_are_named() -> None:
+    wrong = {"version": "V1", "resources": [{"resource": "", "verbs": "get"}, "x"]}
+    with pytest.raises(InvalidField) as caught:
+        read({**LIST, "items": [{**ITEM, "versions": [wrong, 1]}, {"metadata": {"name": "A"}}]})
+    error = caught.value
+    assert {path_text(one.path) for one in (error, *error.others)} == {
+        f"{IN_VERSION}.version",
+        f"{IN_VERSION}.resources[0].resource",
+        f"{IN_VERSION}.resources[0].scope",
+        f"{IN_VERSION}.resources[0].verbs",
+        f"{IN_VERSION}.resources[1]",
+        "items[0].versions[1]",
+        "items[1].metadata.name",
+        "items[1].versions",
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from apidiscovery_service.app.logs import configure_logging
+from apidiscovery_service.app.process import configure_logging
 
 
 class _Terminal(io.StringIO):

@@ -341,7 +341,9 @@ ERRORS = [
     pytest.param(
         listed(as_json(), as_json("A")), 1, 24, "items[1].items[0].metadata.name", "want", id="List"
     ),
-    pytest.param(HEAD + "\n\nitem: []\n", 1, 5, "item", "unknown field", id="unknown-field"),
+    pytest.param(
+        HEAD + "\n\nitem: []\nitems: []\n", 1, 5, "item", "unknown field", id="unknown-field"
+    ),
     pytest.param(HEAD, 1, 1, "items", "required", id="missing-field"),
     pytest.param(A + "  - {}\n", 1, 7, "items[0].versions[1].version", "required", id="closest"),
     pytest.param("kind: Pod\n", 1, 1, "kind", "want APIGroupDiscoveryList", id="other-kind"),

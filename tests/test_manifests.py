@@ -244,26 +244,19 @@ async def test_a_file_that_is_mended_to_what_it_was_is_no_problem_any_more(file:
         assert made.registry.snapshot is before
 
 
-async def test_a_file_of_a_directory_that_is_removed_is_withdrawn(file: Path) -> None:
-    other = file.with_name("b.yaml")
-    write(other, manifest("b.example"))
-    async with watched(file.parent) as made:
-        remove(other)
-        await eventually(lambda: made.groups == ["a.example"])
-        assert made.registry.sources == (f"manifests:{file}",)
-        assert dict(made.manifests.problems) == {}
-
-
-async def test_a_broken_file_of_a_directory_that_is_removed_is_no_problem_any_more(
-    file: Path,
+@pytest.mark.parametrize("is_broken", [False, True], ids=["good", "broken"])
+async def test_a_file_of_a_directory_that_is_removed_is_withdrawn(
+    file: Path, *, is_broken: bool
 ) -> None:
     other = file.with_name("b.yaml")
     write(other, manifest("b.example"))
     async with watched(file.parent) as made:
-        write(other, "a: [")
-        await eventually(lambda: bool(made.errors))
+        if is_broken:
+            write(other, "a: [")
+            await eventually(lambda: bool(made.errors))
         remove(other)
         await eventually(lambda: made.groups == ["a.example"])
+        assert made.registry.sources == (f"manifests:{file}",)
         assert (made.errors, made.manifests.warnings()) == ({}, [])
 
 

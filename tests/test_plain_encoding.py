@@ -24,7 +24,8 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from apidiscovery_service.sources.discovery_list import Node, read_list
+from apidiscovery_service.sources.discovery_list import read_list
+from apidiscovery_service.sources.fields import Node
 from apidiscovery_service.sources.manifests.file import read_manifest
 from decoded import json_object, unwrapped, yaml_object
 from groups import GROUPS, document_of, resource

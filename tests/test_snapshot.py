@@ -130,12 +130,6 @@ def test_a_hashed_document_does_not_keep_the_one_before() -> None:
     assert gone() is None
 
 
-@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 129, 200, 260])
-def test_from_scratch_is_the_hash_of_the_whole_text(count: int) -> None:
-    document = Document.of(tuple(POOL[:count]))
-    assert document.etag == etag_of_body(document)
-
-
 def test_a_document_that_did_not_change_is_the_same_object() -> None:
     core = published(Group("", (Version("v1", (resource(),)),)))
     before = Snapshot(Document.of([core]), Document.of(POOL))
@@ -156,12 +150,6 @@ def test_groups_have_the_same_hash_only_if_they_are_written_alike(a: Group, b: G
 
 def test_the_hash_of_a_group_covers_its_place() -> None:
     assert published(widget_group(), 1).hash != published(widget_group(), 2).hash
-
-
-def test_groups_are_found_by_name() -> None:
-    named = Document.of(POOL)
-    assert named.by_name["g123.example"] is POOL[123]
-    assert len(named.by_name) == len(POOL)
 
 
 def test_repr_tells_what_is_in_a_snapshot() -> None:

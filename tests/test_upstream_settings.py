@@ -7,8 +7,9 @@ import pytest
 from apidiscovery_kubeconfig.credentials import Material, TokenFile
 from apidiscovery_kubeconfig.impersonation import Impersonation
 from apidiscovery_kubeconfig.tls import Tls
-from apidiscovery_service.app.settings import Address, Settings
-from apidiscovery_service.app.upstream_settings import (
+from apidiscovery_service.app.settings import (
+    Address,
+    Settings,
     UpstreamSettings,
     configured_services,
     configured_upstreams,

@@ -8,7 +8,7 @@ import grpc.aio
 import pytest
 from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from grpc_contributions import APPS, CORE
 from grpc_server import serving, stub_of
 

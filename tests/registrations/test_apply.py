@@ -1,6 +1,5 @@
 """Apply on a store in memory: what is taken, what the server adds, and what is refused."""
 
-import asyncio
 import json
 from dataclasses import replace
 from typing import cast
@@ -9,10 +8,6 @@ import pytest
 from apidiscovery_service.core.model import Resource
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources.registrations.errors import (
-    LimitExceeded,
-    RevisionMismatch,
-)
 from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -24,11 +19,14 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    LimitExceeded,
     Manifest,
     Outcome,
     Reference,
+    RevisionMismatch,
 )
 from apidiscovery_service.store.memory import MemoryStore
+from grpc_server import until
 from registration_setup import (
     ANYBODY,
     api_service,
@@ -43,6 +41,11 @@ from registration_setup import (
     with_metadata,
 )
 from registry_server import Replica, following
+
+ESTABLISHED = {
+    "NamesAccepted": "True NoConflicts",
+    "Established": "True InitialNamesAccepted",
+}
 
 
 async def test_all_kinds_are_taken_and_answered_in_order() -> None:
@@ -82,10 +85,7 @@ async def test_a_crd_gets_what_the_server_adds_and_its_status() -> None:
         assert str(metadata["creationTimestamp"]) > "2026"
         assert metadata["labels"] == {"a": "b"}
         assert "managedFields" not in metadata
-        assert conditions(written) == {
-            "NamesAccepted": "True NoConflicts",
-            "Established": "True InitialNamesAccepted",
-        }
+        assert conditions(written) == ESTABLISHED
         status = as_object(content(written)["status"])
         assert as_object(status["acceptedNames"])["plural"] == "widgets"
         assert status["storedVersions"] == ["v1"]
@@ -124,10 +124,7 @@ async def test_a_name_that_becomes_free_goes_to_who_wanted_it() -> None:
         await replica.registrations.withdraw([reference], "", ANYBODY)
         assert [r.resource for r in _resources(replica)] == ["gadgets"]
         (held,) = await stored(replica)
-        assert conditions(held) == {
-            "NamesAccepted": "True NoConflicts",
-            "Established": "True InitialNamesAccepted",
-        }
+        assert conditions(held) == ESTABLISHED
 
 
 def _resources(replica: Replica) -> tuple[Resource, ...]:
@@ -160,28 +157,20 @@ async def test_a_crd_that_is_established_stays_so_on_every_replica() -> None:
         await _agree(one, other)
         assert [(r.resource, r.short_names) for r in _resources(other)] == [("widgets", ("g",))]
         (held,) = await stored(other)
-        assert conditions(held) == {
-            "NamesAccepted": "True NoConflicts",
-            "Established": "True InitialNamesAccepted",
-        }
+        assert conditions(held) == ESTABLISHED
 
 
 async def _agree(*replicas: Replica) -> None:
     """See that replicas come to the same, in what they serve and in what they say of it."""
 
-    def differ() -> bool:
+    def agree() -> bool:
         first, *others = [
-            (
-                replica.registry.snapshot.named.etag,
-                dict(replica.declarations.statuses("example.com")),
-            )
+            (replica.registry.snapshot.named.etag, replica.declarations.statuses("example.com"))
             for replica in replicas
         ]
-        return any(other != first for other in others)
+        return all(other == first for other in others)
 
-    async with asyncio.timeout(1):
-        while differ():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.001)
+    await until(agree)
 
 
 async def test_a_status_that_is_sent_decides_nothing_and_need_not_be_valid() -> None:
@@ -374,10 +363,7 @@ async def test_a_dry_run_tells_and_changes_nothing() -> None:
     async with following(Replica()) as (replica,):
         (told,) = await apply(replica, crd(), dry_run=True, owner="me")
         assert (told.outcome, told.registered.revision) == (Outcome.CREATED, 0)
-        assert conditions(told) == {
-            "NamesAccepted": "True NoConflicts",
-            "Established": "True InitialNamesAccepted",
-        }
+        assert conditions(told) == ESTABLISHED
         assert (await replica.store.list("")).entries == ()
         done, told_now = await apply(replica, crd()), await apply(replica, crd(), dry_run=True)
         assert told_now[0].registered == done[0].registered

@@ -11,11 +11,10 @@ from typing import cast
 import pytest
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds import names as crd_names
-from apidiscovery_service.sources.registrations.errors import NotServed
 from apidiscovery_service.sources.registrations.record import (
     Kind,
     Object,
-    Standing,
+    State,
     as_object,
     encode,
     key_of,
@@ -24,6 +23,7 @@ from apidiscovery_service.sources.registrations.record import (
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Manifest,
+    NotServed,
     Outcome,
     Reference,
 )
@@ -318,7 +318,7 @@ async def test_what_is_handed_over_is_what_would_have_been_read(
         assert entries
         assert dict(table.rows) == dict(read.rows)
         for entry in entries:
-            assert table.standing(entry.key) == Standing(entry.revision, record_of(entry))
+            assert table.state(entry.key) == State(entry.revision, record_of(entry))
 
 
 def _never(*_: object) -> str:

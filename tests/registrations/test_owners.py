@@ -1,15 +1,12 @@
 """Owners: whose they are, what becomes of those that stop renewing, and who may say so."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.sources.registrations import owners
-from apidiscovery_service.sources.registrations.errors import Denied, NoSuchOwner
-from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
@@ -22,8 +19,11 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    Denied,
     Manifest,
+    NoSuchOwner,
     Outcome,
+    OwnerLease,
     Publication,
     Query,
     Reference,
@@ -31,6 +31,7 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.store import Entry, Fenced, Guard, Guards, Lease, StoreRefused
 from apidiscovery_service.store.memory import MemoryStore
+from grpc_server import until
 from registry_server import Replica, expiring, following
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
@@ -74,12 +75,6 @@ async def rewrite(replica: Replica, duration_s: float, removal_after_s: float) -
     record = await owner_of(replica)
     short = OwnerRecord(record.id, record.user, duration_s, removal_after_s)
     await replica.store.put(owner_key("me"), encode_owner(short))
-
-
-async def until(condition: Callable[[], bool], within_s: float = 3.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.002)
 
 
 # Whose an owner is.

@@ -9,10 +9,6 @@ import pytest
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources.registrations.errors import (
-    Denied,
-    RevisionMismatch,
-)
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
     from_json,
@@ -22,15 +18,18 @@ from apidiscovery_service.sources.registrations.published import (
 )
 from apidiscovery_service.sources.registrations.record import Kind, Record, encode
 from apidiscovery_service.sources.registrations.requests import (
+    Denied,
     Outcome,
     Query,
     Reference,
     Requester,
+    RevisionMismatch,
     Written,
 )
 from apidiscovery_service.store import Batch, Listing, StoreRefused, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.observed import ObservedStore
+from grpc_server import until
 from hypothesis import given
 from hypothesis import strategies as st
 from registration_setup import (
@@ -62,15 +61,11 @@ async def test_other_replicas_serve_it_as_well_and_take_it_away_again() -> None:
     async with following(Replica(store), Replica(store)) as (one, other):
         await one.registrations.publish(publication("east"), ANYBODY)
         await other.registrations.publish(publication("west"), ANYBODY)
-        async with asyncio.timeout(1):
-            while one.served() != other.served() or len(one.served()) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: one.served() == other.served() and len(one.served()) == 2)
         assert one.registry.snapshot.named.etag == other.registry.snapshot.named.etag
         await other.registrations.withdraw([Reference(Kind.GROUPS, "east")], "", ANYBODY)
         assert "east.example.com" not in other.served()
-        async with asyncio.timeout(1):
-            while "east.example.com" in one.served():  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: "east.example.com" not in one.served())
 
 
 async def test_a_replica_that_starts_has_everything() -> None:
@@ -379,9 +374,7 @@ async def test_forgotten_changes_are_made_up_for() -> None:
         await writer.registrations.withdraw([Reference(Kind.GROUPS, "east")], "", ANYBODY)
         task = asyncio.create_task(reader.registrations.follow())
         try:
-            async with asyncio.timeout(3):
-                while reader.served() != writer.served():  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            await until(lambda: reader.served() == writer.served())
         finally:
             task.cancel()
     assert len(reader.served()) == 5
@@ -426,9 +419,7 @@ async def test_a_store_that_refuses_for_a_while_is_followed_again(
         await replica.registrations.publish(publication("east"), ANYBODY)
         locked.locked = True
         await store.put("registrations/other", b"ends the watch")
-        async with asyncio.timeout(3):
-            while not store.warnings():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until(store.warnings)
         warning = store.warnings()[0]
         assert warning.startswith("store: following fails, 1 times since 2")
         assert warning.endswith("Z: authentication failed")
@@ -437,9 +428,7 @@ async def test_a_store_that_refuses_for_a_while_is_followed_again(
         locked.locked = False
         await replica.registrations.publish(publication("west"), ANYBODY)
         assert [*replica.served()] == ["east.example.com", "west.example.com"]
-        async with asyncio.timeout(3):
-            while store.warnings():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until(lambda: not store.warnings())
 
 
 async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
@@ -459,9 +448,7 @@ async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
     async with following(Replica(store)) as (replica,):
         assert sorted(replica.served()) == ["of-east.example.com", "west.example.com"]
         await store.restore(cast("MemoryStore", backup.store))
-        async with asyncio.timeout(3):
-            while replica.served() != backup.served():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until(lambda: replica.served() == backup.served())
         assert sorted(replica.served()) == ["north.example.com", "of-north.example.com"]
 
 

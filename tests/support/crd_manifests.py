@@ -5,7 +5,7 @@ from typing import Any
 
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.crds.reading import read_crd
-from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
+from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 
 SCHEMA: dict[str, Any] = {"openAPIV3Schema": {"type": "object"}}
 

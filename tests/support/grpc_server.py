@@ -12,7 +12,7 @@ from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
 from apidiscovery_service.core.model import Contribution
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source_status import SourceStatus
+from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates

@@ -3,10 +3,8 @@
 from typing import cast
 
 import pytest
-from apidiscovery_service.app.command import serve
-from apidiscovery_service.app.flags import Flags, settings_of
-from apidiscovery_service.app.settings import Settings
-from apidiscovery_service.app.upstream_settings import configured_upstreams
+from apidiscovery_service.app.command import Flags, serve, settings_of
+from apidiscovery_service.app.settings import Settings, configured_upstreams
 from apidiscovery_service.app.upstream_specs import (
     service_settings,
     upstream_spec,

@@ -1,6 +1,6 @@
 """The configuration file: YAML whose keys are the flags without their dashes, and a few more.
 
-What has parts of its own (`upstreams`, `services`, `access`) has no flag and stands here alone.
+Keys whose values have a structure (`upstreams`, `services`, `access`) have no flag.
 """
 
 import difflib
@@ -12,22 +12,22 @@ import click
 import yaml
 from apidiscovery_formats import yaml_text
 
-# What Kubernetes-style files carry; accepted so that such a file can be kept with others.
+# Fields of Kubernetes objects; accepted so that the file can be kept with manifests.
 _API_VERSION = "apidiscovery/v1"
 _KIND = "ServerConfiguration"
 
 
-# Keys without a flag; where in `click.Context.meta` they are put, as they stand in the file.
+# Keys without a flag, and the key of `click.Context.meta` for their entries.
 STRUCTURED_KEYS = ("upstreams", "services", "access")
 STRUCTURED = "apidiscovery.structured"
 
 
 class Entry(NamedTuple):
-    """A key of a file, and what it has.
+    """A key of a file with its value.
 
     Attributes:
-        line: Where the key stands, from 1.
-        node: The value with the places of its parts.
+        line: Line of the key, from 1.
+        node: The value with the positions of its parts.
     """
 
     file: Path
@@ -38,13 +38,13 @@ class Entry(NamedTuple):
 
 
 def read_config(path: Path, context: click.Context) -> dict[str, object]:
-    """Return the values of a file by parameter name, each checked as its flag would be.
+    """Return the values of a file by parameter name, each validated as its flag is.
 
-    Those without a flag are put into `context.meta[STRUCTURED]`, by key.
+    Entries without a flag are put into `context.meta[STRUCTURED]`, by key.
 
     Raises:
-        click.UsageError: The file cannot be read, a key is unknown or there twice, or a value is
-            not what the flag takes; the message names file, line and key.
+        click.UsageError: The file cannot be read, a key is unknown or duplicate, or a value is not
+            one that the flag takes; the message has file, line and key.
     """
     parameters: dict[str, click.Parameter] = {
         str(parameter.name): parameter
@@ -81,10 +81,10 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
 
 
 def located(message: str, structured: Mapping[str, Entry]) -> str:
-    """Return an error with its file and line, when it begins with the path of a structured key.
+    """Return an error with file and line if it begins with the path of a structured key.
 
-    Such a path is `upstreams.east.timeout` or `access[0].role`; the line is that of the innermost
-    part of it that is there.
+    Such a path is `upstreams.east.timeout` or `access[0].role`. The line is that of the innermost
+    part that the file has.
     """
     for key, entry in structured.items():
         if message.startswith(key) and _is_at_end(message, len(key)):
@@ -94,7 +94,7 @@ def located(message: str, structured: Mapping[str, Entry]) -> str:
 
 
 def _line(node: yaml.Node, line: int, path: str) -> int:
-    # The longest first, for names may have dots.
+    # The longest first, since names may have dots.
     for step, inner, inner_line in sorted(_steps(node), key=lambda found: -len(found[0])):
         if path.startswith(step) and _is_at_end(path, len(step)):
             return _line(inner, inner_line, path[len(step) :])
@@ -102,7 +102,7 @@ def _line(node: yaml.Node, line: int, path: str) -> int:
 
 
 def _steps(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, int]]:
-    """Yield the parts of a value: how a path goes on to it, the part, and its line."""
+    """Yield the parts of a value: the step of a path to it, the part, and its line."""
     if isinstance(node, yaml.MappingNode):
         for key, inner in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             yield f".{key.value}", inner, key.start_mark.line + 1
@@ -112,7 +112,7 @@ def _steps(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, int]]:
 
 
 def _is_at_end(path: str, length: int) -> bool:
-    """Tell whether a key of a path ends there."""
+    """Tell whether a key of a path ends at this length."""
     return path[length : length + 1] in (".", "[", ":")
 
 
@@ -133,7 +133,7 @@ def _entries(path: Path) -> list[Entry]:
         raise click.UsageError(f"{path}:1: want keys and values, got {type(value).__name__}")
     keys = cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value)
     values = cast("dict[object, object]", value).values()
-    # Not a merge key, which would make more values than keys: it is unknown here anyway.
+    # A merge key (`<<`) adds values without keys; it is reported as unknown.
     return [
         Entry(path, str(key.value), key.start_mark.line + 1, value, node)
         for (key, node), value in zip(keys, values, strict=False)
@@ -141,7 +141,7 @@ def _entries(path: Path) -> list[Entry]:
 
 
 def _as_flag(value: object) -> object:
-    """Return a value in the form that the command line would give: text, or a list of it."""
+    """Return a value as the command line gives it: text, or a list of text."""
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value)
         return ",".join(f"{name}={_scalar(on)}" for name, on in pairs.items())

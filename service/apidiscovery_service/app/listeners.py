@@ -1,25 +1,35 @@
-"""What listens: HTTP and gRPC, each behind a front where the front has something to do."""
+"""The listeners of HTTP and gRPC, with TLS, authentication and limits in front of them."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from apidiscovery_service.access.authenticator import Peers
+from grpc.aio import ServerInterceptor
+
+from apidiscovery_service.access.authenticator import Access, Peers
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.app.settings import Address
-from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics
-from apidiscovery_service.serving.grpc import GrpcServer
+from apidiscovery_service.app.settings import Address, Security
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.serving.front import (
+    Certificates,
+    Front,
+    FrontMetrics,
+    TokenFile,
+    follow,
+)
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess, GrpcServer
 from apidiscovery_service.serving.http import HttpServer
 from apidiscovery_service.serving.http.messages import Application
 
 
 @dataclass(frozen=True, slots=True)
 class Fronts:
-    """What fronts are made with.
+    """Makes the fronts that terminate TLS and limit connections.
 
     Attributes:
-        certificates: What TLS is served with; None for plain text.
-        peers: Where the fronts note whose connections they carry.
+        certificates: The certificates of TLS; None for plain text.
+        peers: Where fronts note the callers of the connections that they relay.
     """
 
     certificates: Certificates | None
@@ -28,10 +38,10 @@ class Fronts:
     metrics: FrontMetrics
 
     def front(self, name: str, address: Address) -> Front | None:
-        """Listen, where a front is needed: for TLS, and for what other machines can reach.
+        """Listen if a front is needed: for TLS, and for addresses that other machines can reach.
 
-        Plain text on a loopback address needs none. All its clients have one address, so limits
-        for each address would part nobody, and carrying bytes would halve the rate of answers.
+        Plain text on a loopback address needs none: all clients have one address, so limits by
+        address would not tell them apart, and relaying bytes halves the rate of answers.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -74,11 +84,11 @@ class HttpListener:
                 tasks.create_task(self._front.serve())
 
     async def announce_end(self) -> None:
-        """Have clients go to another server, and answer them until they do."""
+        """Tell clients to use another server, and answer them until they do."""
         self._server.announce_end()
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more connections and let requests end for a while."""
+        """Take no more connections, and give requests `grace_s` to end."""
         await asyncio.gather(self._server.stop(grace_s), _stopped(self._front, grace_s))
 
 
@@ -86,7 +96,7 @@ class GrpcListener:
     """gRPC on an address, until it is stopped."""
 
     def __init__(self, address: Address, server: GrpcServer, fronts: Fronts) -> None:
-        """Listen, where there is a front; without one `start` does.
+        """Listen if there is a front; otherwise `start` does.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -111,15 +121,15 @@ class GrpcListener:
         self.address = Address(self.address.host, port)
 
     async def set_ready(self) -> None:
-        """Say by the health service that calls are answered."""
+        """Report by the health service that calls are answered."""
         await self._server.set_ready()
 
     async def announce_end(self) -> None:
-        """Have clients go to another server, and answer them until they do."""
+        """Tell clients to use another server, and answer them until they do."""
         await self._server.announce_end()
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls and let those under way end for a while."""
+        """Take no more calls, and give those under way `grace_s` to end."""
         await asyncio.gather(self._server.stop(grace_s), _stopped(self._front, grace_s))
         if self._serving is not None:
             await self._serving
@@ -128,3 +138,63 @@ class GrpcListener:
 async def _stopped(front: Front | None, grace_s: float) -> None:
     if front is not None:
         await front.stop(grace_s)
+
+
+class SecureServing:
+    """TLS, authentication and authorization as the settings say.
+
+    Attributes:
+        access: Authentication and authorization; None allows everything.
+        fronts: Makes what terminates TLS in front of the listeners.
+    """
+
+    def __init__(self, security: Security, metrics: Metrics) -> None:
+        """Read the files of the settings.
+
+        Raises:
+            InvalidConfiguration: A file cannot be used.
+        """
+        counts = FrontMetrics()
+        metrics.register(counts)
+        self.peers = peers = Peers()
+        self._tokens: TokenFile | None = None
+        self._certificates: Certificates | None = None
+        self.access: Access | None = None
+        if security.token_auth_file:
+            self._tokens = TokenFile(security.token_auth_file, metrics=counts)
+        if security.identifies:
+            tokens = self._tokens.value if self._tokens else None
+            self.access = Access(security.grants, tokens, peers, security.limits)
+            if self._tokens:
+                self._tokens.use = self.access.use_tokens
+        if security.tls_cert_file and security.tls_private_key_file:
+            self._certificates = Certificates(
+                security.tls_cert_file,
+                security.tls_private_key_file,
+                security.client_ca_file,
+                counts,
+            )
+        self.fronts = Fronts(self._certificates, peers, security.limits, counts)
+
+    @property
+    def call_access(self) -> CallAccess | None:
+        """Authorization for gRPC handlers."""
+        return CallAccess(self.access) if self.access else None
+
+    def interceptors(self, metrics: Metrics) -> Sequence[ServerInterceptor]:
+        """Return the interceptors of gRPC calls."""
+        return [AdmissionInterceptor(self.access, metrics)] if self.access else []
+
+    def warnings(self) -> list[str]:
+        """Return a line for each file that cannot be used as it is now."""
+        return [text for file in self._files() for text in file.warnings()]
+
+    async def follow(self) -> None:
+        """Read files again when they change, until cancelled."""
+        if files := self._files():
+            await follow(*files)
+        else:
+            await asyncio.Event().wait()
+
+    def _files(self) -> list[Certificates | TokenFile]:
+        return [file for file in (self._certificates, self._tokens) if file]

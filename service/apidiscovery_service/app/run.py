@@ -1,32 +1,28 @@
-"""Wires the parts together, runs them, and drains them when told to stop."""
+"""The server: what it is built of and in which order, how it starts, and how it stops.
+
+Closed last are the listeners, the worker processes and the store, in this order.
+"""
 
 import asyncio
 import contextlib
-import ctypes
-import gc
-import json
-import os
-import resource
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import structlog
 import uvloop
 
 from apidiscovery_service import workers
-from apidiscovery_service.app.listeners import GrpcListener, HttpListener
-from apidiscovery_service.app.secure_serving import SecureServing
+from apidiscovery_service.app import process
+from apidiscovery_service.app.listeners import GrpcListener, HttpListener, SecureServing
 from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.source import Source
-from apidiscovery_service.core.source_status import SourceStatus
+from apidiscovery_service.core.source import Source, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
@@ -58,24 +54,17 @@ from apidiscovery_service.store.claims import Claims, own_holder
 from apidiscovery_service.store.observed import ObservedStore
 from apidiscovery_service.store.urls import open_store
 
-# How long requests may go on after SIGTERM; the longest honest one takes a fraction of a second.
+# The time that requests have after SIGTERM; regular ones take a fraction of a second.
 DRAIN_S = 5.0
 
-# Between attempts to read a store that is not there yet.
+# Between attempts to read a store that is not available yet.
 _STORE_RETRY_S = 0.5
 
-# Between looks for a first answer of an upstream.
-_LOOK_S = 0.1
+# Between checks for a first answer of an upstream.
+_READY_CHECK_S = 0.1
 
-# What is there though there is no local source: what upstreams have, and our own API.
-_OTHERS = ("upstream:", STORAGE_VERSION_SOURCE)
-
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-_LARGE_BYTES = 4 * 1024 * 1024
-
-# After so long a thread lets the event loop go on. With Python's own 5 ms a changed definition of
-# 3,000 was visible after 4.5 ms in place of 1.5 (benchmarks: apply, in memory, over HTTP).
-_SWITCH_S = 0.0005
+# Sources that are not local: upstreams, and our own API, which says nothing about them.
+_NOT_LOCAL = ("upstream:", STORAGE_VERSION_SOURCE)
 
 _log = structlog.get_logger(__name__)
 
@@ -89,36 +78,15 @@ def run(settings: Settings) -> None:
         StoreRefused: The store cannot be used at all.
         OSError: An address cannot be listened on, or the ready file cannot be written.
     """
-    _tune_allocator()
-    _allow_files()
-    sys.setswitchinterval(_SWITCH_S)
+    process.tune()
     try:
         uvloop.run(_serve(settings))
     except BaseExceptionGroup as group:
-        # What ended a background task is an error of the server like any other.
+        # An error of a background task is an error of the server like any other.
         known, unknown = group.split((DiscoveryError, OSError))
         if known is None or unknown is not None:
             raise
         raise _leaves(known)[0] from group
-
-
-def _tune_allocator() -> None:
-    """Have documents that are replaced leave no holes behind, where glibc is.
-
-    What is large is a mapping of its own, given back when it is freed, and threads share two heaps.
-    Source: mallopt(3), M_MMAP_THRESHOLD and M_ARENA_MAX.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-        mallopt(_M_ARENA_MAX, 2)
-
-
-def _allow_files() -> None:
-    """Have as many descriptors as the system allows: a connection through the front takes three."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
@@ -138,35 +106,30 @@ def software_version() -> str:
 
 
 async def _serve(settings: Settings) -> None:
-    # All that the settings name is looked at before anything is made.
+    # Files that the settings name are read before anything is started.
     metrics = Metrics()
     security = SecureServing(settings.security, metrics)
     specs = upstream_specs(settings)
     services = service_settings(settings)
     store = ObservedStore(await open_store(settings.store, settings.etcd), metrics.store)
     try:
-        await _Process(settings, store, security, metrics, _Others(specs, services)).serve()
+        await _Server(settings, store, security, metrics, specs=specs, services=services).serve()
     finally:
         await store.close()
 
 
-class _Others(NamedTuple):
-    """Other API servers to aggregate."""
+class _Server:
+    """All parts of a server, and its life from start to end; it runs once."""
 
-    specs: list[UpstreamSpec]
-    services: ServiceSettings
-
-
-class _Process:
-    """Everything that runs, once."""
-
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it joins them
         self,
         settings: Settings,
         store: ObservedStore,
         security: SecureServing,
         metrics: Metrics,
-        others: _Others,
+        *,
+        specs: list[UpstreamSpec],
+        services: ServiceSettings,
     ) -> None:
         self._settings = settings
         self._ready = self._has_something = False
@@ -191,16 +154,16 @@ class _Process:
             declarations,
             self._claims,
             self._metrics,
-            specs=others.specs,
-            services=others.services,
+            specs=specs,
+            services=services,
         )
         self._sources = self._make_sources()
         self._documents = self._make_documents(declarations)
         self._checks = self._make_checks()
-        self._registry.subscribe(_Observer(self._metrics, self._registry.snapshot))
+        _count_snapshots(self._registry, self._metrics)
 
     def _make_sources(self) -> list[Source]:
-        """Return what is served, in the order in which it is read."""
+        """Return all sources, in the order in which they are loaded."""
         sources: list[Source] = [self._manifests]
         if self._settings.catalog == "kubernetes":
             sources.append(Catalog(self._registry))
@@ -223,7 +186,7 @@ class _Process:
     def _make_storage_versions(
         self, store: Store
     ) -> tuple[StorageVersions | None, ObjectAnswers | None]:
-        """Return what is known of storage versions, and what answers for them over HTTP."""
+        """Return the state of storage versions, and what answers for it over HTTP."""
         if not self._settings.gates[STORAGE_VERSION_API]:
             return None, None
         state = StorageVersions(store)
@@ -254,7 +217,7 @@ class _Process:
         return checks
 
     async def serve(self) -> None:
-        """Listen, read the sources, say so, and serve until told to stop."""
+        """Listen, load the sources, announce it, and serve until told to stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -269,7 +232,7 @@ class _Process:
                 failure = error
             finally:
                 await self._drain(http, grpc)
-        # Now that nobody polls: a poll under way would take it for a failure of the upstream.
+        # After the last poll, which would report it as a failure of the upstream.
         workers.close()
         if failure is not None:
             raise failure
@@ -292,7 +255,7 @@ class _Process:
                 "http": str(http.address) if http else None,
                 "grpc": str(grpc.address) if grpc else None,
             }
-            with _announced(self._settings.ready_file, addresses):
+            with process.ready_file(self._settings.ready_file, addresses):
                 shown = _shown(addresses, self._settings.security)
                 _log.info("serving", **shown, groups=self._registry.snapshot.named.size)
                 await self._stopping.wait()
@@ -303,13 +266,13 @@ class _Process:
                 task.cancel()
 
     def _stop(self) -> None:
-        """Begin to stop; told a second time, wait no longer for load balancers."""
+        """Begin to stop; a second time, wait no longer for load balancers."""
         if self._stopping.is_set():
             self._hurried.set()
         self._stopping.set()
 
     async def _delay_end(self, listeners: Sequence[HttpListener | GrpcListener]) -> None:
-        """Go on answering without being ready, so that new requests go elsewhere."""
+        """Answer without being ready for a while, so that new requests go elsewhere."""
         if not self._settings.shutdown_delay_s:
             return
         for listener in listeners:
@@ -319,14 +282,14 @@ class _Process:
                 await self._hurried.wait()
 
     async def _say_ready(self, grpc: GrpcListener) -> None:
-        while self._awaited():  # noqa: ASYNC110 - what ends it comes from many sides
-            await asyncio.sleep(_LOOK_S)
+        while self._awaited():  # noqa: ASYNC110 - several parts may end it
+            await asyncio.sleep(_READY_CHECK_S)
         if not self._stopping.is_set():
             await grpc.set_ready()
 
     async def _load(self) -> bool:
-        """Read the local sources; False if told to stop before the end."""
-        loading = asyncio.create_task(self._read_sources())
+        """Load the sources; False if told to stop before the end."""
+        loading = asyncio.create_task(self._load_sources())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -337,13 +300,13 @@ class _Process:
         self._ready = True
         return True
 
-    async def _read_sources(self) -> None:
-        with _no_collections():
+    async def _load_sources(self) -> None:
+        with process.without_collections():
             for source in self._sources:
                 await _once_available(source.load)
 
     async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
-        """Stop both servers side by side."""
+        """Stop both listeners concurrently."""
         self._stopping.set()
         if self._objects is not None:
             self._objects.stop()
@@ -373,7 +336,7 @@ class _Process:
             self._security.peers,
         )
         listener = HttpListener(address, gateway, self._security.fronts)
-        # Port 0 has become a number only now.
+        # Port 0 is replaced by a free one only now.
         site.server_address = str(listener.address)
         return listener
 
@@ -420,7 +383,7 @@ class _Process:
         return GrpcListener(address, server, self._security.fronts)
 
     def _why_not_ready(self) -> str | None:
-        """Return why there is nothing to be ready with; None when there is something."""
+        """Return why the server is not ready; None if it is."""
         if not self._ready:
             return "catalogue, manifests and store are still being read"
         awaited = self._awaited()
@@ -431,12 +394,12 @@ class _Process:
         )
 
     def _awaited(self) -> str:
-        """Return which upstreams are waited for; empty as soon as there is anything to serve."""
+        """Return the upstreams whose answer is awaited; empty once there is anything to serve."""
         if self._has_something:
             return ""
         awaited = self._upstreams.awaited()
         self._has_something = self._ready and (
-            not awaited or self._registry.offers_besides(_OTHERS)
+            not awaited or self._registry.offers_besides(_NOT_LOCAL)
         )
         return "" if self._has_something else awaited
 
@@ -445,7 +408,7 @@ class _Process:
 
 
 def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, str]:
-    """Return where the server is, for people, and a command to try."""
+    """Return the addresses for people, and a command to try."""
     http, grpc = addresses["http"], addresses["grpc"]
     url = f"{'https' if security.has_tls else 'http'}://{http}"
     command = "api-resources --server " + url if http else f"get sources --grpc-server {grpc}"
@@ -459,67 +422,28 @@ def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, st
 
 
 async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
-    """Load from the store, and wait for it as long as it takes; what is wrong is told once."""
-    told = ""
+    """Load from the store, which may become available later; each reason is logged once."""
+    logged = ""
     while True:
         try:
             return await load()
         except (StoreUnavailable, StoreDamaged) as error:
-            if error.reason != told:
+            if error.reason != logged:
                 _log.warning("the store cannot be read, waiting for it", error=str(error))
-            told = error.reason
+            logged = error.reason
             await asyncio.sleep(_STORE_RETRY_S)
 
 
-@contextlib.contextmanager
-def _no_collections() -> Generator[None]:
-    """Load without garbage collections, then keep what is there out of later ones.
+def _count_snapshots(registry: Registry, metrics: Metrics) -> None:
+    """Count what a registry publishes from now on."""
+    before = registry.snapshot
 
-    What is loaded stays; going through it took 20 ms a time with 3 000 groups. What was read to
-    that end is given back to the system: of 1 000 real definitions that was 125 MiB.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-    gc.collect()
-    gc.freeze()
-    with contextlib.suppress(OSError, AttributeError):  # glibc has it
-        ctypes.CDLL(None).malloc_trim(0)
+    def count(snapshot: Snapshot) -> None:
+        nonlocal before
+        metrics.aggregations.inc(
+            (snapshot.core is not before.core) + (snapshot.named is not before.named)
+        )
+        metrics.groups.set(snapshot.core.size + snapshot.named.size)
+        before = snapshot
 
-
-class _Observer:
-    """Counts what the registry publishes."""
-
-    def __init__(self, metrics: Metrics, snapshot: Snapshot) -> None:
-        self._metrics = metrics
-        self._before = snapshot
-
-    def __call__(self, snapshot: Snapshot) -> None:
-        for now, before in (
-            (snapshot.core, self._before.core),
-            (snapshot.named, self._before.named),
-        ):
-            if now is not before:
-                self._metrics.aggregations.inc()
-        self._before = snapshot
-        self._metrics.groups.set(snapshot.core.size + snapshot.named.size)
-
-
-@contextlib.contextmanager
-def _announced(path: Path | None, addresses: dict[str, str | None]) -> Generator[None]:
-    """Keep a file with the addresses; a reader never sees half of it."""
-    if path is None:
-        yield
-        return
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise OSError(f"--ready-file {path}: cannot be written: {error.strerror}") from error
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
+    registry.subscribe(count)

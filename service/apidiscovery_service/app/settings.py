@@ -1,4 +1,4 @@
-"""What the operator decides, checked."""
+"""The settings of a server, validated."""
 
 import ipaddress
 import math
@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
-from apidiscovery_service.app.upstream_settings import UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
@@ -19,6 +18,10 @@ from apidiscovery_service.store.urls import StoreUrl, default_store_url
 Catalog: TypeAlias = Literal["kubernetes", "none"]
 
 _MAX_PORT = 65535
+
+UPSTREAM_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._@:/]*[A-Za-z0-9])?")
+
+_SERVICE = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9]*(:[0-9]{1,5})?")
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -29,7 +32,7 @@ def duration_s(text: str) -> float:
     """Return the seconds of a duration such as `30s`, from 0 to 24 h.
 
     Raises:
-        InvalidConfiguration: It is none.
+        InvalidConfiguration: It is not a duration, or longer.
     """
     match = _DURATION.fullmatch(text)
     seconds = float(match[1]) * _SECONDS[match[2]] if match else math.inf
@@ -40,7 +43,7 @@ def duration_s(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen; port 0 takes any free one."""
+    """An address to listen on; port 0 takes a free one."""
 
     host: str
     port: int
@@ -63,7 +66,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can connect to it."""
         if self.host == "localhost":
             return True
         try:
@@ -77,13 +80,13 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How callers are kept apart, identified and limited.
+    """TLS, authentication, authorization and rate limits.
 
     Attributes:
-        tls_cert_file: With `tls_private_key_file`, what HTTPS and gRPC over TLS are served with.
-        client_ca_file: Whose client certificates identify callers.
+        tls_cert_file: Certificate of HTTPS and gRPC over TLS; its key is `tls_private_key_file`.
+        client_ca_file: Authority of the client certificates that identify callers.
         token_auth_file: Bearer tokens that identify callers.
-        grants: Who may do what, once callers are identified.
+        grants: Authorization of identified callers.
         max_requests_per_second: Of one caller; 0 for no limit, None for the default.
     """
 
@@ -118,7 +121,7 @@ class Security:
 
     @property
     def identifies(self) -> bool:
-        """Whether callers are asked who they are."""
+        """Whether callers are authenticated."""
         return bool(self.client_ca_file or self.token_auth_file)
 
     @property
@@ -127,7 +130,7 @@ class Security:
 
     @property
     def limits(self) -> Limits:
-        """What one caller may take."""
+        """Limits of one caller."""
         rate = self.max_requests_per_second
         if rate is None:
             rate = Limits().requests_per_second if self.identifies else 0.0
@@ -135,25 +138,45 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """One upstream; its options are not validated yet.
+
+    Attributes:
+        url: Its URL; empty for one from a kubeconfig.
+        kubeconfig: The file; None for kubectl's own rules.
+        context: The context of the kubeconfig; empty for the current one.
+        options: All other keys of the configuration file.
+        place: The prefix of its keys in errors.
+    """
+
+    name: str
+    url: str = ""
+    kubeconfig: Path | None = None
+    context: str = ""
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """How to run the server.
 
     Attributes:
-        http: Where HTTP listens; None for not at all.
-        grpc: Where gRPC listens; None for not at all.
+        http: The address of HTTP; None for none.
+        grpc: The address of gRPC; None for none.
         catalog: The packaged catalogue to serve.
-        manifests: Files and directories to serve and to watch.
+        manifests: Files and directories to serve and watch.
         upstreams: Other API servers to aggregate.
-        services: Where the services of APIServices are, by `NAMESPACE/NAME[:PORT]`, in place of
-            their address in a cluster.
-        proxy_client_cert_file: With `proxy_client_key_file`, what shows them that it is us who
-            says whom we ask for.
-        store: Where registrations and what upstreams said last are kept.
-        etcd: How an etcd is reached.
+        services: URLs of the services of APIServices by `NAMESPACE/NAME[:PORT]`, in place of their
+            address in a cluster.
+        proxy_client_cert_file: Client certificate for them, which proves that the user names we
+            send are ours to send; its key is `proxy_client_key_file`.
+        store: The store of registrations and of the last state of upstreams.
+        etcd: How to connect to etcd.
         gates: Features on and off.
-        ready_file: Written once the server answers, removed when it ends; None for none.
-        shutdown_delay_s: For how long requests are answered, without being ready, once the server
-            is told to stop.
+        ready_file: Written when the server answers, removed when it ends; None for none.
+        insecure_bind: Allow addresses that other machines can reach without authentication.
+        shutdown_delay_s: How long requests are answered after SIGTERM, without being ready.
     """
 
     http: Address | None
@@ -188,3 +211,77 @@ class Settings:
                     "--tls-private-key-file and --client-ca-file or --token-auth-file, or accept "
                     "that with --insecure-bind"
                 )
+
+
+def flagged_upstreams(
+    upstreams: tuple[tuple[str, str], ...], kubeconfig: Path | None, contexts: tuple[str, ...]
+) -> list[UpstreamSettings]:
+    """Return the upstreams of the flags: one of each URL, and of each context of the kubeconfig."""
+    named = [UpstreamSettings(name, url, place=f"--upstream {name}: ") for name, url in upstreams]
+    if kubeconfig is not None and not contexts:
+        contexts = ("",)
+    return named + [
+        UpstreamSettings(
+            context or "kubeconfig", kubeconfig=kubeconfig, context=context, place="--"
+        )
+        for context in contexts
+    ]
+
+
+def configured_upstreams(value: object) -> list[UpstreamSettings]:
+    """Return the upstreams of the key `upstreams`: a mapping from a name to its settings.
+
+    Raises:
+        InvalidConfiguration: It is no such mapping, or an upstream has no `url` and no
+            `kubeconfig` or `context`, or both.
+    """
+    return [_upstream(name, settings) for name, settings in _mapping("upstreams", value).items()]
+
+
+def _upstream(name: str, value: object) -> UpstreamSettings:
+    where = f"upstreams.{name}"
+    if not UPSTREAM_NAME.fullmatch(name):
+        raise InvalidConfiguration(f"{where}: want a name of letters, digits, dots and dashes")
+    if isinstance(value, str):
+        return UpstreamSettings(name, value, place=f"{where}.")
+    options = _mapping(where, value)
+    url, kubeconfig, context = (
+        _text(where, options, key) for key in ("url", "kubeconfig", "context")
+    )
+    if bool(url) == bool(kubeconfig or context):
+        raise InvalidConfiguration(f"{where}: want url, or kubeconfig or context, one of the two")
+    file = Path(kubeconfig) if kubeconfig else None
+    return UpstreamSettings(name, url, file, context, options, f"{where}.")
+
+
+def configured_services(value: object) -> dict[str, str]:
+    """Return the key `services`: addresses by `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+
+    Raises:
+        InvalidConfiguration: It is no such mapping.
+    """
+    services: dict[str, str] = {}
+    for name, url in _mapping("services", value).items():
+        if not _SERVICE.fullmatch(name):
+            raise InvalidConfiguration(
+                f"services.{name}: want NAMESPACE/NAME or NAMESPACE/NAME:PORT"
+            )
+        if not isinstance(url, str):
+            raise InvalidConfiguration(f"services.{name}: want a URL")
+        services[name] = url
+    return services
+
+
+def _mapping(where: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        seen = "nothing" if value is None else type(value).__name__
+        raise InvalidConfiguration(f"{where}: want keys and values, got {seen}")
+    entries = cast("Mapping[object, object]", value)
+    return {str(key): element for key, element in entries.items()}
+
+
+def _text(where: str, options: dict[str, object], key: str) -> str:
+    value = options.pop(key, None)
+    if value is not None and not isinstance(value, str):
+        raise InvalidConfiguration(f"{where}.{key}: want text, got {type(value).__name__}")
+    return value or ""

@@ -1,4 +1,4 @@
-"""From the settings of upstreams to what the sources take; reads the files that they name."""
+"""The settings of upstreams into the specifications that sources take; reads their files."""
 
 import contextlib
 from collections.abc import Mapping
@@ -7,8 +7,7 @@ from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.tls import Tls
 
-from apidiscovery_service.app.settings import Settings, duration_s
-from apidiscovery_service.app.upstream_settings import UpstreamSettings
+from apidiscovery_service.app.settings import Settings, UpstreamSettings, duration_s
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3
 from apidiscovery_service.sources.upstreams.credentials import translated
@@ -46,7 +45,7 @@ _SPEC_KEYS = (
 
 
 def upstream_specs(settings: Settings) -> list[UpstreamSpec]:
-    """Return the upstreams of the settings as they are to be polled.
+    """Return the specifications of all upstreams of the settings.
 
     Raises:
         InvalidConfiguration: As `upstream_spec`.
@@ -56,15 +55,15 @@ def upstream_specs(settings: Settings) -> list[UpstreamSpec]:
 
 
 def upstream_spec(settings: UpstreamSettings, *, openapi: bool = True) -> UpstreamSpec:
-    """Return an upstream as it is to be polled.
+    """Return the specification of an upstream.
 
     Args:
         settings: The upstream.
-        openapi: Whether OpenAPI documents are asked for at all, whatever its options say.
+        openapi: Whether OpenAPI documents are polled; if not, its options cannot change that.
 
     Raises:
-        InvalidConfiguration: A key is unknown or wrong, or a file that it names cannot be used; the
-            message begins with the flag, or with the path of the key.
+        InvalidConfiguration: A key is unknown or not valid, or a file that it names cannot be used;
+            the message begins with the flag, or with the path of the key.
     """
     try:
         with translated():
@@ -144,10 +143,10 @@ def _count(fields: Fields, key: str, default: int) -> int:
 
 
 def service_settings(settings: Settings) -> ServiceSettings:
-    """Return how the servers behind APIServices are reached.
+    """Return how to connect to the servers behind APIServices.
 
     Raises:
-        InvalidConfiguration: An address is none, or a certificate cannot be used; the message
+        InvalidConfiguration: A URL is not valid, or a certificate cannot be used; the message
             begins with the flag, or with the path of the key.
     """
     certificate, key = settings.proxy_client_cert_file, settings.proxy_client_key_file
@@ -155,7 +154,7 @@ def service_settings(settings: Settings) -> ServiceSettings:
         certificate=Material("--proxy-client-cert-file", file=certificate) if certificate else None,
         key=Material("--proxy-client-key-file", file=key) if key else None,
     )
-    if certificate or key:  # the system's trust is read only where it is needed
+    if certificate or key:  # the context is validated here; it also reads the system's trust
         with translated():
             tls.context()
     return ServiceSettings(

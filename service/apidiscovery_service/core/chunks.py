@@ -1,9 +1,9 @@
-"""Groups in their place, and chunks of them: the unit that carries over between documents.
+"""Groups in order, and chunks of them, which successive documents share.
 
-A document of thousands of groups changes by one group at a time. Cut into chunks, a change makes
-one new chunk, and everything that was derived from the others (joined JSON, compressed blocks,
-hashes) stays. Where a chunk ends is decided by its last group alone: so the same groups make the
-same chunks on every replica, whatever happened before.
+A document of thousands of groups changes by one group at a time. A change makes one new chunk, and
+everything that was derived from the others (joined JSON, compressed blocks, hashes) is reused.
+Whether a chunk ends depends on its last group alone, so the same groups make the same chunks on
+every replica.
 """
 
 import hashlib
@@ -20,29 +20,29 @@ from apidiscovery_service.kube import go_json
 # Priority (negated), rank, name: ascending order is document order.
 GroupKey: TypeAlias = tuple[int, int, str]
 
-# How much JSON is in a chunk on average: little enough that a change hashes and compresses little
-# anew, and as much as deflate looks back (RFC 1951, section 2), since chunks are compressed apart.
+# Average JSON of a chunk: small, so that a change hashes and compresses little, and the window of
+# deflate (RFC 1951, section 2), since chunks are compressed separately.
 _CHUNK_BYTES = 32 * 1024
 
 _KEY = attrgetter("key")
 
-# Above so many changed groups it is quicker to cut anew.
+# With more changed groups it is faster to cut anew.
 _MANY = 64
 
 
 @dataclass(eq=False)
 class PublishedGroup:
-    """A group in its place, with what is derived from it.
+    """A group with its sort keys, and values derived from it.
 
     Attributes:
         name: The group's name, empty for the core group.
-        key: Its place in the aggregated document.
-        list_key: Its place in the unaggregated list of groups, which breaks ties otherwise.
+        key: Sort key in the aggregated document.
+        list_key: Sort key in the unaggregated list of groups, which breaks ties differently.
         json: The canonical JSON of the item, in v2 and v2beta1 alike.
         hash: Opaque; equal if and only if `json` and `key` are, on every replica.
-        ends_chunk: Whether a chunk ends with this group: by its name, the likelier the larger it
-            is.
-        fragments: Encoded forms of this group, kept by the encodings under names of theirs.
+        ends_chunk: Whether a chunk ends with this group, by a hash of its name; the larger the
+            group, the likelier.
+        fragments: Encoded forms of this group, by names of the encodings.
     """
 
     group: Group
@@ -62,14 +62,14 @@ class PublishedGroup:
 
 @dataclass(eq=False)
 class Chunk:
-    """Neighbouring groups, with what is derived from them together.
+    """Neighbouring groups, and values derived from them together.
 
     Attributes:
         groups: In document order, at least one.
-        key: That of the first group.
+        key: The key of the first group.
         json: The canonical JSON of the items, separated by commas.
-        hashes: Name and hash of each group; they outlive the groups in whoever watches.
-        fragments: Encoded forms of this chunk, kept by the encodings under names of theirs.
+        hashes: Name and hash of each group; watches keep them longer than the groups.
+        fragments: Encoded forms of this chunk, by names of the encodings.
     """
 
     groups: tuple[PublishedGroup, ...]
@@ -82,7 +82,7 @@ class Chunk:
 
 
 def cut(groups: Sequence[PublishedGroup], former: Iterable[Chunk] = ()) -> list[Chunk]:
-    """Return the chunks of groups in document order; chunks among `former` are taken over."""
+    """Return the chunks of groups in document order; chunks among `former` are reused."""
     known = {chunk.groups: chunk for chunk in former}
     chunks: list[Chunk] = []
     start = 0
@@ -97,15 +97,15 @@ def cut(groups: Sequence[PublishedGroup], former: Iterable[Chunk] = ()) -> list[
 def changed(
     chunks: Sequence[Chunk], fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
 ) -> list[Chunk]:
-    """Return the chunks without the groups that are gone and with those that are fresh."""
+    """Return the chunks without the groups in `gone` and with those in `fresh`."""
     if len(fresh) + len(gone) > _MANY:
-        left_out = set(gone)
-        kept = [group for chunk in chunks for group in chunk.groups if group not in left_out]
-        return cut(sorted([*kept, *fresh], key=_KEY), chunks)
+        removed = set(gone)
+        others = [group for chunk in chunks for group in chunk.groups if group not in removed]
+        return cut(sorted([*others, *fresh], key=_KEY), chunks)
     edited = list(chunks)
     by_name = {group.name: group for group in fresh}
     for group in gone:
-        # The usual case, a group that stays in its place, is one edit.
+        # The usual case, a group with the same key, is one edit.
         after = by_name.get(group.name)
         in_place = after if after and after.key == group.key else None
         _edit(edited, group.key, group, in_place)
@@ -119,7 +119,7 @@ def changed(
 def _edit(
     chunks: list[Chunk], key: GroupKey, gone: PublishedGroup | None, fresh: PublishedGroup | None
 ) -> None:
-    """Replace the chunk that a key falls into; take in the next one while the last has no end."""
+    """Replace the chunk of a key; following chunks join it until a group ends a chunk."""
     first = max(bisect_right(chunks, key, key=_KEY) - 1, 0)
     end = min(first + 1, len(chunks))
     members = [group for chunk in chunks[first:end] for group in chunk.groups]

@@ -1,8 +1,8 @@
-"""One group as the JSON value that stands in an aggregated document.
+"""One group as the JSON value in an aggregated document.
 
-v2 and v2beta1 have the same items. The order of keys and the rules of omission are those of the
-Go structs and their `omitempty` tags (k8s.io/api apidiscovery/v2/types.go): they are what the ETag
-covers, so nothing here may depend on anything but the group.
+v2 and v2beta1 have the same items. The order of keys and the rules of omission are those of the Go
+structs and their `omitempty` tags (k8s.io/api apidiscovery/v2/types.go). The ETag covers them, so
+the value depends on nothing but the group.
 """
 
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version

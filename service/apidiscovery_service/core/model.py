@@ -1,7 +1,6 @@
-"""What is discovered, as frozen facts: groups, their versions, resources and subresources.
+"""Groups, their versions, resources and subresources, frozen and independent of any encoding.
 
-These are the documents' contents apart from any encoding: no protobuf message and no JSON text.
-`None` and the empty tuple differ only where Kubernetes tells them apart on the wire (`verbs`).
+`None` and the empty tuple differ only where Kubernetes distinguishes them on the wire (`verbs`).
 Sources: k8s.io/api apidiscovery/v2/types.go, k8s.io/apimachinery meta/v1/types.go.
 """
 
@@ -40,7 +39,7 @@ class Subresource:
 
     Attributes:
         response_kind: None when the server does not tell.
-        accepted_types: What may be sent there besides `response_kind`, in the server's order.
+        accepted_types: Kinds that it accepts besides `response_kind`, in the server's order.
         verbs: In the server's order; None is written as JSON `null`, empty as `[]`.
     """
 
@@ -55,8 +54,8 @@ class Resource:
     """A kind of object that is served.
 
     Attributes:
-        resource: The plural that stands in URLs.
-        scope: `Cluster` or `Namespaced`; kept as text, since an upstream may say anything.
+        resource: The plural name in URLs.
+        scope: `Cluster` or `Namespaced`; text, since an upstream may send anything.
         verbs: In the server's order; None is written as JSON `null`, empty as `[]`.
         storage_version_hash: Only in unaggregated documents; empty when the resource is not
             persisted or its storage version is not known.
@@ -74,10 +73,10 @@ class Resource:
 
     @property
     def is_made_up(self) -> bool:
-        """Whether it only stands there as the parent of its subresources.
+        """Whether it is listed only as the parent of its subresources.
 
         Source: k8s.io/apiserver pkg/endpoints/installer.go:ConvertGroupVersionIntoToDiscovery,
-        which makes such parents; there was no line for them in the list that it read.
+        which adds such parents; the unaggregated list has no line for them.
         """
         kind = self.response_kind
         return self.verbs is None and (kind is None or not kind.kind)
@@ -89,8 +88,8 @@ class Version:
 
     Attributes:
         freshness: `Current`, `Stale` or, from an upstream, anything else; empty is not written.
-        listed: The names of the lines of the unaggregated list, such as `pods/log`, where their
-            order is another than that of the resources.
+        listed: The names of the lines of the unaggregated list, such as `pods/log`, if their
+            order differs from that of the resources.
     """
 
     version: str
@@ -101,18 +100,18 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An API group; `name` is empty for the core group. Versions stand in order of preference."""
+    """An API group; `name` is empty for the core group. Versions are in order of preference."""
 
     name: str
     versions: tuple[Version, ...]
 
 
 class Precedence(IntEnum):
-    """Which source wins a group-version that several offer: the lowest number.
+    """The precedence of sources that offer the same group-version: the lowest number wins.
 
     Source: k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go, the `...Source`
-    constants. `CATALOG` is our own: the packaged catalogue yields to documents that the operator
-    gave.
+    constants. `CATALOG` is our own, so that manifests of the operator win over the packaged
+    catalogue.
     """
 
     AGGREGATOR = 0
@@ -129,12 +128,12 @@ class Offer:
     """One group-version as a source offers it.
 
     Attributes:
-        group_priority: The greatest of a group's versions in use puts the group before others.
-        version_priority: Puts the version before others of its group.
-        group_rank: Decides between groups of equal priority, lowest first, before their names do;
-            a list whose own order is kept ranks its groups by their place.
-        version_rank: The same between versions of the group.
-        list_place: Priority and rank of the group in the unaggregated list, where they are others.
+        group_priority: Groups are sorted by the greatest of their versions in use, descending.
+        version_priority: Versions of a group are sorted by it, descending.
+        group_rank: Breaks ties of group priorities, ascending, before names do; groups of a list
+            whose order is kept are ranked by their index.
+        version_rank: The same for versions of the group.
+        list_place: Priority and rank of the group in the unaggregated list, if they differ there.
     """
 
     group: str
@@ -151,8 +150,7 @@ class Contribution:
     """All that one source offers; a later contribution of the same source replaces it.
 
     Attributes:
-        source: Unique name of the source; decides between sources of equal precedence, lowest
-            first.
+        source: Unique name of the source; breaks ties of precedence, ascending.
         offers: At most one of each group-version.
     """
 

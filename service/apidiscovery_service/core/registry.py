@@ -1,15 +1,16 @@
-"""The latest contribution of every source, merged into one snapshot.
+"""The latest contributions of all sources, merged into one snapshot.
 
 The rules are those of k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go:
 calculateAPIGroupsLocked. The unit of conflict is the group-version: the source of lowest
 precedence number wins it whole, and when that source withdraws, the next one re-appears. The
-result depends on which contributions there are, never on the order in which they came.
+result depends only on the contributions, never on the order in which they came.
 
-Only `_publish` assigns the snapshot.
+An update is merged first, which changes nothing; only `_commit` assigns.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from apidiscovery_service.core.chunks import GroupKey, PublishedGroup
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Group, Offer
@@ -17,20 +18,35 @@ from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.version_priority import kube_aware_key
 from apidiscovery_service.errors import InvalidContribution
 
-Listener = Callable[[Snapshot], None]
+T = TypeVar("T")
 
-# What the aggregator lists first whatever its priority.
+# The aggregator lists this group first, whatever its priority.
 # Source: k8s.io/kube-aggregator pkg/apiserver/handler_apis.go:apisHandler.ServeHTTP.
 _LISTED_FIRST = "apiregistration.k8s.io"
 
-_Candidates = dict[str, tuple[Contribution, dict[str, Offer]]]
+# The contributions to a group by source, each with its offers of the group by version.
+_Candidates: TypeAlias = dict[str, tuple[Contribution, dict[str, Offer]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rehearsal:
-    """What a publication will come to if it is made on a certain snapshot."""
+class Update:
+    """A change of a registry that is merged and not published yet.
 
-    base: Snapshot
+    Attributes:
+        serial: The number of updates before it; it fits no other state of the registry.
+        changes: The new contribution of each source, None for one that is withdrawn.
+        candidates: The new candidates of each group; none for a group that is gone.
+        touched: Groups that may look different, or have another source.
+        fresh: Groups that will be served and were not served like this.
+        gone: Groups that were served and will not be served like this.
+        snapshot: What will be served. Its ETags take longer than all the rest, and are made when
+            they are asked for.
+    """
+
+    serial: int
+    changes: dict[str, Contribution | None]
+    candidates: dict[str, _Candidates]
+    touched: frozenset[str]
     fresh: list[PublishedGroup]
     gone: list[PublishedGroup]
     snapshot: Snapshot
@@ -39,17 +55,16 @@ class _Rehearsal:
 class Registry:
     """Merges contributions; `snapshot` is the present result.
 
-    It belongs to one thread. A snapshot, once read, may go anywhere.
+    It belongs to one thread. Snapshots may be used in any thread.
     """
 
     def __init__(self) -> None:
         self._contributions: dict[str, Contribution] = {}
-        # group -> source -> (contribution, version -> offer)
-        self._offered: dict[str, _Candidates] = {}
+        self._candidates: dict[str, _Candidates] = {}
         self._published: dict[str, PublishedGroup] = {}
         self._snapshot = Snapshot()
-        self._rehearsal: _Rehearsal | None = None
-        self._listeners: list[Listener] = []
+        self._serial = 0
+        self._listeners: list[Callable[[Snapshot], None]] = []
         self._touch_listeners: list[Callable[[frozenset[str]], None]] = []
 
     @property
@@ -67,7 +82,7 @@ class Registry:
         return self._contributions.get(source)
 
     def offers_besides(self, prefixes: tuple[str, ...]) -> bool:
-        """Tell whether a source offers anything whose name begins with none of these."""
+        """Tell whether a source offers anything whose name has none of these prefixes."""
         return any(
             one.offers and not one.source.startswith(prefixes)
             for one in self._contributions.values()
@@ -77,30 +92,25 @@ class Registry:
         """Return the source that serves each version of a group, by version."""
         return {
             version: source
-            for version, (source, _) in _winners(self._offered.get(group, {})).items()
+            for version, (source, _) in _winners(self._candidates.get(group, {})).items()
         }
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each new snapshot, at once and in this thread, until undone.
-
-        Returns:
-            What to call to end the subscription.
-        """
+    def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
+        """Call `listener` with each new snapshot, at once and in this thread."""
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
 
     def on_touched(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Call `listener` after each update with the groups of which something was contributed.
+        """Call `listener` after each update with the groups that may have changed.
 
         They may look as before, and have another source.
         """
         self._touch_listeners.append(listener)
 
     def publish(self, *contributions: Contribution) -> Snapshot:
-        """Take contributions in place of earlier ones of the same sources, all at once.
+        """Replace the contributions of these sources, all at once.
 
         Returns:
-            The snapshot that has them; the one before if nothing that is served changed.
+            The snapshot that has them; the former one if nothing changes.
 
         Raises:
             InvalidContribution: One offers a group-version twice; then none is taken.
@@ -108,117 +118,100 @@ class Registry:
         return self.update(contributions, ())
 
     def withdraw(self, *sources: str) -> Snapshot:
-        """Drop what these sources contributed; unknown ones are passed over."""
+        """Remove the contributions of these sources; unknown ones are ignored."""
         return self.update((), sources)
 
-    def update(self, contributions: Iterable[Contribution], withdrawn: Iterable[str]) -> Snapshot:
+    def update(
+        self,
+        contributions: Iterable[Contribution],
+        withdrawn: Iterable[str],
+        prepared: Update | None = None,
+    ) -> Snapshot:
         """Withdraw and publish in one step, with one snapshot; what is published stays.
+
+        Args:
+            contributions: Each takes the place of the earlier one of its source.
+            withdrawn: Names of sources; unknown ones are ignored.
+            prepared: The result of `prepare` for the same change, if there is one; a state
+                that was updated since is merged anew.
 
         Raises:
             InvalidContribution: As `publish`; then nothing is withdrawn either.
         """
-        indexed = [(contribution, _by_group(contribution)) for contribution in contributions]
-        touched: set[str] = set()
-        for source in withdrawn:
-            touched |= self._forget(source, None, {})
-        for contribution, groups in indexed:
-            touched |= self._forget(contribution.source, contribution, groups)
-            self._contributions[contribution.source] = contribution
-            for group, versions in groups.items():
-                candidates = self._offered.setdefault(group, {})
-                candidates[contribution.source] = (contribution, versions)
-        return self._publish(touched)
+        changes = self._changes(contributions, withdrawn)
+        if prepared and (prepared.serial, prepared.changes) == (self._serial, changes):
+            return self._commit(prepared)
+        return self._commit(self._merged(changes))
 
-    def rehearse(self, contribution: Contribution) -> Snapshot:
-        """Work ahead for a contribution that is likely to be published next.
-
-        What is served stays as it is.
-
-        Returns:
-            What is served then. Its ETags, which take longer than all the rest, are not made yet.
+    def prepare(self, *contributions: Contribution) -> Update:
+        """Merge contributions ahead of publishing them; what is served stays as it is.
 
         Raises:
             InvalidContribution: As `publish`.
         """
-        fresh: list[PublishedGroup] = []
-        gone: list[PublishedGroup] = []
-        for name, versions in _by_group(contribution).items():
-            others = self._offered.get(name, {})
-            before = self._published.get(name)
-            candidates = {**others, contribution.source: (contribution, versions)}
-            after = _merge(name, candidates, [before] if before else [])
-            if after is not before:
-                fresh.append(after)
-                gone += [before] if before else []
-        snapshot = self._snapshot.changed(fresh, gone)
-        self._rehearsal = _Rehearsal(self._snapshot, fresh, gone, snapshot)
-        return snapshot
+        return self._merged(self._changes(contributions, ()))
 
-    def _forget(
-        self, source: str, successor: Contribution | None, groups: dict[str, dict[str, Offer]]
-    ) -> set[str]:
-        """Take a source out of the index.
+    def _changes(
+        self, contributions: Iterable[Contribution], withdrawn: Iterable[str]
+    ) -> dict[str, Contribution | None]:
+        changes: dict[str, Contribution | None] = {
+            source: None for source in withdrawn if source in self._contributions
+        }
+        for contribution in contributions:
+            changes[contribution.source] = contribution
+        return changes
 
-        Returns:
-            The groups that may look different once `successor`, which offers `groups`, is in.
-        """
-        touched = set(groups)
-        former = self._contributions.pop(source, None)
-        if former is None:
-            return touched
-        same_rank = successor is not None and successor.precedence == former.precedence
-        for group in {offer.group for offer in former.offers}:
-            candidates = self._offered[group]
-            _, versions = candidates.pop(source)
-            if same_rank and groups.get(group) == versions:
-                touched.discard(group)
-            else:
-                touched.add(group)
-            if not candidates:
-                del self._offered[group]
-        return touched
-
-    def _publish(self, touched: set[str]) -> Snapshot:
-        rehearsal = self._rehearsal
+    def _merged(self, changes: dict[str, Contribution | None]) -> Update:
+        candidates: dict[str, _Candidates] = {}
+        touched: set[str] = set()
+        for source, contribution in changes.items():
+            former = self._contributions.get(source)
+            groups = _by_group(contribution) if contribution else {}
+            same_rank = contribution and former and contribution.precedence == former.precedence
+            former_groups = {offer.group for offer in former.offers} if former else set[str]()
+            for name in groups.keys() | former_groups:
+                of_group = candidates.setdefault(name, dict(self._candidates.get(name, {})))
+                _, before = of_group.pop(source, (None, None))
+                if contribution and name in groups:
+                    of_group[source] = (contribution, groups[name])
+                if not (same_rank and before == groups.get(name)):
+                    touched.add(name)
         fresh: list[PublishedGroup] = []
         gone: list[PublishedGroup] = []
         for name in touched:
-            before = self._published.get(name)
-            after = self._merged(name, before, rehearsal)
-            if after is before:
-                continue
-            if before is not None:
-                gone.append(self._published.pop(name))
-            if after is not None:
-                fresh.append(after)
-                self._published[name] = after
-        if fresh or gone:
-            snapshot = self._changed(fresh, gone)
-            snapshot.etags()  # now, for whoever reads it must not wait
-            self._snapshot = snapshot
-            self._rehearsal = None
-            for listener in tuple(self._listeners):
+            published = self._published.get(name)
+            merged = _merge(name, candidates[name], published) if candidates[name] else None
+            if merged is not published:
+                gone += [published] if published else []
+                fresh += [merged] if merged else []
+        snapshot = self._snapshot.changed(fresh, gone) if fresh or gone else self._snapshot
+        return Update(self._serial, changes, candidates, frozenset(touched), fresh, gone, snapshot)
+
+    def _commit(self, update: Update) -> Snapshot:
+        self._serial += 1
+        _assign(self._contributions, update.changes)
+        _assign(self._candidates, update.candidates)
+        for group in update.gone:
+            del self._published[group.name]
+        self._published |= {group.name: group for group in update.fresh}
+        if update.snapshot is not self._snapshot:
+            update.snapshot.etags()  # now, since readers must not wait for them
+            self._snapshot = update.snapshot
+            for listener in self._listeners:
                 listener(self._snapshot)
-        if touched:
+        if update.touched:
             for touch_listener in self._touch_listeners:
-                touch_listener(frozenset(touched))
+                touch_listener(update.touched)
         return self._snapshot
 
-    def _changed(self, fresh: list[PublishedGroup], gone: list[PublishedGroup]) -> Snapshot:
-        known = self._rehearsal
-        if known and (known.base, known.fresh, known.gone) == (self._snapshot, fresh, gone):
-            return known.snapshot
-        return self._snapshot.changed(fresh, gone)
 
-    def _merged(
-        self, name: str, before: PublishedGroup | None, rehearsal: _Rehearsal | None
-    ) -> PublishedGroup | None:
-        """Return a group as it is now, by identity if it is known; None when there is none."""
-        if name not in self._offered:
-            return None
-        known = [before] if before else []
-        known += [group for group in (rehearsal.fresh if rehearsal else ()) if group.name == name]
-        return _merge(name, self._offered[name], known)
+def _assign(target: dict[str, T], changes: Mapping[str, T | None]) -> None:
+    """Take values over; those that are empty are left out."""
+    for name, value in changes.items():
+        if value:
+            target[name] = value
+        else:
+            target.pop(name, None)
 
 
 def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
@@ -231,15 +224,14 @@ def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
     return groups
 
 
-def _merge(name: str, candidates: _Candidates, known: Sequence[PublishedGroup]) -> PublishedGroup:
-    """Return the group that the candidates make; one of those known if it is the same."""
+def _merge(name: str, candidates: _Candidates, published: PublishedGroup | None) -> PublishedGroup:
+    """Return the group that the candidates make; the published one if it is the same."""
     offers = sorted((offer for _, offer in _winners(candidates).values()), key=_version_key)
     group = Group(name, tuple(offer.version for offer in offers))
     key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
     list_key = _list_key(name, offers)
-    for one in known:
-        if (one.group, one.key, one.list_key) == (group, key, list_key):
-            return one
+    if published and (published.group, published.key, published.list_key) == (group, key, list_key):
+        return published
     return PublishedGroup(group, key, list_key)
 
 

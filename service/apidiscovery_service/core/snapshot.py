@@ -1,8 +1,8 @@
 """What is served at one moment: frozen, ordered and hashed.
 
-A snapshot is never changed, only replaced, so readers need no lock. Groups and chunks of groups
-carry over from one snapshot to the next by identity, and with them whatever was derived from them;
-that is what makes a change of one group cost little more than one group.
+A snapshot is never changed, only replaced, so readers need no lock. Successive snapshots share
+groups, chunks of groups and everything derived from them, so a change of one group costs little
+more than that group.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _TAIL = b"]}"
 
 
 class _HashState(Protocol):
-    """A hash that can be continued from here in more than one way."""
+    """A hash object, copies of which can be continued differently."""
 
     def copy(self) -> "_HashState": ...
     def update(self, data: bytes, /) -> None: ...
@@ -41,22 +41,21 @@ class Document:
 
     @classmethod
     def of(cls, groups: Iterable[PublishedGroup]) -> "Document":
-        """Return the document of groups that are in document order."""
+        """Return the document of groups in document order."""
         return cls(chunks.cut(tuple(groups)))
 
     def changed(
         self, fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
     ) -> "Document":
-        """Return the document without some of its groups and with others; itself if that is all."""
+        """Return the document without some of its groups and with others; itself if unchanged."""
         return Document(chunks.changed(self.chunks, fresh, gone), self) if fresh or gone else self
 
     @cached_property
     def etag(self) -> str:
         """Upper-case hex SHA-512, unquoted, of the v2 JSON without kind and apiVersion.
 
-        As k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go:calculateETag makes it; the
-        same for every representation. It is made when it is asked for, which leaves the interpreter
-        to other threads.
+        The same for every representation. It is computed on first use, without the GIL.
+        Source: k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go:calculateETag.
         """
         digest = self._states[-1].copy()
         digest.update(_TAIL)
@@ -66,8 +65,8 @@ class Document:
     def _states(self) -> list[_HashState]:
         """The state of the hash before the first chunk and after each.
 
-        What is the same as in the document before, from the first chunk on, is not hashed again:
-        SHA-512 can only go forward, and takes longer than all the rest of a publication.
+        The chunks before the first one that differs from the former document are not hashed again,
+        since SHA-512 takes longer than all the rest of a publication.
         """
         states: list[_HashState] = [hashlib.sha512(_HEAD)]
         previous, self._previous = self._previous, None
@@ -131,7 +130,7 @@ class Snapshot:
         )
 
     def etags(self) -> tuple[str, str]:
-        """Return the ETags of both documents, made by the first call."""
+        """Return the ETags of both documents, computed by the first call."""
         return self.core.etag, self.named.etag
 
     def __repr__(self) -> str:
@@ -141,7 +140,7 @@ class Snapshot:
 def _apart(
     groups: Iterable[PublishedGroup],
 ) -> tuple[list[PublishedGroup], list[PublishedGroup]]:
-    """Return the core group, if it is there, and the named ones."""
+    """Return the core group, if it is among them, and the named groups."""
     core: list[PublishedGroup] = []
     named: list[PublishedGroup] = []
     for group in groups:

@@ -1,28 +1,55 @@
-"""What every kind of source has in common, so that the process need not know them apart."""
+"""The interface of sources, and their status as operators and clients see it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
-from apidiscovery_service.core.source_status import SourceStatus
+
+class SourceState(StrEnum):
+    """Whether a source offers what its server serves now."""
+
+    CURRENT = "Current"
+    STALE = "Stale"
+    PENDING = "Pending"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """The status of one source.
+
+    Attributes:
+        name: As in its contribution.
+        since: Time of the last change of `state`; None if not known.
+        error: Why it is stale; empty when it is not. One line, without secrets.
+        address: Its URL, without credentials; empty for a local source.
+    """
+
+    name: str
+    state: SourceState = SourceState.CURRENT
+    since: datetime | None = None
+    error: str = ""
+    address: str = ""
 
 
 class Source:
-    """Publishes contributions; a kind of source defines what differs from none."""
+    """Publishes contributions. The methods do nothing unless a kind of source defines them."""
 
     async def load(self) -> None:
-        """Publish what is there at the start.
+        """Publish the first contributions.
 
         Raises:
-            StoreUnavailable: The store cannot be asked now; it is called again then.
-            StoreDamaged: The same, until somebody mends the store.
+            StoreUnavailable: The store does not answer; the caller tries again.
+            StoreDamaged: The store has to be repaired; the caller tries again.
         """
 
     async def follow(self) -> None:
-        """Publish changes until cancelled, or return at once where there are none."""
+        """Publish changes until cancelled, or return at once if there are none."""
 
     def warnings(self) -> Iterable[str]:
-        """Return a line for each thing that is wrong, for `/readyz?verbose`."""
+        """Return a line for each problem, for `/readyz?verbose`."""
         return ()
 
     def states(self) -> Iterable[SourceStatus]:
-        """Return how far each source of this kind can be believed, where that can change."""
+        """Return the status of each source of this kind whose state can change."""
         return ()

@@ -1,4 +1,4 @@
-"""How a resource's storage version is published in an unaggregated APIResourceList."""
+"""The hash of a resource's storage version in an unaggregated APIResourceList."""
 
 import base64
 import hashlib
@@ -7,10 +7,10 @@ _HASHED_BYTES = 8
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Return the `storageVersionHash` of what is encoded in storage.
+    """Return the `storageVersionHash` of a storage version.
 
-    Clients compare it for equality only: it changes when the storage version does, and a storage
-    migration is then due. Source: k8s.io/apiserver
+    Clients compare it for equality: it changes when the storage version does, and objects have to
+    be migrated then. Source: k8s.io/apiserver
     `pkg/endpoints/discovery/storageversionhash.go:StorageVersionHash`.
 
     Args:

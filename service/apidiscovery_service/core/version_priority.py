@@ -1,4 +1,4 @@
-"""The order in which Kubernetes likes versions best.
+"""The order of versions in Kubernetes, by stability and number.
 
 Source: k8s.io/apimachinery pkg/version/helpers.go:CompareKubeAwareVersionStrings.
 
@@ -22,10 +22,10 @@ _NOT_KUBE_LIKE = len(_STABILITY)
 def kube_aware_key(version: str) -> KubeAwareKey:
     """Return a key by which an ascending sort puts the greatest version first.
 
-    `v1` and GA before beta before alpha, then the greater number first; whatever does not look
-    like `v1`, `v1beta1` or `v1alpha1`, or has a number that Go cannot hold, comes last in
-    alphabetical order. Versions that Kubernetes calls equal (`v1`, `v01`) are ordered by name, so
-    that the order is total.
+    GA comes before beta before alpha, then the greater number first. Versions that do not look like
+    `v1`, `v1beta1` or `v1alpha1`, or have a number beyond Go's int, come last in alphabetical
+    order. Versions that are equal in Kubernetes (`v1`, `v01`) are ordered by name, so that the
+    order is total.
     """
     match = _KUBE_VERSION.fullmatch(version)
     if match is None:

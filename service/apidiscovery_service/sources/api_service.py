@@ -1,4 +1,4 @@
-"""APIServices: which API server answers for a group-version.
+"""APIServices: the API servers of group-versions.
 
 Source: k8s.io/kube-aggregator pkg/apis/apiregistration/v1/types.go.
 """
@@ -8,10 +8,10 @@ import binascii
 import re
 from dataclasses import dataclass
 
-from apidiscovery_service.sources.discovery_list import Node
 from apidiscovery_service.sources.fields import (
     Fields,
     Findings,
+    Node,
     label_1035_errors,
     object_json,
     port_errors,
@@ -52,9 +52,9 @@ class ApiService:
     Attributes:
         name: `<version>.<group>`, such as `v1.example.com`.
         group_priority: groupPriorityMinimum.
-        document: The whole object as JSON; the order of keys and the numbers are the document's.
-        service: None when the server that reads this answers for the group-version itself.
-        ca_bundle: PEM; empty for the roots of the system.
+        document: The object as JSON, with the document's order of keys and numbers.
+        service: None if the server that reads this serves the group-version itself.
+        ca_bundle: PEM; empty for the system's certificate authorities.
     """
 
     name: str
@@ -71,11 +71,11 @@ class ApiService:
 def read_api_service(node: Node) -> ApiService:
     """Return an APIService.
 
-    Source of the rules: pkg/apis/apiregistration/validation/validation.go:ValidateAPIService; that
-    the bundle holds certificates is a rule of our own, since it would fail only when used.
+    Source of the rules: pkg/apis/apiregistration/validation/validation.go:ValidateAPIService. That
+    the bundle has certificates is our own rule, since it would fail only when used.
 
     Raises:
-        InvalidField: A field is not as Kubernetes wants it; `others` has the further ones.
+        InvalidField: A field is not valid in Kubernetes; `others` has the further ones.
     """
     findings = Findings()
     top = Fields(node, findings, ("kind", "apiVersion", "metadata", "spec", "status"))
@@ -111,7 +111,7 @@ def _service(spec: Fields) -> ServiceReference | None:
 
 
 def _ca_bundle(spec: Fields) -> bytes:
-    """Return the bundle, empty when it is not there or wrong."""
+    """Return the bundle; empty if it is absent or not valid."""
     text, path = spec.text("caBundle"), spec.at("caBundle")
     try:
         bundle = base64.b64decode("".join(text.split()), validate=True)
@@ -177,7 +177,7 @@ def _check_connection(read: ApiService, spec: Fields) -> None:
 
 
 def _check_status(top: Fields) -> None:
-    """See that the status is one, though nothing here goes by it."""
+    """Check the status, though nothing here depends on it."""
     status = top.object("status", "conditions")
     for condition in status.objects("conditions", *_CONDITION) if status else ():
         for name in _CONDITION:

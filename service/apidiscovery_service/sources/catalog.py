@@ -1,4 +1,4 @@
-"""Kubernetes' own APIs, as a kube-apiserver of the packaged release serves them by default."""
+"""The built-in APIs of Kubernetes, as a kube-apiserver of the packaged release serves them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,7 +11,8 @@ from apidiscovery_service.core.model import CORE_GROUP, Contribution, Offer, Pre
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import Source
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.sources.discovery_list import Node, read_list
+from apidiscovery_service.sources.discovery_list import read_list
+from apidiscovery_service.sources.fields import Node
 from apidiscovery_service.sources.priorities import ordered_offers
 
 SOURCE = "catalog"
@@ -53,7 +54,7 @@ def _storage_version_hashes(
 ) -> dict[str, dict[str, str]]:
     """Return the storage version hashes of group-versions by key and name of the resource.
 
-    Only the unaggregated lists tell them.
+    Only the unaggregated lists have them.
     """
     keys = [_key(group, version) for group, versions in groups for version in versions]
     lists = releases.read(*(f"lists/{key.replace('/', '__')}.json" for key in keys))
@@ -76,7 +77,7 @@ def _with_hashes(version: Version, hashes: Mapping[str, str]) -> Version:
 
 
 def catalog_recipe(key: str) -> Recipe | None:
-    """Return how the document of a path such as `apis/apps/v1` is had; None for none."""
+    """Return the recipe of a packaged document by path, such as `apis/apps/v1`; None for none."""
     known = releases.openapi_hashes().get(key)
     if known is None:
         return None

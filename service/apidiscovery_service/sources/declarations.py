@@ -1,8 +1,8 @@
-"""What is declared, by whoever declares it, turned into contributions.
+"""The declarations of all origins, turned into contributions.
 
-An origin is a manifest file (`manifests:PATH`) or a registration (`registrations:KIND/NAME`). Of
-several that declare the same name the first in the order of their own names is in force, so files
-go before registrations; the next one takes its place when it goes.
+An origin is a manifest file (`manifests:PATH`) or a registration (`registrations:KIND/NAME`). If
+several declare the same name, the first by the name of the origin is in force, so files come before
+registrations; the next one takes over when it is withdrawn.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 import structlog
 
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
-from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.registry import Registry, Update
 from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.sources.api_service import ApiService
@@ -27,9 +26,6 @@ _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-# Told names of groups; empty text is the core group.
-GroupsListener: TypeAlias = Callable[[frozenset[str]], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -39,7 +35,7 @@ class Declared:
         offers: Of its discovery lists; at most one of each group-version.
         crds: At most one of each name.
         api_services: At most one of each name.
-        stale: Whether whoever declared it has gone; everything is offered as Stale then.
+        stale: Whether its owner has stopped renewing; everything is offered as Stale then.
         documents: OpenAPI v3 documents of group-versions that it offers, as canonical JSON
             compressed with zstd, by path without leading slash, such as `apis/apps/v1`.
     """
@@ -57,22 +53,13 @@ _NOTHING = Declared()
 _Members: TypeAlias = Mapping[str, tuple[CustomResourceDefinition, bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """What becomes of the CustomResourceDefinitions of a group, and what they offer together."""
-
-    members: _Members
-    statuses: dict[str, CrdStatus]
-    offers: tuple[Offer, ...]
-
-
 def crd_source(group: str) -> str:
     """Return the name of the source of a group's CustomResourceDefinitions."""
     return f"crds:{group}"
 
 
 class Declarations:
-    """Keeps a registry at what is declared. It belongs to the thread of the registry."""
+    """Publishes declarations to a registry. It belongs to the thread of the registry."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -82,19 +69,22 @@ class Declarations:
         self._in_force: dict[str, CustomResourceDefinition] = {}
         # group -> name -> status, of those in force
         self._statuses: dict[str, dict[str, CrdStatus]] = {}
-        self._rehearsed: _Settled | None = None
-        self._listeners: list[Callable[[], None]] = []
+        self._service_listeners: list[Callable[[], None]] = []
         self._documents: dict[str, Mapping[str, bytes]] = {}
-        self._crd_listeners: list[GroupsListener] = []
-        self._document_listeners: list[GroupsListener] = []
+        self._document_listeners: list[Callable[[frozenset[str]], None]] = []
 
-    def update(self, declared: Mapping[str, Declared], withdrawn: Iterable[str] = ()) -> None:
-        """Take what origins declare in place of what they declared before, in one step.
+    def update(
+        self,
+        declared: Mapping[str, Declared],
+        withdrawn: Iterable[str] = (),
+        prepared: Update | None = None,
+    ) -> None:
+        """Replace the declarations of origins, in one step.
 
         Args:
             declared: By origin.
-            withdrawn: Origins that declare nothing any more; unknown ones are passed over, and
-                one that declares something as well stays.
+            withdrawn: Origins to remove; unknown ones are ignored, and one in `declared` stays.
+            prepared: The result of `prepare` for the same change, if there is one.
 
         Raises:
             InvalidContribution: An origin declares something twice; then nothing is changed.
@@ -120,19 +110,19 @@ class Declarations:
                 contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
             else:
                 gone.append(crd_source(group))
-        self._registry.update(contributions, gone)
-        if services:
-            for listener in tuple(self._listeners):
-                listener()
-        _tell(self._crd_listeners, set(offered))
-        _tell(self._document_listeners, documents)
+        self._registry.update(contributions, gone, prepared)
+        for listener in self._service_listeners if services else ():
+            listener()
+        groups = documents | offered.keys()
+        for document_listener in self._document_listeners if groups else ():
+            document_listener(frozenset(groups))
 
     def _take(self, changes: Mapping[str, Declared]) -> tuple[set[str], set[str]]:
-        """Note what origins declare now.
+        """Take the new declarations of origins.
 
         Returns:
-            The names of the CustomResourceDefinitions, and of the APIServices, for which something
-            else is in force than before.
+            The names of the CustomResourceDefinitions, and of the APIServices, that are in force or
+            no longer in force by this change.
         """
         crds: set[str] = set()
         services: set[str] = set()
@@ -146,7 +136,7 @@ class Declarations:
         return crds, services
 
     def _take_documents(self, changes: Mapping[str, Declared]) -> set[str]:
-        """Note the documents that origins carry now; return the groups of those that differ."""
+        """Take the new documents of origins; return the groups of those that differ."""
         groups: set[str] = set()
         for origin, what in changes.items():
             before = self._documents.pop(origin, {})
@@ -158,7 +148,7 @@ class Declarations:
         return groups
 
     def _settle(self, names: Iterable[str]) -> dict[str, tuple[Offer, ...]]:
-        """Work out the status of all in the groups of these; return what each group offers."""
+        """Decide all statuses in the groups of these definitions; return what each group offers."""
         members: dict[str, set[str]] = {}
         for name in names:
             group = name.partition(".")[2]
@@ -171,36 +161,27 @@ class Declarations:
                 self._in_force.pop(name, None)
         offers: dict[str, tuple[Offer, ...]] = {}
         for group, present in members.items():
-            settled = self._settled({name: self._crds.in_force[name] for name in present})
-            offers[group] = settled.offers
-            _log_names(self._statuses.pop(group, {}), settled.statuses)
+            in_force = {name: self._crds.in_force[name] for name in present}
+            statuses, offers[group] = _settled(in_force)
+            _log_names(self._statuses.pop(group, {}), statuses)
             if present:
-                self._statuses[group] = settled.statuses
+                self._statuses[group] = statuses
         return offers
 
-    def _settled(self, members: _Members) -> _Settled:
-        """Return what becomes of the definitions of a group, as it was rehearsed if it was."""
-        rehearsed = self._rehearsed
-        if rehearsed is not None and rehearsed.members == members:
-            return rehearsed
-        statuses = crd_names.statuses(crd for crd, _ in members.values())
-        return _Settled(members, statuses, _crd_offers(members, statuses))
-
-    def rehearse(self, crd: CustomResourceDefinition) -> Snapshot | None:
-        """Work ahead for a definition that is about to be declared, in place of one of its name.
-
-        What is served stays as it is.
+    def prepare(self, crd: CustomResourceDefinition) -> Update | None:
+        """Merge a definition ahead of its declaration; what is served stays as it is.
 
         Returns:
-            As `Registry.rehearse`; None if its group offers nothing.
+            As `Registry.prepare`; None if its group offers nothing.
+
+        Raises:
+            InvalidContribution: Its group offers something twice.
         """
         members = {name: self._crds.in_force[name] for name in self._statuses.get(crd.group, ())}
-        members[crd.name] = (crd, False)
-        self._rehearsed = self._settled(members)
-        offers = self._rehearsed.offers
+        _, offers = _settled({**members, crd.name: (crd, False)})
         if not offers:
             return None
-        return self._registry.rehearse(Contribution(crd_source(crd.group), Precedence.CRD, offers))
+        return self._registry.prepare(Contribution(crd_source(crd.group), Precedence.CRD, offers))
 
     @property
     def crds(self) -> Mapping[str, CustomResourceDefinition]:
@@ -212,11 +193,11 @@ class Declarations:
         return MappingProxyType(self._statuses.get(group, {}))
 
     def defines(self, group: str, version: str) -> bool:
-        """Tell whether a group-version is served as CustomResourceDefinitions make it up."""
+        """Tell whether a group-version is served from CustomResourceDefinitions."""
         return self._registry.winners(group).get(version) == crd_source(group)
 
     def warnings(self) -> list[str]:
-        """Return a line for each CustomResourceDefinition of which names are taken, sorted."""
+        """Return a line for each CustomResourceDefinition whose names another one has, sorted."""
         statuses = {
             name: one for several in self._statuses.values() for name, one in several.items()
         }
@@ -231,45 +212,26 @@ class Declarations:
         """The APIServices in force, by name."""
         return MappingProxyType(self._api_services.in_force)
 
-    def on_api_services(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every change of the APIServices in force, until undone.
+    def on_api_services(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change of the APIServices in force."""
+        self._service_listeners.append(listener)
 
-        Returns:
-            What to call to end it.
+    def on_documents(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Call `listener` after every change on which OpenAPI documents depend.
+
+        These are the definitions in force, also if discovery stays the same, and the documents of
+        origins. It is called with the names of their groups; empty text is the core group.
         """
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        self._document_listeners.append(listener)
 
     def document(self, origin: str, path: str) -> bytes | None:
-        """Return the OpenAPI document that an origin carries for a path, None for none.
+        """Return the OpenAPI document that an origin declares for a path; None for none.
 
         Args:
             origin: As in `update`.
             path: Without leading slash, such as `apis/apps/v1`.
         """
         return self._documents.get(origin, {}).get(path)
-
-    def on_crds(self, listener: GroupsListener) -> Callable[[], None]:
-        """Call `listener` after every change of CustomResourceDefinitions in force, until undone.
-
-        It is told their groups, also when discovery is the same, such as for another schema.
-
-        Returns:
-            What to call to end it.
-        """
-        self._crd_listeners.append(listener)
-        return lambda: self._crd_listeners.remove(listener)
-
-    def on_documents(self, listener: GroupsListener) -> Callable[[], None]:
-        """Call `listener` after every change of the documents that origins carry, until undone.
-
-        It is told the groups of these documents.
-
-        Returns:
-            What to call to end it.
-        """
-        self._document_listeners.append(listener)
-        return lambda: self._document_listeners.remove(listener)
 
     def conflicts(self) -> list[str]:
         """Return a line for each name that several origins declare, sorted."""
@@ -282,23 +244,22 @@ class Declarations:
 
 
 class _Names(Generic[T]):
-    """What origins declare under names of one kind.
+    """The declarations of one kind by name.
 
     Attributes:
-        in_force: What the first origin says of each name.
+        in_force: For each name the declaration of the first origin.
     """
 
     def __init__(self) -> None:
         self.in_force: dict[str, T] = {}
         self._by_origin: dict[str, dict[str, T]] = {}
         self._by_name: dict[str, dict[str, T]] = {}
-        self._several: set[str] = set()
 
     def replace(self, origin: str, declared: dict[str, T]) -> set[str]:
-        """Take what an origin declares in place of what it did.
+        """Replace the declarations of an origin.
 
         Returns:
-            The names for which something else is in force now.
+            The names whose declaration in force has changed.
         """
         before = self._by_origin.pop(origin, {})
         if declared:
@@ -314,8 +275,7 @@ class _Names(Generic[T]):
         return changed
 
     def _choose(self, name: str, origins: dict[str, T]) -> bool:
-        """Put the first origin in force; tell whether that changes anything."""
-        (self._several.add if len(origins) > 1 else self._several.discard)(name)
+        """Put the declaration of the first origin in force; tell whether that is a change."""
         if not origins:
             del self._by_name[name]
             del self.in_force[name]
@@ -326,17 +286,16 @@ class _Names(Generic[T]):
         return changed
 
     def conflicts(self) -> list[tuple[str, list[str]]]:
-        """Return the names with several origins, and these; both sorted."""
-        return [(name, sorted(self._by_name[name])) for name in sorted(self._several)]
-
-
-def _tell(listeners: Iterable[GroupsListener], groups: set[str]) -> None:
-    for listener in tuple(listeners) if groups else ():
-        listener(frozenset(groups))
+        """Return each name with several origins, and these; both sorted."""
+        return [
+            (name, sorted(origins))
+            for name, origins in sorted(self._by_name.items())
+            if len(origins) > 1
+        ]
 
 
 def _log_names(before: Mapping[str, CrdStatus], after: Mapping[str, CrdStatus]) -> None:
-    """Log whose names are taken, once, and whose are no longer."""
+    """Log definitions that lose or get their names."""
     for name, status in after.items():
         was = before[name].names_taken if name in before else ""
         if status.names_taken and status.names_taken != was:
@@ -345,14 +304,11 @@ def _log_names(before: Mapping[str, CrdStatus], after: Mapping[str, CrdStatus]) 
             _log.info(f"CustomResourceDefinition {name} has its names")
 
 
-def _crd_offers(
-    declared: Mapping[str, tuple[CustomResourceDefinition, bool]],
-    statuses: Mapping[str, CrdStatus],
-) -> tuple[Offer, ...]:
-    """Return what those definitions offer together that have a status."""
-    crds = [declared[name] for name in statuses]
-    stale = {crd.name for crd, is_stale in crds if is_stale}
-    return group_offers((crd for crd, _ in crds), statuses, stale)
+def _settled(members: _Members) -> tuple[dict[str, CrdStatus], tuple[Offer, ...]]:
+    """Return the status of each definition of a group by name, and what they offer together."""
+    statuses = crd_names.statuses(crd for crd, _ in members.values())
+    stale = {name for name, (_, is_stale) in members.items() if is_stale}
+    return statuses, group_offers((members[name][0] for name in statuses), statuses, stale)
 
 
 def _offers(declared: Declared) -> tuple[Offer, ...]:

@@ -1,7 +1,7 @@
-"""How the OpenAPI document of each group-version comes about, by the source that serves it.
+"""The recipes of OpenAPI documents, by the source that serves each group-version.
 
-What a source publishes itself counts for most; what CustomResourceDefinitions make up is made as
-Kubernetes makes it; for the rest there is what discovery tells.
+A document that the source publishes comes first. Documents of CustomResourceDefinitions are made as
+Kubernetes makes them. All others are generated from discovery.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ _FAILED: Final = "from discovery, for the document cannot be made"
 
 
 class PublishedDocuments(Protocol):
-    """What other API servers publish."""
+    """The documents of other API servers."""
 
     def recipe(self, source: str, key: str) -> Recipe | None:
-        """Return the document that a source publishes of a path; None for none."""
+        """Return the document that a source publishes for a path; None for none."""
         ...
 
     def common(self) -> Mapping[str, Recipe]:
-        """Return the documents of paths that belong to no group."""
+        """Return the documents of paths without a group."""
         ...
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Have a listener told the groups of which documents have changed, come or gone."""
+        """Call `listener` with the groups whose documents have changed, come or gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Defined:
-    """A version of a CustomResourceDefinition as far as a document depends on it."""
+    """The part of a CustomResourceDefinition's version that its document depends on."""
 
     packed: bytes
     index: int
@@ -58,7 +58,7 @@ class _Defined:
 
 
 class DocumentRecipes:
-    """The recipes of all that a registry serves. It belongs to the registry's thread."""
+    """The recipes of everything that a registry serves. It belongs to the registry's thread."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class DocumentRecipes:
         upstreams: PublishedDocuments | None = None,
         observe_crd: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Take where to look.
+        """Take the parts that recipes are made from.
 
         Args:
             registry: What is served, and by which source.
-            declarations: The CustomResourceDefinitions, and the documents that origins carry.
-            upstreams: The documents of other API servers; None when none are asked.
-            observe_crd: Told the seconds that a document of CustomResourceDefinitions took.
+            declarations: The CustomResourceDefinitions, and the documents of origins.
+            upstreams: The documents of other API servers; None if there are none.
+            observe_crd: Called with the seconds that a document of CustomResourceDefinitions took.
         """
         self._registry = registry
         self._declarations = declarations
@@ -81,9 +81,8 @@ class DocumentRecipes:
         self._observe_crd = observe_crd
 
     def on_change(self, listener: Callable[[Iterable[str]], None]) -> None:
-        """Have a listener told the groups whose recipes may be different, after every change."""
+        """Call `listener` with the groups whose recipes may differ, after every change."""
         self._registry.on_touched(listener)
-        self._declarations.on_crds(listener)
         self._declarations.on_documents(listener)
         if self._upstreams:
             self._upstreams.on_change(listener)
@@ -94,7 +93,10 @@ class DocumentRecipes:
         return [*snapshot.core.by_name, *snapshot.named.by_name]
 
     def of_group(self, group: str) -> Mapping[str, Recipe]:
-        """Return the recipes of a group by path, of each version that is served; make nothing."""
+        """Return the recipes of a group by path, for each version that is served.
+
+        No document is made.
+        """
         snapshot = self._registry.snapshot
         document = snapshot.core if group == CORE_GROUP else snapshot.named
         published = document.by_name.get(group)
@@ -136,10 +138,10 @@ class DocumentRecipes:
             return catalog_recipe(key)
         if source == storage_version_api.SOURCE:
             return storage_version_api.storage_version_recipe(key)
-        carried = self._declarations.document(source, key)
-        if carried is not None:
+        declared = self._declarations.document(source, key)
+        if declared is not None:
             return Recipe(
-                ("carried", carried), lambda: asyncio.to_thread(zstandard.decompress, carried)
+                ("declared", declared), lambda: asyncio.to_thread(zstandard.decompress, declared)
             )
         return self._upstreams.recipe(source, key) if self._upstreams else None
 
@@ -171,9 +173,9 @@ class DocumentRecipes:
         return made
 
     def common(self) -> Mapping[str, Recipe]:
-        """Return the recipes of `version`, with the catalogue of all paths of no group.
+        """Return the recipe of `version`, and with the catalogue all others without a group.
 
-        What an upstream has counts before the others, as everywhere.
+        Documents of upstreams come first, as everywhere.
         """
         keys: Iterable[str] = ("version",)
         if self._registry.contribution(catalog.SOURCE) is not None:
@@ -183,15 +185,14 @@ class DocumentRecipes:
 
 
 def _catalog_recipes(*keys: str) -> dict[str, Recipe]:
-    """Return the recipes of those paths of which there are packaged documents."""
+    """Return the recipes of the paths that have packaged documents."""
     return {key: recipe for key in keys if (recipe := catalog_recipe(key)) is not None}
 
 
 def _with_generated(recipe: Recipe | None, group: str, version: Version) -> Recipe:
-    """Return a recipe that falls back on what discovery tells, or just that if there is none."""
+    """Return a recipe that falls back to a generated document, or has only that."""
     if recipe is None:
         return _generated(_NOT_PUBLISHED, group, version)
-
     return replace(recipe, fallback=partial(_instead, group, version))
 
 
@@ -200,7 +201,7 @@ def _instead(group: str, version: Version, reason: str) -> Recipe:
 
 
 def _generated(why: str, group: str, version: Version) -> Recipe:
-    # Whether it is stale does not matter: what was known stays.
+    # Without freshness: a stale version keeps its document.
     fingerprint = ("generated", why, version.resources)
     return Recipe(
         fingerprint,
@@ -210,7 +211,7 @@ def _generated(why: str, group: str, version: Version) -> Recipe:
 
 
 def _crd_document(group: str, version: str, defined: Iterable[_Defined]) -> tuple[bytes, float]:
-    """Return a document and the seconds that it took."""
+    """Return a document, and the seconds that making it took."""
     start = perf_counter()
     made = crd_document(
         group,

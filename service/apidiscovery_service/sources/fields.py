@@ -1,26 +1,139 @@
-"""Fields of Kubernetes objects, read to the end with all that is wrong with them.
+"""Fields of Kubernetes objects, and all errors in them.
 
-Errors have the words of Kubernetes (k8s.io/apimachinery pkg/util/validation/field/errors.go), since
-people know and search for those.
+Errors have the words of Kubernetes (k8s.io/apimachinery pkg/util/validation/field/errors.go), which
+people know and search for.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import orjson
 
 from apidiscovery_service.kube.objects.formats import dns1035_label, dns_subdomain
-from apidiscovery_service.sources.discovery_list import InvalidField, Node, Path
+from apidiscovery_service.openapi.crd.structural import field_path
+
+# Errors of one object, more than are shown; a large document may have one in each value.
+_MAX_FINDINGS = 1000
 
 _MAX_PORT = 65535
 _INT32 = 2**31
-# How deep orjson writes objects and arrays in each other, and what it says of more.
+# The depth to which orjson writes nested objects and arrays, and its message beyond it.
 _MAX_DEPTH = 254
 _TOO_DEEP = "Recursion limit reached"
 
+# The field of a CustomResourceDefinition within which paths are written with brackets.
+_SCHEMA = "openAPIV3Schema"
+
+# Longer integers are not shown; Python does not write those of some thousand digits at all.
+_MAX_SHOWN_BITS = 64
+
+Path: TypeAlias = tuple[str | int, ...]
+T = TypeVar("T")
+
+
+class InvalidField(Exception):
+    """A field of a document is not valid.
+
+    Attributes:
+        path: Keys and indices from the document to the field.
+        others: The errors of further fields.
+    """
+
+    def __init__(self, path: Path, message: str, others: "tuple[InvalidField, ...]" = ()) -> None:
+        super().__init__(message)
+        self.path = path
+        self.others = others
+
+
+def path_text(path: Path) -> str:
+    """Write a path as Kubernetes' validation errors do: `items[0].versions[1].version`.
+
+    Within schemas, names of their authors are in brackets: `...openAPIV3Schema.properties[spec]`.
+    """
+    start = path.index(_SCHEMA) if _SCHEMA in path else len(path)
+    text = ""
+    for step in path[:start]:
+        if isinstance(step, int) or "." in step:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return ".".join(filter(None, (text, field_path(path[start:]))))
+
+
+def _is_mapping(value: object) -> TypeGuard[dict[object, object]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+class Node:
+    """A value in a document, and its path."""
+
+    def __init__(self, value: object, path: Path = ()) -> None:
+        self.value = value
+        self.path = path
+
+    def fail(self, message: str) -> InvalidField:
+        return InvalidField(self.path, message)
+
+    def mapping(self, *known: str) -> "Mapping[str, Node]":
+        """Return the fields that are set; null is the same as absent, as in Go.
+
+        Args:
+            known: The names that may occur; any name if there are none.
+
+        Raises:
+            InvalidField: It is not an object, or has an unknown field.
+        """
+        fields = self.value
+        if not _is_mapping(fields):
+            raise self.fail(f"want an object, got {self.seen()}")
+        for name in fields:
+            if not isinstance(name, str):
+                raise self.fail(f"want field names, got {name!r}")
+            if known and name not in known:
+                raise InvalidField(
+                    (*self.path, name), f"unknown field; known here are {', '.join(known)}"
+                )
+        return {
+            cast("str", name): Node(value, (*self.path, cast("str", name)))
+            for name, value in fields.items()
+            if value is not None
+        }
+
+    def items(self, read: "Callable[[Node], T]") -> tuple[T, ...]:
+        """Return the result of `read` for each element of a list.
+
+        Raises:
+            InvalidField: It is not a list.
+        """
+        elements = self.value
+        if not _is_list(elements):
+            raise self.fail(f"want a list, got {self.seen()}")
+        return tuple(read(Node(value, (*self.path, i))) for i, value in enumerate(elements))
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.fail(f"want a string, got {self.seen()}")
+        return self.value
+
+    def seen(self) -> str:
+        """Return the type of the value, and a scalar's value, for an error."""
+        for kind, name in ((dict, "an object"), (list, "a list"), (str, "a string")):
+            if isinstance(self.value, kind):
+                return name
+        if self.value is None:
+            return "null"
+        if isinstance(self.value, int) and self.value.bit_length() > _MAX_SHOWN_BITS:
+            return f"int of {self.value.bit_length()} bits"
+        return f"{type(self.value).__name__} {self.value!r}"
+
 
 class Findings:
-    """All that is wrong with an object."""
+    """All errors of an object."""
 
     def __init__(self) -> None:
         self._found: list[InvalidField] = []
@@ -28,16 +141,16 @@ class Findings:
 
     @property
     def count(self) -> int:
-        """How much was found so far."""
+        """The number of errors so far."""
         return len(self._found)
 
     def add(self, path: Path, message: str) -> None:
-        """Note a field; one that could not even be read has no further errors."""
-        if path not in self._unreadable:
+        """Add an error; a field of the wrong type has no further errors."""
+        if path not in self._unreadable and len(self._found) < _MAX_FINDINGS:
             self._found.append(InvalidField(path, message))
 
     def unreadable(self, error: InvalidField) -> None:
-        """Note a field of the wrong type."""
+        """Add a field of the wrong type."""
         self.add(error.path, str(error))
         self._unreadable.add(error.path)
 
@@ -55,10 +168,10 @@ class Findings:
         self.add(path, f"Forbidden: {detail}")
 
     def raise_any(self) -> None:
-        """Raise the first finding with the others.
+        """Raise the first error with the others.
 
         Raises:
-            InvalidField: There is one.
+            InvalidField: There is an error.
         """
         if self._found:
             first, *others = self._found
@@ -73,11 +186,13 @@ def _shown(value: object) -> str:
 class Fields:
     """The fields of an object.
 
-    A field that is absent, null or of the wrong type reads as empty, as in Go; the latter is noted.
+    A field that is absent, null or of the wrong type reads as empty, as in Go; the wrong type is an
+    error.
 
     Attributes:
-        path: Of the object.
-        value: The object itself, or what is in its place.
+        path: The path of the object.
+        value: The object, or the value in its place.
+        findings: The errors, here and in enclosing objects.
     """
 
     def __init__(self, node: Node, findings: Findings, known: tuple[str, ...] = ()) -> None:
@@ -137,7 +252,7 @@ class Fields:
         return node.value is True
 
     def integer(self, name: str) -> int | None:
-        """Return an int32; None when it is not there."""
+        """Return an int32; None if it is absent."""
         node = self._nodes.get(name)
         if node is None:
             return None
@@ -148,12 +263,12 @@ class Fields:
         return value
 
     def object(self, name: str, *known: str) -> "Fields | None":
-        """Return the fields of an object; None when it is not there."""
+        """Return the fields of an object; None if it is absent."""
         node = self._nodes.get(name)
         return None if node is None else Fields(node, self.findings, known)
 
     def required_object(self, name: str, *known: str) -> "Fields":
-        """Return the fields of an object that has to be there."""
+        """Return the fields of an object; its absence is an error."""
         if name not in self._nodes:
             self.findings.required(self.at(name))
         return Fields(self._nodes.get(name, Node({}, self.at(name))), self.findings, known)
@@ -177,17 +292,17 @@ class Fields:
 
 
 def label_1035_errors(text: str) -> list[str]:
-    """Return what keeps a text from being a label of RFC 1035."""
+    """Return the reasons why a text is not a label of RFC 1035."""
     return dns1035_label(text, "characters")
 
 
 def subdomain_errors(text: str) -> list[str]:
-    """Return what keeps a text from being a subdomain of RFC 1123."""
+    """Return the reasons why a text is not a subdomain of RFC 1123."""
     return dns_subdomain(text, "characters")
 
 
 def port_errors(port: int) -> list[str]:
-    """Return what keeps a number from being a port."""
+    """Return the reasons why a number is not a port."""
     return [] if 1 <= port <= _MAX_PORT else [f"must be between 1 and {_MAX_PORT}, inclusive"]
 
 
@@ -195,11 +310,11 @@ def object_json(value: object, path: Path) -> bytes:
     """Return an object as compact JSON; keys keep their order and numbers their value.
 
     Raises:
-        InvalidField: Something in it is nothing that JSON has, or too deep in it.
+        InvalidField: A value has no form in JSON, or is nested too deeply.
     """
     try:
         return orjson.dumps(value)
-    except TypeError:  # a key that is no string, which YAML may have
+    except TypeError:  # a key that is not a string, as YAML allows
         pass
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
@@ -211,7 +326,7 @@ def object_json(value: object, path: Path) -> bytes:
 
 
 def json_form(value: object, path: Path) -> tuple[object, bytes]:
-    """Return a value with keys that are strings, as `object_json` writes them, and that text.
+    """Return a value whose keys are strings, as `object_json` writes them, and that text.
 
     Raises:
         InvalidField: As `object_json`.

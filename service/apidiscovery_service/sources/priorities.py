@@ -1,4 +1,4 @@
-"""Which built-in groups and versions kube-apiserver puts first.
+"""The priorities that kube-apiserver gives built-in groups and versions.
 
 Source: kubernetes/kubernetes pkg/controlplane/apiserver/aggregator.go:
 DefaultGenericAPIServicePriorities and cmd/kube-apiserver/app/aggregator.go:apiVersionPriorities.
@@ -17,7 +17,7 @@ class _Row:
     versions: dict[str, int]
 
 
-# What a group-version without a row gets.
+# The priorities of a group-version without a row.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go, addGroupVersionLocked.
 DEFAULT_GROUP_PRIORITY = 1000
 DEFAULT_VERSION_PRIORITY = 15
@@ -50,7 +50,7 @@ _TABLE = {
     "storagemigration.k8s.io": _Row(15800, {"v1beta1": 9, "v1alpha1": 9}),
 }
 
-# The groups that Kubernetes has had of its own; empty text is the core group.
+# The groups of all releases of Kubernetes; empty text is the core group.
 BUILT_IN_GROUPS: Final = frozenset(_TABLE)
 
 _NO_ROW = _Row(DEFAULT_GROUP_PRIORITY, {})
@@ -59,16 +59,16 @@ _NO_ROW = _Row(DEFAULT_GROUP_PRIORITY, {})
 def ordered_offers(
     groups: list[tuple[str, tuple[Version, ...]]], first_rank: int = 0
 ) -> list[Offer]:
-    """Return the offers of a list whose own order is kept.
+    """Return the offers of a list whose order is kept.
 
     Each group has the priority of the table, raised where needed to that of the greatest group
-    after it; its rank is its place. So the list keeps its order whatever is merged with it, and
-    where it follows the table, as Kubernetes' own list does, the priorities are the table's.
+    after it; its rank is its index. So the list keeps its order whatever is merged with it, and
+    a list in the order of the table, such as Kubernetes' own, has the priorities of the table.
     The same goes for the versions of each group.
 
     Args:
         groups: Names, empty for the core group, and versions, in order.
-        first_rank: Rank of the first group; the next list of one source goes on after this one.
+        first_rank: Rank of the first group; further lists of one source continue the ranks.
     """
     rows = [_TABLE.get(name, _NO_ROW) for name, _ in groups]
     group_priorities = _not_rising([row.group for row in rows])
@@ -94,11 +94,11 @@ def ordered_offers(
 def listed_as(offers: list[Offer], names: Iterable[str]) -> list[Offer]:
     """Return offers whose groups have another order in the unaggregated list.
 
-    Their places there are made as those in the aggregated document are.
+    Their priorities there are made as in `ordered_offers`.
 
     Args:
-        offers: All of a list.
-        names: Of groups, in the order of the unaggregated list; those it lacks come last.
+        offers: All offers of a list.
+        names: Names of groups in the order of the unaggregated list; missing ones come last.
     """
     offered = dict.fromkeys(offer.group for offer in offers)
     order = [*dict.fromkeys([*(name for name in names if name in offered), *offered])]

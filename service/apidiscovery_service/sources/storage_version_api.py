@@ -1,8 +1,8 @@
-"""What this server itself serves: StorageVersions, and readable the leases of API servers.
+"""The APIs of this server itself: StorageVersions, and read-only the leases of API servers.
 
 Sources: kubernetes/kubernetes pkg/registry/apiserverinternal/storageversion/storage/storage.go and
-pkg/controlplane/apiserver/server.go. Leases are written by heartbeats alone, so of their verbs only
-those that read are offered.
+pkg/controlplane/apiserver/server.go. Leases are written by heartbeats alone, so only their reading
+verbs are offered.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class StorageVersionApi(Source):
 
 
 def storage_version_recipe(key: str) -> Recipe | None:
-    """Return how the document of StorageVersions is had; None for any other path."""
+    """Return the recipe of the document of StorageVersions; None for any other path."""
     if key != _KEY:
         return None
     return Recipe(("storage-versions", key), lambda: asyncio.to_thread(_document))
@@ -97,5 +97,5 @@ def _document() -> bytes:
 
 
 def _kind(kind: str) -> GroupVersionKind:
-    """Return a kind of the group and version in which it stands."""
+    """Return a kind of the enclosing group and version."""
     return GroupVersionKind("", "", kind)

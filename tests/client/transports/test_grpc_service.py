@@ -31,7 +31,7 @@ from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
 from apidiscovery_client.transports.betterproto import BetterprotoTransport
 from apidiscovery_client.transports.grpc import GrpcTransport
 from apidiscovery_service.core.model import Freshness
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from certificates import Authority
 from groups import contribution as declared
 from groups import offer as declared_offer

@@ -23,13 +23,13 @@ from grpc_status import rpc_status
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.sources.registrations.errors import (
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
+from apidiscovery_service.sources.registrations.requests import (
     Denied,
     LimitExceeded,
     NoSuchOwner,
     RevisionMismatch,
 )
-from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
 from apidiscovery_service.storage_versions.collection import Expired, TooLarge, Unreadable
 from apidiscovery_service.storage_versions.members import NotMember, Superseded
 from apidiscovery_service.store import (

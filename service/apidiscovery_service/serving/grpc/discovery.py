@@ -14,7 +14,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.source_status import SourceStatus
+from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates

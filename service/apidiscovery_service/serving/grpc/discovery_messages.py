@@ -23,7 +23,7 @@ from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.model import Contribution, Freshness
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Document
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.encoding import EncodedSnapshot, aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube import wire

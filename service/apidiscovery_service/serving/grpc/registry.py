@@ -7,16 +7,16 @@ from functools import partial
 from apidiscovery.service.v1 import registry_pb2
 
 from apidiscovery_service.access import Role
-from apidiscovery_service.core.source_status import SourceStatus
+from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import registry_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
 from apidiscovery_service.serving.grpc.calls import Context, Handler, Service, duration_of, unary
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.errors import Denied
 from apidiscovery_service.sources.registrations.record import Kind
 from apidiscovery_service.sources.registrations.requests import (
+    Denied,
     Outcome,
     Registered,
     Requester,

@@ -16,21 +16,21 @@ from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS, seconds_of
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
-from apidiscovery_service.sources.registrations.errors import LimitExceeded
-from apidiscovery_service.sources.registrations.limits import MAX_REFERENCES
-from apidiscovery_service.sources.registrations.owners import OwnerLease
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import Kind, as_object
 from apidiscovery_service.sources.registrations.requests import (
+    MAX_REFERENCES,
     Application,
+    LimitExceeded,
     Manifest,
     Outcome,
+    OwnerLease,
     Publication,
     Query,
     Reference,

@@ -21,7 +21,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import storage_version_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
 from apidiscovery_service.serving.grpc.calls import CallFailed, Context, Handler, Service, unary
-from apidiscovery_service.sources.registrations.errors import Denied
+from apidiscovery_service.sources.registrations.requests import Denied
 from apidiscovery_service.storage_versions.collection import Event
 from apidiscovery_service.storage_versions.comparison import compare
 from apidiscovery_service.storage_versions.state import StorageVersions

@@ -1,4 +1,4 @@
-"""The condition of CustomResourceDefinitions in the groups of the Kubernetes community.
+"""The approval condition of CustomResourceDefinitions in groups of the Kubernetes community.
 
 Source: k8s.io/apiextensions-apiserver pkg/apihelpers/helpers.go:IsProtectedCommunityGroup,
 GetAPIApprovalState, and pkg/controller/apiapproval/apiapproval_controller.go:calculateCondition.
@@ -22,22 +22,22 @@ _UNAPPROVED: Final = "unapproved"
 
 
 def is_protected(group: str) -> bool:
-    """Tell whether a group is one of the community's."""
+    """Tell whether a group belongs to the community."""
     return _PROTECTED_GROUP.fullmatch(group) is not None
 
 
 def is_valid(approval: str) -> bool:
-    """Tell whether the annotation says who approved of it, or that nobody did."""
+    """Tell whether the annotation is a URL of an approval, or says that there is none."""
     return approval.startswith(_UNAPPROVED) or _is_url(approval)
 
 
 def condition(group: str, approval: str, since: str) -> tuple[Condition, ...]:
-    """Return the condition that a definition has; none outside of protected groups.
+    """Return the condition of a definition; none outside of protected groups.
 
     Args:
-        group: The definition's.
+        group: Its group.
         approval: Its annotation.
-        since: Its time.
+        since: The time of the condition.
     """
     if not is_protected(group):
         return ()

@@ -1,8 +1,8 @@
 """The discovery of CustomResourceDefinitions.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_discovery_controller.go:sync.
-Only what is established is there at all: kube-apiserver lists the group of one that is not in
-`/apis`, and then does not know it.
+Only established definitions are included. kube-apiserver also lists the groups of others in
+`/apis`, and then answers 404 for them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ from apidiscovery_service.sources.crds.names import ESTABLISHED, TERMINATING, Cr
 GROUP_PRIORITY = 1000
 VERSION_PRIORITY = 100
 
-# In this order, which is not the alphabet's.
+# In Kubernetes' order, which is not alphabetical.
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
 _SUBRESOURCE_VERBS = ("get", "patch", "update")
@@ -34,7 +34,7 @@ def group_offers(
     statuses: Mapping[str, CrdStatus],
     stale: Collection[str] = (),
 ) -> tuple[Offer, ...]:
-    """Return what the CustomResourceDefinitions of one group offer, sorted by version name.
+    """Return the offers of the CustomResourceDefinitions of one group, sorted by version name.
 
     Args:
         crds: All of the group, in any order.

@@ -1,4 +1,4 @@
-"""What of a CustomResourceDefinition decides discovery, and the whole of it as JSON.
+"""CustomResourceDefinitions: the fields that discovery depends on, and the document as JSON.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/types.go.
 """
@@ -10,15 +10,15 @@ import zstandard
 
 from apidiscovery_service.openapi import json_text
 
-# What it takes is little beside reading the document.
+# Takes little time beside reading the document.
 _LEVEL: Final = 3
-# Stands for the versions. It is in no JSON text: control characters are escaped there.
+# Placeholder of the versions. JSON text does not have it, since control characters are escaped.
 _GAP: Final = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a resource is called."""
+    """The names of a resource."""
 
     plural: str
     singular: str
@@ -33,12 +33,12 @@ class CrdVersion:
     """A version of a custom resource.
 
     Attributes:
-        served: Whether it is there for clients.
+        served: Whether clients can use it.
         storage: Whether objects are stored in it; true of exactly one version.
         status: Whether objects have a `status` subresource in it.
         scale: Whether objects have a `scale` subresource in it.
         packed: The entry of `spec.versions` as JSON, compressed. The OpenAPI document of the
-            version is made of it, and so of nothing that other versions say.
+            version is made from it alone, so it does not depend on other versions.
     """
 
     name: str
@@ -62,13 +62,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class StatedStatus:
-    """A status as the document has it.
+    """The status in a document.
 
     Attributes:
-        accepted: None when no names are given, or only empty ones.
+        accepted: None if there are no names, or only empty ones.
         conditions: In the order of the document.
-        final: Whether conditions stand as they are, for another server decides on them. Otherwise
-            it is decided here, from what is accepted and established by now.
+        final: Whether another server decided the conditions, so that they are not changed here.
     """
 
     accepted: Names | None = None
@@ -84,13 +83,13 @@ class CustomResourceDefinition:
     Attributes:
         name: `<plural>.<group>`.
         scope: `Cluster` or `Namespaced`.
-        names: As asked for, with singular and listKind filled in.
+        names: The wanted names, with the defaults of singular and listKind.
         versions: In the order of the document.
         approval: The annotation api-approved.kubernetes.io, empty for none.
         created: metadata.creationTimestamp, empty for none.
         terminating: Whether there is a metadata.deletionTimestamp.
-        stated: None when the document has no status, or an empty one.
-        packed: The document without its versions, compressed. Equal documents are packed alike.
+        stated: None if the document has no status, or an empty one.
+        packed: The document without its versions, compressed. Equal documents have equal bytes.
     """
 
     name: str
@@ -119,15 +118,14 @@ class CustomResourceDefinition:
 
 
 def without_versions(content: object) -> object:
-    """Return what of an object `CustomResourceDefinition.packed` is made of, to be written."""
+    """Return the object that is packed as `CustomResourceDefinition.packed`, to be written."""
     if not json_text.is_object(content) or not json_text.is_object(spec := content.get("spec")):
         return content
     return {**content, "spec": {**spec, "versions": json_text.Fragment(b"[" + _GAP + b"]")}}
 
 
 def packed(document: bytes) -> bytes:
-    """Return a document as it is kept: schemas are large, and shrink to a fifteenth."""
-    # Copied, for the first one is cut from a buffer as large as the document: what is left of each
-    # is too small for the next one, and the heap would grow by the whole documents all the same:
-    # by 65 MB in place of 5 in the test of many.
+    """Return a document compressed: schemas are large, and shrink to a fifteenth."""
+    # Copied, since the result is cut from a buffer as large as the document, and the rest of it is
+    # too small for the next one: without a copy the heap grows by 65 MB, not 5, with many of them.
     return bytes(memoryview(zstandard.compress(document, _LEVEL)))

@@ -1,11 +1,11 @@
-"""Which names CustomResourceDefinitions of one group get, and their conditions.
+"""The names that CustomResourceDefinitions of one group get, and their conditions.
 
-Plural, singular and short names share one space of names, kind and list kind another. What is
-accepted stays accepted; a field that would take another's name keeps what it had.
+Plural, singular and short names share one namespace, kind and list kind another. Accepted names
+stay accepted; a field that wants a name of another definition keeps its former one.
 
 Source: k8s.io/apiextensions-apiserver pkg/controller/status/naming_controller.go:
 calculateNamesAndConditions. There the order of arrival decides between two that want the same
-name; here it is the time of creation, so that all replicas decide alike.
+name; here the time of creation does, so that all replicas decide alike.
 """
 
 from collections import Counter
@@ -25,11 +25,11 @@ _NOTHING = Names("", "", "", "")
 
 @dataclass(frozen=True, slots=True)
 class CrdStatus:
-    """What a CustomResourceDefinition has become.
+    """The status of a CustomResourceDefinition.
 
     Attributes:
         accepted: Fields that are not accepted are empty, or as they were accepted before.
-        stored_versions: At least the storage version, unless the document tells otherwise.
+        stored_versions: Of the document; the storage version if it has none.
     """
 
     accepted: Names
@@ -38,7 +38,7 @@ class CrdStatus:
 
     @property
     def names_taken(self) -> str:
-        """What it wants and another has, in words; empty when it has all its names."""
+        """The conflict with another definition, in words; empty if it has all its names."""
         for condition in self.conditions:
             if condition.type == NAMES_ACCEPTED and condition.status == "False":
                 where = "under the names that it had" if self.is_true(ESTABLISHED) else "nowhere"
@@ -53,17 +53,15 @@ class CrdStatus:
 def statuses(crds: Iterable[CustomResourceDefinition]) -> dict[str, CrdStatus]:
     """Return the status of each CustomResourceDefinition of a group by its name.
 
-    A status in a document counts: where it is final and has conditions, they and the accepted
-    names are what its server says, and stand; otherwise accepted names are kept until others can
-    be had, and what is established stays so. Between the rest the one created earlier goes first,
-    those without a time last, then the name decides.
+    A final status in a document with conditions is what its server says, and is not changed.
+    Otherwise accepted names are kept until others are available, and an established definition
+    stays established. Definitions take names in order of creation, those without a time last, then
+    by name.
 
     Returns:
-        In that order, which does not depend on the order of the argument.
+        The statuses in that order, which does not depend on the order of the argument.
     """
     ordered = sorted(crds, key=lambda crd: (not crd.created, crd.created, crd.name))
-    if _is_undisputed(ordered):
-        return {crd.name: _status(crd, crd.names, ()) for crd in ordered}
     claims = _Claims(ordered)
     while _claim_all(ordered, claims):
         pass
@@ -73,9 +71,9 @@ def statuses(crds: Iterable[CustomResourceDefinition]) -> dict[str, CrdStatus]:
 
 
 def is_of_another(name: str, names: Names, crds: Iterable[CustomResourceDefinition]) -> bool:
-    """Tell whether any of these names is accepted for another of some CustomResourceDefinitions.
+    """Tell whether any of these names is accepted for another CustomResourceDefinition.
 
-    Only what their documents say counts, which may be more than they want by now.
+    Accepted names are those of the documents, which may be more than they want by now.
     """
     resources, kinds = set(_resources(names)), set(_kinds(names))
     others = [_stated_names(crd) for crd in crds if crd.name != name]
@@ -85,27 +83,10 @@ def is_of_another(name: str, names: Names, crds: Iterable[CustomResourceDefiniti
     )
 
 
-def _is_undisputed(crds: Iterable[CustomResourceDefinition]) -> bool:
-    """Tell whether each can have all that it wants, whichever goes first."""
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for crd in crds:
-        stated = _stated_names(crd)
-        if _is_settled(crd) and stated != crd.names:
-            return False
-        own_resources = {*_resources(stated), *_resources(crd.names)}
-        own_kinds = {*_kinds(stated), *_kinds(crd.names)}
-        if not (resources.isdisjoint(own_resources) and kinds.isdisjoint(own_kinds)):
-            return False
-        resources |= own_resources
-        kinds |= own_kinds
-    return True
-
-
 def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> bool:
-    """Let each take what it can get; True when names were set free, which others may now get.
+    """Let each definition take the names that are free; tell whether names became free by that.
 
-    It ends: a field that has what it wants keeps it.
+    Repeating it ends, since a field that has what it wants keeps it.
     """
     freed = False
     for crd in crds:
@@ -121,7 +102,7 @@ def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> b
 
 
 def _is_settled(crd: CustomResourceDefinition) -> bool:
-    """Tell whether the document says itself what is accepted."""
+    """Tell whether the document says which names are accepted, and that is final."""
     return bool(_final_conditions(crd)) and _stated_names(crd) != _NOTHING
 
 
@@ -137,7 +118,7 @@ def _stated_established(crd: CustomResourceDefinition) -> Condition | None:
 
 
 def _stated_names(crd: CustomResourceDefinition) -> Names:
-    """Return the names that the document says are accepted; one that is established has them."""
+    """Return the accepted names of the document; an established definition has all its names."""
     accepted = (crd.stated and crd.stated.accepted) or _NOTHING
     if _stated_established(crd) and not (accepted.plural and accepted.kind):
         return crd.names
@@ -145,7 +126,7 @@ def _stated_names(crd: CustomResourceDefinition) -> Names:
 
 
 def _resources(names: Names) -> Iterator[str]:
-    """Yield the names that stand for a resource in URLs and on command lines, once each."""
+    """Yield the names of a resource in URLs and on command lines, once each."""
     yield from {names.plural, names.singular, *names.short_names} - {""}
 
 
@@ -154,10 +135,10 @@ def _kinds(names: Names) -> Iterator[str]:
 
 
 class _Claims:
-    """The names that are taken in a group.
+    """The names that are in use in a group.
 
     Attributes:
-        accepted: What each has, by name of the CustomResourceDefinition.
+        accepted: The names of each definition, by name of the definition.
     """
 
     def __init__(self, crds: Iterable[CustomResourceDefinition]) -> None:
@@ -166,7 +147,7 @@ class _Claims:
         self._kinds = Counter(n for names in self.accepted.values() for n in _kinds(names))
 
     def take(self, name: str, names: Names) -> None:
-        """Give a CustomResourceDefinition these names in place of those that it had."""
+        """Give a definition these names in place of its former ones."""
         before = self.accepted[name]
         self._resources.subtract(_resources(before))
         self._resources.update(_resources(names))
@@ -175,7 +156,7 @@ class _Claims:
         self.accepted[name] = names
 
     def available(self, crd: CustomResourceDefinition) -> Names:
-        """Return what it can have of the names it wants."""
+        """Return the wanted names where they are free, and the present ones where not."""
         want, have = crd.names, self.accepted[crd.name]
         taken = {field for field, _ in self.conflicts(crd)}
         return Names(
@@ -188,7 +169,10 @@ class _Claims:
         )
 
     def conflicts(self, crd: CustomResourceDefinition) -> list[tuple[str, str]]:
-        """Return each field that wants what another has, and the message; in Kubernetes' order."""
+        """Return each field that wants a name of another definition, with Kubernetes' message.
+
+        The order is Kubernetes'.
+        """
         want, have = crd.names, self.accepted[crd.name]
         own_resources, own_kinds = set(_resources(have)), set(_kinds(have))
 

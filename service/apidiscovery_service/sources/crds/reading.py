@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions as documents, into the model."""
+"""Reading CustomResourceDefinitions into the model."""
 
 from dataclasses import replace
 
@@ -13,8 +13,7 @@ from apidiscovery_service.sources.crds.model import (
     packed,
     without_versions,
 )
-from apidiscovery_service.sources.discovery_list import Node
-from apidiscovery_service.sources.fields import Fields, Findings, object_json
+from apidiscovery_service.sources.fields import Fields, Findings, Node, object_json
 
 __all__ = [
     "Condition",
@@ -43,25 +42,25 @@ _OBSERVED = ("observedGeneration",)
 
 
 def read_crd(node: Node) -> CustomResourceDefinition:
-    """Return a CustomResourceDefinition that some server has taken already, or is said to have.
+    """Return a CustomResourceDefinition that a server has accepted already.
 
-    Schemas are kept as they are: nothing in them is looked at. One that is not structural hinders
-    no discovery; its kind is published as an object of which nothing is known.
+    Schemas are not validated. One that is not structural does not prevent discovery; its kind is
+    published as an object without known fields.
 
     Raises:
-        InvalidField: A field is not as Kubernetes wants it; `others` has the further ones.
+        InvalidField: A field is not valid in Kubernetes; `others` has the further ones.
     """
     return _read(node, schemas=False)
 
 
 def read_applied_crd(node: Node) -> CustomResourceDefinition:
-    """Return a CustomResourceDefinition that this server is asked to take.
+    """Return a CustomResourceDefinition that is applied to this server.
 
-    Schemas have to be valid and structural. This goes for those that an update leaves as they are
-    too, which Kubernetes passes some things for: there they may be older than its rules.
+    Schemas have to be valid and structural, also those that an update does not change. Kubernetes
+    accepts some errors in these, since its objects may be older than its rules.
 
     Raises:
-        InvalidField: A field is not as Kubernetes wants it; `others` has the further ones.
+        InvalidField: A field is not valid in Kubernetes; `others` has the further ones.
     """
     return _read(node, schemas=True)
 
@@ -106,7 +105,7 @@ def _names(fields: Fields) -> Names:
 
 
 def _with_defaults(names: Names) -> Names:
-    """Fill in what may be left out.
+    """Fill in defaults.
 
     Source: pkg/apis/apiextensions/v1/defaults.go:SetDefaults_CustomResourceDefinitionSpec.
     """
@@ -130,7 +129,7 @@ def _version(fields: Fields) -> CrdVersion:
 
 
 def _stated(top: Fields) -> StatedStatus | None:
-    """Return the status; generated manifests have one in which everything is empty."""
+    """Return the status; None for an empty one, as generated manifests have."""
     status = top.object("status", "conditions", "acceptedNames", "storedVersions", *_OBSERVED)
     if status is None:
         return None

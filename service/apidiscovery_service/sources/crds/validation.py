@@ -1,24 +1,41 @@
-"""What Kubernetes wants of a CustomResourceDefinition; of its schemas only if that is asked for.
+"""Validation of CustomResourceDefinitions; of their schemas only if that is asked for.
 
 Source of the rules, their order and words: k8s.io/apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go:ValidateCustomResourceDefinition.
+
+Fields of schemas are named as in the document, `spec.versions[0].schema.openAPIV3Schema`, always:
+kube-apiserver says `spec.validation.openAPIV3Schema` where all versions have the same schema, which
+is not in what was applied. What it finds by evaluating a schema is not checked: regular expressions
+and CEL rules that do not compile, and defaults that are not valid.
 """
 
+import hashlib
 from collections.abc import Sequence
+from itertools import islice
 from urllib.parse import urlsplit
 
 from apidiscovery_service.core.model import Scope
+from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crds import approval as crd_approval
-from apidiscovery_service.sources.crds import schema_validation as crd_schema_validation
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition, Names
-from apidiscovery_service.sources.discovery_list import Path
 from apidiscovery_service.sources.fields import (
     Fields,
     Findings,
+    Path,
+    json_form,
     label_1035_errors,
     port_errors,
     subdomain_errors,
 )
+
+# Errors of one definition, beyond which schemas are not checked; more than are shown.
+MAX_FOUND = 200
+
+# Digests of valid schemas, which are not checked again; mostly the same ones are applied again.
+# Reading a definition with a schema of 100 fields takes 0.2 ms then instead of 0.55, of 0.8 ms that
+# applying it takes in memory.
+_valid_schemas: set[bytes] = set()
+_MAX_VALID_SCHEMAS = 4096
 
 _COLUMN = ("name", "type", "format", "description", "priority", "jsonPath")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -47,14 +64,14 @@ def check(
     *,
     schemas: bool,
 ) -> None:
-    """Note in the findings of the fields whatever is not as Kubernetes wants it.
+    """Add every error to the findings of the fields.
 
     Args:
-        crd: As it was read.
+        crd: The definition as it was read.
         top: Its fields.
-        spec: Those of its spec.
-        versions: Those of its versions.
-        schemas: Whether to look at what is inside the schemas as well.
+        spec: The fields of its spec.
+        versions: The fields of its versions.
+        schemas: Whether to validate the content of schemas as well.
     """
     metadata = top.object("metadata")
     _check_name(crd, top)
@@ -114,7 +131,7 @@ def _check_versions(
             spec.findings.invalid(fields.at("name"), version.name, ",".join(errors))
         _check_deprecation(fields)
         if schemas:
-            crd_schema_validation.check(fields, status=version.status)
+            _check_structure(fields, status=version.status)
         _check_scale(fields)
         for column in fields.objects("additionalPrinterColumns", *_COLUMN):
             _check_column(column)
@@ -134,6 +151,39 @@ def _check_schema(version: Fields) -> None:
         version.findings.required(path, "schemas are required")
     else:
         schema.object("openAPIV3Schema")
+
+
+def _check_structure(version: Fields, *, status: bool) -> None:
+    """Note what is not valid or not structural in a schema.
+
+    A schema may be as deep and as large as `openapi.crd_limits` says; of a larger one that is the
+    only error.
+
+    Source: validation.go:validateCustomResourceDefinitionVersion (rules) and
+    pkg/apis/apiextensions/v1/conversion.go:
+    Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec (path).
+
+    Args:
+        version: The version that has the schema.
+        status: Whether it has the status subresource, which allows less at the root of the schema.
+    """
+    schema = version.object("schema")
+    node = schema.node("openAPIV3Schema") if schema else None
+    if node is None:
+        return
+    value, text = json_form(node.value, node.path)
+    digest = hashlib.blake2b(text, key=b"status" if status else b"").digest()
+    if digest in _valid_schemas:
+        return
+    room = max(MAX_FOUND - version.findings.count, 0)
+    found = list(islice(structural.violations(value, node.path, status=status), room))
+    for path, message in found:
+        version.findings.add(path, message)
+    if room and not found:
+        # Requests are read in several threads: each of these calls is atomic.
+        if len(_valid_schemas) >= _MAX_VALID_SCHEMAS:
+            _valid_schemas.clear()
+        _valid_schemas.add(digest)
 
 
 def _check_deprecation(version: Fields) -> None:
@@ -225,7 +275,7 @@ def _check_names_given(names: Names, spec: Fields) -> None:
 
 
 def _check_names(names: Names, path: Path, findings: Findings) -> None:
-    """Note names that are no labels; those that are empty are passed over."""
+    """Note names that are not labels; empty ones are ignored."""
     for name, value in (("plural", names.plural), ("singular", names.singular)):
         if value and (errors := label_1035_errors(value)):
             findings.invalid((*path, name), value, ",".join(errors))
@@ -290,7 +340,7 @@ def _check_url(client: Fields) -> None:
         ("?" in text, "query parameters are not permitted in the URL"),
     ):
         if wrong:
-            # Without the value: what stands before an @ may be a password.
+            # Without the value, which may have a password before an @.
             client.findings.add(path, f"Invalid value: {message}")
 
 

@@ -1,1 +1,1 @@
-"""Manifest files: their text, what it declares, and folders that are watched."""
+"""Manifest files: their text, their declarations, and folders that are watched."""

@@ -1,8 +1,8 @@
-"""One manifest file, YAML or JSON, into what it declares.
+"""Reading one manifest file, YAML or JSON, into declarations.
 
-A file is split into documents as kubectl does it, at lines that begin with `---`; each document
-is JSON if it begins like JSON, else YAML. Reading keeps no positions: only when a field is wrong
-is the document read again, to find its line.
+A file is split into documents as by kubectl, at lines that begin with `---`. Each document is JSON
+if it begins like JSON, else YAML. Reading does not record positions; a document with an error is
+read again to find the line.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,39 +20,31 @@ from apidiscovery_service.sources.api_service import ApiService, read_api_servic
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.declarations import Declared
-from apidiscovery_service.sources.discovery_list import (
-    API_VERSIONS,
-    KIND,
-    InvalidField,
-    Node,
-    Path,
-    path_text,
-    read_list,
-)
+from apidiscovery_service.sources.discovery_list import API_VERSIONS, KIND, read_list
+from apidiscovery_service.sources.fields import InvalidField, Node, Path, path_text
 from apidiscovery_service.sources.manifests import text as manifest_text
-from apidiscovery_service.sources.manifests import yaml_lines
 from apidiscovery_service.sources.priorities import ordered_offers
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
-# Enough to mend a file by. Finding the line of one takes as long as reading its document.
+# Enough to correct a file by. Finding the line of one takes as long as reading its document.
 MAX_ERRORS = 100
 
 DocumentKind: TypeAlias = Literal["groups", "crd", "apiservice"]
 Content: TypeAlias = tuple[Offer, ...] | CustomResourceDefinition | ApiService
 
-# Of metadata, where anything here goes by it.
+# Fields of metadata that this module uses and servers set.
 _SET_BY_SERVERS = ("creationTimestamp", "deletionTimestamp", "managedFields")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much time texts from strangers may take together.
+    """Limits for all texts of an untrusted request.
 
     Attributes:
-        values: How many values they may have; those of a document are counted before they are made.
-        located: In documents of how many values the lines of errors are looked for; errors in
-            others have the line where their document begins.
+        values: The number of values; those of a document are counted before they are created.
+        located: The number of values in documents whose errors get a line; errors in other
+            documents have the first line of the document.
     """
 
     values: Budget
@@ -61,11 +53,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """A type of object that is understood beside discovery lists.
+    """A type of object that is read besides discovery lists.
 
     Attributes:
-        read: Reads one that some server has taken already.
-        read_applied: Reads one that this server is asked to take.
+        read: Reads an object that a server has accepted already.
+        read_applied: Reads an object that is applied to this server.
     """
 
     kind: str
@@ -96,11 +88,11 @@ class Document:
     """An object in a file; a list of objects is as many documents.
 
     Attributes:
-        number: Of the document in the file, counted from 1.
-        kind: What it is.
+        number: The number of the document in the file, from 1.
+        kind: Its kind.
         name: Its metadata.name; empty for most discovery lists, which need none.
-        value: The object as it stands there, as a JSON value.
-        content: What it declares.
+        value: The object as a JSON value.
+        content: The object as it was read.
     """
 
     number: int
@@ -111,20 +103,20 @@ class Document:
 
 
 def read_manifest(path: FilePath) -> Declared:
-    """Return what a manifest file declares, in its order.
+    """Return the declarations of a manifest file, in its order.
 
-    The schemas of CustomResourceDefinitions are not looked at.
+    The schemas of CustomResourceDefinitions are not validated.
 
     Raises:
-        InvalidDocument: The file cannot be read, is no YAML or JSON, or holds anything but
-            discovery lists, CustomResourceDefinitions and APIServices; the error says which
-            document, line and field, and has all that is wrong with the others as well.
+        InvalidDocument: The file cannot be read, is not YAML or JSON, or has anything but valid
+            discovery lists, CustomResourceDefinitions and APIServices. The error has document, line
+            and field, and the errors of all other documents.
     """
     return declared(_read(_text(path), str(path)))
 
 
 def declared(documents: Iterable[Document]) -> Declared:
-    """Return what documents declare together, in their order."""
+    """Return the declarations of documents, in their order."""
     offers: list[Offer] = []
     crds: list[CustomResourceDefinition] = []
     api_services: list[ApiService] = []
@@ -146,12 +138,12 @@ def read_documents(
 
     Args:
         text: YAML or JSON, one document or several.
-        file: What errors call it.
-        applied: Whether this server is asked to take the objects, and then decides itself on their
-            status and on what servers set of the metadata: what the text says of these is not
-            looked at, as by kube-apiserver. Otherwise it counts, and has to be valid. Schemas of
-            CustomResourceDefinitions have to be valid only if they are applied.
-        limits: Of a text from strangers.
+        file: The name of the text in errors.
+        applied: Whether the objects are applied to this server, which decides their status and sets
+            some of the metadata itself. The text's are ignored then, as by kube-apiserver, and
+            schemas of CustomResourceDefinitions have to be valid. Otherwise status and metadata
+            count and have to be valid, and schemas are not validated.
+        limits: Limits of an untrusted text.
 
     Raises:
         InvalidDocument: As `read_manifest`.
@@ -162,7 +154,7 @@ def read_documents(
 def _read(
     text: str, file: str, *, applied: bool = False, limits: Limits | None = None
 ) -> Iterator[Document]:
-    """Yield the objects in a text one by one; what was wrong with any is raised at the end."""
+    """Yield the objects in a text one by one; raise all errors at the end."""
     reader = _Reader(applied=applied)
     errors: list[InvalidDocument] = []
     value: object = None
@@ -186,20 +178,20 @@ def _read(
 
 
 class _Reader:
-    """Reads the documents of one text one after the other."""
+    """Reads the documents of one text, one after the other."""
 
     def __init__(self, *, applied: bool) -> None:
         self._applied = applied
         self._rank = 0
-        # What was declared in which document: group-versions, and objects by kind and name.
-        self._owners: dict[tuple[str, str], int] = {}
+        # Document of each group-version, and of each object by kind and name.
+        self._numbers: dict[tuple[str, str], int] = {}
 
     def read(self, value: object, number: int) -> Iterator[Document]:
         """Yield each object of a document.
 
         Raises:
-            InvalidField: Fields are not as they must be, or declare what is declared already;
-                after everything that can be read, or when more is wrong than is told.
+            InvalidField: Fields are not valid, or declare something twice. It is raised after all
+                valid objects, or after more errors than are shown.
         """
         wrong: list[InvalidField] = []
         for node, among in _objects(Node(value)):
@@ -213,7 +205,7 @@ class _Reader:
             raise InvalidField(wrong[0].path, str(wrong[0]), tuple(wrong[1:]))
 
     def _object(self, node: Node, number: int, among: _Type | None) -> Document:
-        """Read an object; `among` is the type of the list in which it stands."""
+        """Read an object; `among` is the type of the list that it is in."""
         node = _typed(node, among) if among else node
         kind, api_version = type_ = _type_of(node)
         if among and type_ != (among.kind, among.api_version):
@@ -244,10 +236,10 @@ class _Reader:
         return tuple(offers)
 
     def _claim(self, key: tuple[str, str], name: str, where: Path, number: int) -> None:
-        """Note which document declares something; nothing may be declared twice in a file."""
-        if key in self._owners:
-            raise InvalidField(where, f"{name} is already in document {self._owners[key]}")
-        self._owners[key] = number
+        """Note the document that declares something; refuse a second declaration in the file."""
+        if key in self._numbers:
+            raise InvalidField(where, f"{name} is already in document {self._numbers[key]}")
+        self._numbers[key] = number
 
 
 def _type_of(node: Node) -> tuple[str, str]:
@@ -257,7 +249,7 @@ def _type_of(node: Node) -> tuple[str, str]:
 
 
 def _objects(node: Node) -> Iterator[tuple[Node, _Type | None]]:
-    """Yield each object of a document, with the type of the list in which it stands, if any."""
+    """Yield each object of a document, with the type of the typed list that it is in, if any."""
     type_ = _type_of(node)
     for known in _TYPES:
         if type_ == (known.list_kind, known.api_version):
@@ -275,7 +267,7 @@ def _name_of(node: Node) -> str:
 
 
 def _as_applied(node: Node) -> Node:
-    """Return an object without what its server decides on, whatever anybody else says.
+    """Return an object without the fields that its server sets.
 
     Source: k8s.io/apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and
     k8s.io/kube-aggregator pkg/registry/apiservice/strategy.go: PrepareForCreate, PrepareForUpdate;
@@ -293,7 +285,7 @@ def _items(node: Node) -> tuple[Node, ...]:
 
 
 def _typed(item: Node, known: _Type) -> Node:
-    """Return an item of a typed list with the type that it may leave out there."""
+    """Return an item of a typed list with its type, which may be left out there."""
     given = item.mapping()
     kind = {} if "kind" in given else {"kind": known.kind}
     api_version = {} if "apiVersion" in given else {"apiVersion": known.api_version}
@@ -313,7 +305,7 @@ def _object_value(node: Node) -> dict[str, object]:
 def _not_understood(
     node: Node, kind: str, api_version: str, among: _Type | None = None
 ) -> InvalidField:
-    """Return the error of a type; `among` is that of the list in which it stands."""
+    """Return the error of a type; `among` is the type of the list that it is in."""
     if (among and kind != among.kind) or kind not in (
         KIND,
         "List",
@@ -343,7 +335,7 @@ def _text(path: FilePath) -> str:
 def _placed(
     error: InvalidField, file: str, document: manifest_text.Text, budget: Budget | None
 ) -> list[InvalidDocument]:
-    """Return the error of a field with its line, and those of further ones with theirs."""
+    """Return the error of a field and of the further ones, with their lines."""
     shown = (error, *error.others)[: MAX_ERRORS + 1]
     lines = _lines(document.text, [one.path for one in shown], budget)
     return [
@@ -359,12 +351,12 @@ def _placed(
 
 
 def _lines(text: str, paths: Sequence[Path], budget: Budget | None) -> list[int]:
-    """Return the line of each field in a document, from 0; 0 where they cannot be told."""
+    """Return the line of each field in a document, from 0; 0 where it is not known."""
     if manifest_text.is_like_json(text) and len(text) > manifest_text.MAX_FLOW_CHARACTERS:
         return [0] * len(paths)
     try:
         yaml_text.load(text, budget)
-        return yaml_lines.lines(text, paths)
+        return manifest_text.lines(text, paths)
     except (Unparsable, yaml.YAMLError, ValueError):
-        # JSON that is no YAML, such as one with a surrogate pair escaped
+        # JSON that is not YAML, such as one with an escaped surrogate pair
         return [0] * len(paths)

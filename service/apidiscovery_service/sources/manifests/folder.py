@@ -1,8 +1,7 @@
-"""Manifest files and directories, watched: each file is a source of its own.
+"""Manifest files and directories that are watched; each file is a source of its own.
 
-A file that breaks keeps its last good content, since a half-saved file must not take APIs away;
-what is wrong with it is kept in `problems` until it is mended. A file that leaves its directory is
-withdrawn.
+A file that is not valid keeps its last valid content, since a half-saved file must not remove APIs.
+Its error is in `problems` until it is corrected. A file that leaves its directory is withdrawn.
 """
 
 import asyncio
@@ -15,8 +14,7 @@ from typing import TypeAlias
 import structlog
 import watchfiles
 
-from apidiscovery_service.core.source import Source
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import Source, SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError, InvalidDocument
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.declarations import Declarations, Declared
@@ -24,16 +22,15 @@ from apidiscovery_service.sources.manifests.file import read_manifest
 
 SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 
-# From the first event to the reload: long enough for an editor to finish, well below the second
-# within which an edit is to be seen.
+# From the first event to the reload: long enough for an editor to finish, and well below a second.
 _DEBOUNCE_MS = 150
 _STEP_MS = 25
 
-# How often the files are looked at though nothing was announced: network file systems announce
-# nothing, a link into another directory is not watched, a directory may go and come back.
-_LOOK_EVERY_MS = 500
+# Files are also checked without an event: network file systems have none, a link into another
+# directory is not watched, and a directory may go and come back.
+_CHECK_EVERY_MS = 500
 
-# Modification time in ns, size and inode: what changes when a file does.
+# Modification time in ns, size and inode, which change when a file does.
 _Signature: TypeAlias = tuple[int, int, int]
 _ABSENT: _Signature = (0, 0, 0)
 
@@ -41,10 +38,10 @@ _log = structlog.get_logger(__name__)
 
 
 class InvalidManifests(DiscoveryError):
-    """Manifest files that cannot be read at the start, when there is no content to go on with.
+    """Manifest files are not valid at the start, so there is no last valid content.
 
     Attributes:
-        errors: What is wrong with each file, in order of path.
+        errors: The error of each file, in order of path.
     """
 
     def __init__(self, errors: Sequence[InvalidDocument]) -> None:
@@ -54,7 +51,7 @@ class InvalidManifests(DiscoveryError):
 
 @dataclass(slots=True)
 class _Outcome:
-    """What a look at the files found: decided in a worker thread, applied in the loop's."""
+    """The result of reading files: made in a worker thread, applied in the event loop's."""
 
     good: dict[Path, Declared] = field(default_factory=dict[Path, Declared])
     bad: dict[Path, InvalidDocument] = field(default_factory=dict[Path, InvalidDocument])
@@ -63,12 +60,12 @@ class _Outcome:
 
 
 class Manifests(Source):
-    """Keeps declarations at what the files say.
+    """Publishes declarations of files, and follows their changes.
 
     Args:
         paths: Files, and directories whose `.yaml`, `.yml` and `.json` files are read.
-        declarations: What to keep up to date.
-        metrics: Where loads and errors are counted.
+        declarations: The declarations to keep up to date.
+        metrics: Counts loads and errors.
     """
 
     def __init__(self, paths: Sequence[Path], declarations: Declarations, metrics: Metrics) -> None:
@@ -81,13 +78,13 @@ class Manifests(Source):
 
     @property
     def problems(self) -> Mapping[Path, InvalidDocument]:
-        """The files that cannot be read as they are now, and why."""
+        """The files that are not valid now, and their errors."""
         return MappingProxyType(self._problems)
 
     def warnings(self) -> list[str]:
         """Return a line for each problem, for `/readyz?verbose`.
 
-        A name that several origins declare is one too, also where they are no files.
+        Names that several origins declare are included, also if the origins are not files.
         """
         broken: list[object] = [self._problems[path] for path in sorted(self._problems)]
         broken += self._empty.values()
@@ -95,7 +92,7 @@ class Manifests(Source):
         return [f"manifests: {line}" for line in (*lines, *self._declarations.conflicts())]
 
     def states(self) -> list[SourceStatus]:
-        """Return the status of each file that cannot be read as it is now."""
+        """Return the status of each file that is not valid now."""
         return [
             SourceStatus(f"manifests:{path}", SourceState.STALE, error=str(error))
             for path, error in self._problems.items()
@@ -105,9 +102,9 @@ class Manifests(Source):
         """Read every file for the first time.
 
         Raises:
-            InvalidManifests: Some cannot be read; nothing is published then.
+            InvalidManifests: Some are not valid; nothing is published then.
         """
-        outcome = await asyncio.to_thread(self._look)
+        outcome = await asyncio.to_thread(self._read_changed)
         if outcome.bad:
             raise InvalidManifests([outcome.bad[path] for path in sorted(outcome.bad)])
         self._apply(outcome)
@@ -115,7 +112,7 @@ class Manifests(Source):
     async def follow(self) -> None:
         """Follow changes until cancelled; an edit is published within a fraction of a second."""
         async for _ in self._changes():
-            self._apply(await asyncio.to_thread(self._look))
+            self._apply(await asyncio.to_thread(self._read_changed))
 
     def _changes(self) -> AsyncIterator[set[tuple[watchfiles.Change, str]]]:
         # A file is watched through its directory: editors and ConfigMap mounts replace it.
@@ -127,12 +124,12 @@ class Manifests(Source):
             debounce=_DEBOUNCE_MS,
             step=_STEP_MS,
             recursive=False,
-            rust_timeout=_LOOK_EVERY_MS,
+            rust_timeout=_CHECK_EVERY_MS,
             yield_on_timeout=True,
         )
 
-    def _look(self) -> _Outcome:
-        """Read the files that are new or changed; nothing is applied yet."""
+    def _read_changed(self) -> _Outcome:
+        """Read the files that are new or changed; nothing is published yet."""
         outcome = _Outcome()
         present = set(self._files())
         outcome.empty = {
@@ -150,7 +147,7 @@ class Manifests(Source):
                 declared = read_manifest(path)
             except InvalidDocument as error:
                 outcome.bad[path] = error
-            except Exception as error:  # noqa: BLE001 - one file must not end the watch of all
+            except Exception as error:  # noqa: BLE001 - one file must not stop the watch of all
                 _log.exception("manifest reader failed", file=str(path))
                 message = f"the reader failed: {type(error).__name__}"
                 outcome.bad[path] = InvalidDocument(message, file=str(path))
@@ -159,7 +156,7 @@ class Manifests(Source):
         return outcome
 
     def _files(self) -> Iterable[Path]:
-        """Yield the files to read; one that was named itself also when it is not there."""
+        """Yield the files to read; also a missing one, if it was given by name."""
         for path in self._paths:
             if not path.is_dir():
                 yield path
@@ -171,7 +168,7 @@ class Manifests(Source):
 
     def _apply(self, outcome: _Outcome) -> None:
         for path, declared in outcome.good.items():
-            self._mend(path)
+            self._clear_problem(path)
             self._metrics.manifest_loads.labels("success").inc()
             _log.info(
                 "manifest loaded",
@@ -181,21 +178,21 @@ class Manifests(Source):
                 api_services=len(declared.api_services),
             )
         for path, error in outcome.bad.items():
-            self._break(path, error)
+            self._note_problem(path, error)
         for path, text in outcome.empty.items():
             if path not in self._empty:
                 _log.warning("manifests directory without manifests", reason=text)
         self._empty = outcome.empty
         for path in outcome.gone:
             del self._signatures[path]
-            self._mend(path)
+            self._clear_problem(path)
             _log.info("manifest gone", file=str(path))
         self._declarations.update(
             {_origin(path): declared for path, declared in outcome.good.items()},
             map(_origin, outcome.gone),
         )
 
-    def _break(self, path: Path, error: InvalidDocument) -> None:
+    def _note_problem(self, path: Path, error: InvalidDocument) -> None:
         self._problems[path] = error
         self._metrics.manifest_errors.labels(str(path)).set(1)
         self._metrics.manifest_loads.labels("error").inc()
@@ -209,13 +206,13 @@ class Manifests(Source):
                 error=one.args[0],
             )
 
-    def _mend(self, path: Path) -> None:
+    def _clear_problem(self, path: Path) -> None:
         if self._problems.pop(path, None) is not None:
             self._metrics.manifest_errors.remove(str(path))
 
 
 def _emptiness(path: Path) -> str:
-    """Say what is missing in a directory, and what is there in its place."""
+    """Return a warning about a directory without manifests."""
     folders = sum(1 for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))
     text = f"{path}: no .yaml, .yml or .json file in it"
     if not folders:
@@ -231,5 +228,5 @@ def _signature(path: Path) -> _Signature:
     try:
         status = path.stat()
     except OSError:
-        return _ABSENT  # reading it says what is wrong
+        return _ABSENT  # reading it reports the error
     return (status.st_mtime_ns, status.st_size, status.st_ino)

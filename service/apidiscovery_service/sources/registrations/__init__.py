@@ -1,6 +1,5 @@
-"""Registrations at run time: taken, kept in the store, followed from there by every replica."""
+"""Registrations at run time: written to the store, and served as every replica follows it."""
 
-from apidiscovery_service.sources.registrations.owners import OwnerExpiry
 from apidiscovery_service.sources.registrations.registrations import Registrations
 
-__all__ = ["OwnerExpiry", "Registrations"]
+__all__ = ["Registrations"]

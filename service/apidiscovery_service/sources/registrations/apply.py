@@ -1,4 +1,4 @@
-"""Manifests into what is wanted of the store: all of them valid, or none taken."""
+"""Reading the manifests of a request: all of them are valid, or none is applied."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,20 +9,23 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.manifests.file import Document, Limits, read_documents
 from apidiscovery_service.sources.registrations import objects, published
-from apidiscovery_service.sources.registrations.errors import LimitExceeded
-from apidiscovery_service.sources.registrations.names import wrong_name
 from apidiscovery_service.sources.registrations.record import Kind, as_object
-from apidiscovery_service.sources.registrations.requests import Application, Manifest
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    LimitExceeded,
+    Manifest,
+    wrong_name,
+)
 from apidiscovery_service.sources.registrations.writes import Wanted
 from apidiscovery_service.store import MAX_VALUE_BYTES
 
 MAX_DOCUMENTS = 10_000
 
-# What a request may have in all its documents, keys and values: 8 MB of Kubernetes' own discovery
-# have no more. As YAML they take 2 s; 8 MB of the shortest values would take 11 s and a gigabyte.
+# Keys and values in all documents of a request. 8 MB of Kubernetes' own discovery have no more, and
+# take 2 s as YAML; 8 MB of the shortest values would take 11 s and a gigabyte of memory.
 MAX_VALUES = 1_000_000
 
-# Finding the line of an error takes three times as long as reading its document.
+# Values in documents whose errors get a line: finding it takes three times as long as reading.
 _MAX_LOCATED = 200_000
 
 _KINDS = {"groups": Kind.GROUPS, "crd": Kind.CRD, "apiservice": Kind.API_SERVICE}
@@ -32,8 +35,8 @@ class _Reader:
     """Reads the manifests of one request.
 
     Attributes:
-        wanted: What is wanted so far, by kind and name, in order.
-        violations: What is wrong so far.
+        wanted: The registrations so far, by kind and name, in order.
+        violations: The errors so far.
     """
 
     def __init__(self, application: Application) -> None:
@@ -48,7 +51,7 @@ class _Reader:
         self.violations: list[FieldViolation] = []
 
     def refuse(self, field: str, message: str) -> None:
-        """Note that a field is wrong."""
+        """Note an error of a field."""
         self.violations.append(FieldViolation(field, message))
 
     def read(self, place: int, manifest: Manifest) -> None:
@@ -72,7 +75,7 @@ class _Reader:
             self._take(field, manifest, document, lists)
 
     def _take(self, field: str, manifest: Manifest, document: Document, lists: int) -> None:
-        """Take a document, which is valid by itself."""
+        """Take a document that is valid by itself."""
         kind = _KINDS[document.kind]
         where = f"{field}.documents[{document.number - 1}]"
         name, name_field = document.name, f"{where}.metadata.name"
@@ -106,7 +109,7 @@ class _Reader:
         return ()
 
     def check_expected(self) -> None:
-        """See that each expectation is of something in the request."""
+        """Note expected revisions of what is not in the request."""
         for place, reference in enumerate(self._application.expected):
             if (reference.kind, reference.name) not in self.wanted:
                 message = f"no document of the request is {reference.kind}/{reference.name}"
@@ -123,7 +126,7 @@ def _list_name(name: str, number: int) -> str:
 
 
 def _violations(field: str, error: InvalidDocument) -> Iterator[FieldViolation]:
-    """Yield the fields that are wrong in a manifest."""
+    """Yield the errors of a manifest."""
     where = f"{field}.documents[{error.document - 1}]" if error.document else f"{field}.content"
     place = f"{error.file}:{error.line}" if error.line else error.file
     path = f"{where}.{error.field}" if error.field else where
@@ -133,13 +136,13 @@ def _violations(field: str, error: InvalidDocument) -> Iterator[FieldViolation]:
 
 
 def read(application: Application) -> Sequence[Wanted]:
-    """Return what is wanted, in order of the documents.
+    """Return the registrations that a request wants, in order of the documents.
 
     Raises:
-        InvalidFields: Documents are wrong, or two are the same registration.
-        LimitExceeded: There are too many.
+        InvalidFields: Documents are not valid, or two are the same registration.
+        LimitExceeded: There are too many documents.
     """
-    # Before anything is parsed, which takes its time.
+    # Before anything is parsed, which takes longer.
     separators = sum(m.content.count(b"\n---") for m in application.manifests)
     if max(separators, len(application.manifests)) > MAX_DOCUMENTS:
         raise _too_many()
@@ -151,17 +154,17 @@ def read(application: Application) -> Sequence[Wanted]:
     if not reader.violations:
         reader.check_expected()
     if reader.violations:
-        raise InvalidFields(*_told(reader.violations))
+        raise InvalidFields(*_limited(reader.violations))
     return tuple(reader.wanted.values())
 
 
-def _told(violations: Sequence[FieldViolation]) -> Sequence[FieldViolation]:
-    """Return as many as are told, the last of which says that there are more, if so."""
+def _limited(violations: Sequence[FieldViolation]) -> Sequence[FieldViolation]:
+    """Return the first violations; the last one says if there are more."""
     if len(violations) <= published.MAX_VIOLATIONS:
         return violations
-    told = published.MAX_VIOLATIONS - 1
-    more = f"have more errors than the {told} that are shown"
-    return (*violations[:told], FieldViolation("manifests", more))
+    shown = published.MAX_VIOLATIONS - 1
+    more = f"have more errors than the {shown} that are shown"
+    return (*violations[:shown], FieldViolation("manifests", more))
 
 
 def _too_many() -> LimitExceeded:

@@ -1,4 +1,4 @@
-"""What a server adds to an object that is applied, and what of it it does not take from callers.
+"""Objects as a server stores them: fields that it sets, and defaults.
 
 Sources: k8s.io/apiserver pkg/registry/rest/create.go and update.go: BeforeCreate, BeforeUpdate;
 k8s.io/apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and etcd.go.
@@ -18,15 +18,15 @@ from apidiscovery_service.sources.registrations.record import (
     as_object,
 )
 
-# Of these the server's stand, whatever a manifest says.
-_OF_THE_SERVER = (
+# Set by the server, whatever a manifest says.
+_SET_BY_SERVER = (
     "uid",
     "creationTimestamp",
     "generation",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-_DROPPED = ("managedFields", "selfLink", "resourceVersion", "generateName", *_OF_THE_SERVER)
+_DROPPED = ("managedFields", "selfLink", "resourceVersion", "generateName", *_SET_BY_SERVER)
 
 _TERMINATING: Object = {
     "type": "Terminating",
@@ -52,13 +52,18 @@ def metadata_of(manifest: Mapping[str, JSONValue]) -> Object:
 
 
 def finalizers_of(manifest: Mapping[str, JSONValue]) -> list[JSONValue]:
-    """Return what must be done before an object may go."""
+    """Return the finalizers of an object, which must be gone before it is deleted."""
     return as_list(metadata_of(manifest).get("finalizers"))
 
 
 def is_terminating(manifest: Mapping[str, JSONValue]) -> bool:
-    """Whether an object is to go as soon as it has no finalizers."""
+    """Whether an object is deleted as soon as it has no finalizers."""
     return metadata_of(manifest).get("deletionTimestamp") is not None
+
+
+def is_deleted(manifest: Mapping[str, JSONValue]) -> bool:
+    """Whether an object terminates and has no finalizers, so that writing it deletes it."""
+    return is_terminating(manifest) and not finalizers_of(manifest)
 
 
 def groups_of(kind: Kind, content: JSONValue) -> frozenset[str]:
@@ -69,7 +74,7 @@ def groups_of(kind: Kind, content: JSONValue) -> frozenset[str]:
 
 
 def update_violations(manifest: Object, current: Object) -> Iterator[tuple[str, str]]:
-    """Yield field and message of what may not change of a CustomResourceDefinition.
+    """Yield field and message of changes that a CustomResourceDefinition does not allow.
 
     Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go:
     validateCustomResourceDefinitionSpecUpdate; k8s.io/apimachinery
@@ -99,7 +104,7 @@ def _is_established(manifest: Object) -> bool:
 
 
 def with_defaults(kind: Kind, manifest: Object) -> Object:
-    """Return a manifest with what its kind's fields are when they are left out.
+    """Return a manifest with the defaults of its kind.
 
     Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go.
     """
@@ -131,19 +136,19 @@ def created(kind: Kind, manifest: Object, now: str) -> Object:
 def updated(kind: Kind, manifest: Object, current: Object) -> Object:
     """Return a manifest as the object that takes the place of another."""
     before = metadata_of(current)
-    metadata = {name: before[name] for name in _OF_THE_SERVER if name in before}
+    metadata = {name: before[name] for name in _SET_BY_SERVER if name in before}
     generation = before.get("generation")
-    stood = with_defaults(kind, current)  # an older release kept none
-    if isinstance(generation, int) and manifest.get("spec") != stood.get("spec"):
+    former = with_defaults(kind, current)  # older releases stored no defaults
+    if isinstance(generation, int) and manifest.get("spec") != former.get("spec"):
         metadata["generation"] = generation + 1
     return _object(manifest, metadata, _status_after(manifest, current))
 
 
 def _status_after(manifest: Object, current: Object) -> JSONValue:
-    """Return the status of an object once its spec is another manifest's.
+    """Return the status of an object after its spec is replaced.
 
-    A new storage version joins `storedVersions`. One that is no longer in the spec leaves, where
-    kube-apiserver would refuse: the objects that may be stored in it are not here.
+    A new storage version is added to `storedVersions`. One that is no longer in the spec is
+    dropped, where kube-apiserver would refuse: objects stored in it are not here.
     """
     status = as_object(current.get("status"))
     stored = status.get("storedVersions")
@@ -151,19 +156,19 @@ def _status_after(manifest: Object, current: Object) -> JSONValue:
         return current.get("status")
     listed = as_list(as_object(manifest.get("spec")).get("versions"))
     versions = {str(v.get("name")): v.get("storage") is True for v in map(as_object, listed)}
-    kept: list[JSONValue] = [name for name in as_list(stored) if name in versions]
-    kept += [name for name, storage in versions.items() if storage and name not in kept]
-    return {**status, "storedVersions": kept}
+    remaining: list[JSONValue] = [name for name in as_list(stored) if name in versions]
+    remaining += [name for name, storage in versions.items() if storage and name not in remaining]
+    return {**status, "storedVersions": remaining}
 
 
 def _object(manifest: Object, metadata: Object, status: JSONValue) -> Object:
-    kept = {k: v for k, v in metadata_of(manifest).items() if k not in _DROPPED}
-    made = {k: v for k, v in manifest.items() if k != "status"} | {"metadata": kept | metadata}
+    given = {k: v for k, v in metadata_of(manifest).items() if k not in _DROPPED}
+    made = {k: v for k, v in manifest.items() if k != "status"} | {"metadata": given | metadata}
     return made if status is None else {**made, "status": status}
 
 
 def terminating(manifest: Object, now: str) -> Object:
-    """Return a CustomResourceDefinition that is to go, with the condition that says so."""
+    """Return a CustomResourceDefinition that terminates, with the condition that says so."""
     if is_terminating(manifest):
         return manifest
     before = metadata_of(manifest)
@@ -182,7 +187,7 @@ def terminating(manifest: Object, now: str) -> Object:
 
 
 def with_status(manifest: Object, status: Mapping[str, JSONValue], now: str) -> Object:
-    """Return an object with a status; conditions whose `status` stays keep their time."""
+    """Return an object with a status; conditions whose `status` is the same keep their time."""
     since = {
         (condition.get("type"), condition.get("status")): condition.get("lastTransitionTime")
         for condition in map(

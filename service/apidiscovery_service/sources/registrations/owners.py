@@ -1,29 +1,35 @@
-"""Owners of registrations: who they are, that they are alive, and what happens when they are not.
+"""Owners of registrations: their leases, and the removal of what they registered.
 
-Each life of an owner has an id of its own, which its registrations carry: removing the owner is
-one write, after which all that carries its id is left over, whatever happens in between.
+Each life of an owner has an id of its own, which its registrations have as well. Removing an owner
+is one write; registrations with an id of no owner are orphans, and are removed later.
 """
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
-from apidiscovery_service.access import Caller
-from apidiscovery_service.sources.registrations import removal
-from apidiscovery_service.sources.registrations.errors import Denied, NoSuchOwner
 from apidiscovery_service.sources.registrations.objects import timestamp
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
     OwnerRecord,
+    Ownership,
     encode_owner,
     owner_key,
     owner_of,
 )
+from apidiscovery_service.sources.registrations.requests import (
+    Denied,
+    NoSuchOwner,
+    OwnerLease,
+    Requester,
+)
 from apidiscovery_service.sources.registrations.table import OwnerRow, Table
+from apidiscovery_service.sources.registrations.writes import remove_entry
 from apidiscovery_service.store import (
     Conflict,
     Entry,
@@ -33,50 +39,19 @@ from apidiscovery_service.store import (
     StoreUnavailable,
 )
 
-# How many times as often as it must an owner should renew: some renewals may be lost.
+# Renewals in the time of a lease, as some may be lost.
 _RENEWALS_A_LEASE = 3
 
-# From a failure of the store to the next attempt.
+# Between a failure of the store and the next attempt.
 _RETRY_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerLease:
-    """How long an owner may be silent, and how much longer until it is removed."""
-
-    duration_s: float
-    removal_after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """What a registration gets from its owner; all empty when it has none.
-
-    Attributes:
-        guard: Holds while this life of the owner lasts.
-    """
-
-    owner: str = ""
-    owner_id: str = ""
-    guard: Guard | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Claimant:
-    """Who says that an owner is theirs.
-
-    Attributes:
-        is_admin: Whether everybody's owners are.
-    """
-
-    caller: Caller
-    is_admin: bool = False
-
-
-async def take(store: Store, owner: str, caller: Claimant, lease: OwnerLease | None) -> Ownership:
-    """Find or make an owner for what is about to be written; it counts as a renewal.
+async def take(
+    store: Store, owner: str, requester: Requester, lease: OwnerLease | None
+) -> Ownership:
+    """Find or create the owner of what is written next; it counts as a renewal.
 
     Raises:
         Denied: It is another caller's.
@@ -85,7 +60,7 @@ async def take(store: Store, owner: str, caller: Claimant, lease: OwnerLease | N
         return Ownership()
     while True:
         entry = await store.get(owner_key(owner))
-        record = _taken(owner, entry, caller, lease)
+        record = _taken(owner, entry, requester, lease)
         if entry is None or record != owner_of(entry):
             try:
                 entry = await store.put(
@@ -98,8 +73,8 @@ async def take(store: Store, owner: str, caller: Claimant, lease: OwnerLease | N
         return Ownership(owner, record.id, Guard(entry.key, entry.created))
 
 
-async def peek(store: Store, owner: str, caller: Claimant) -> Ownership:
-    """Return what `take` would, as far as that is known without writing.
+async def peek(store: Store, owner: str, requester: Requester) -> Ownership:
+    """Return what `take` would, as far as it is known without writing; no guard for a new owner.
 
     Raises:
         Denied: It is another caller's.
@@ -107,25 +82,25 @@ async def peek(store: Store, owner: str, caller: Claimant) -> Ownership:
     entry = await store.get(owner_key(owner)) if owner else None
     if entry is None:
         return Ownership(owner)
-    record = _checked(owner, owner_of(entry), caller)
+    record = _checked(owner, owner_of(entry), requester)
     return Ownership(owner, record.id, Guard(entry.key, entry.created))
 
 
-async def renew(store: Store, owner: str, caller: Claimant) -> float | None:
-    """Note that an owner is alive.
+async def renew(store: Store, owner: str, requester: Requester) -> float | None:
+    """Renew the lease of an owner.
 
     Returns:
-        Within how many seconds it should renew again; None when it need not.
+        The seconds within which it should renew again; None if it has no lease.
 
     Raises:
-        NoSuchOwner: There is none any more.
+        NoSuchOwner: There is none, or none any more.
         Denied: It is another caller's.
     """
     while True:
         entry = await store.get(owner_key(owner))
         if entry is None:
             raise NoSuchOwner(owner)
-        record = _renewed(_checked(owner, owner_of(entry), caller))
+        record = _renewed(_checked(owner, owner_of(entry), requester))
         if record.duration_s is None:
             return None
         try:
@@ -135,50 +110,44 @@ async def renew(store: Store, owner: str, caller: Claimant) -> float | None:
         return record.duration_s / _RENEWALS_A_LEASE
 
 
-async def find(store: Store, owner: str, caller: Claimant) -> bool:
-    """Tell whether there is an owner, which the caller may remove.
+async def find_removable(store: Store, owner: str, requester: Requester) -> Entry | None:
+    """Return the entry of an owner that the caller may remove; None if there is no such owner.
 
     Raises:
         Denied: It is another caller's.
         InvalidRecord: It cannot be read, and the caller is no admin.
     """
     entry = await store.get(owner_key(owner)) if owner else None
-    if entry is not None:
-        _see_that_it_may_go(owner, entry, caller)
-    return entry is not None
+    if entry is None:
+        return None
+    try:
+        _checked(owner, owner_of(entry), requester)
+    except InvalidRecord:
+        if not requester.is_admin:
+            raise
+    return entry
 
 
-async def remove(store: Store, owner: str, caller: Claimant) -> None:
-    """Remove an owner; what carries the id of its life is left over then.
+async def remove(store: Store, owner: str, requester: Requester) -> None:
+    """Remove an owner; registrations with the id of its life are orphans then.
 
     Raises:
         Denied: It is another caller's.
         InvalidRecord: It cannot be read, and the caller is no admin.
     """
-    while (entry := await store.get(owner_key(owner))) is not None:
-        _see_that_it_may_go(owner, entry, caller)
-        try:
+    while (entry := await find_removable(store, owner, requester)) is not None:
+        with contextlib.suppress(Conflict):
             await store.delete(entry.key, expected=entry.revision)
-        except Conflict:
-            continue
-
-
-def _see_that_it_may_go(owner: str, entry: Entry, caller: Claimant) -> None:
-    try:
-        _checked(owner, owner_of(entry), caller)
-    except InvalidRecord:
-        if not caller.is_admin:
-            raise
 
 
 def _taken(
-    owner: str, entry: Entry | None, caller: Claimant, lease: OwnerLease | None
+    owner: str, entry: Entry | None, requester: Requester, lease: OwnerLease | None
 ) -> OwnerRecord:
-    """Return the record of an owner that is alive now."""
+    """Return the record of an owner after a renewal, with another lease if one is given."""
     if entry is None:
-        record = OwnerRecord(uuid.uuid4().hex, caller.caller.user)
+        record = OwnerRecord(uuid.uuid4().hex, requester.caller.user)
     else:
-        record = _checked(owner, owner_of(entry), caller)
+        record = _checked(owner, owner_of(entry), requester)
     if lease is not None:
         record = replace(record, duration_s=lease.duration_s, removal_after_s=lease.removal_after_s)
     return _renewed(record)
@@ -190,33 +159,50 @@ def _renewed(record: OwnerRecord) -> OwnerRecord:
     return replace(record, stale_since="", renewals=record.renewals + 1)
 
 
-def _checked(owner: str, record: OwnerRecord, caller: Claimant) -> OwnerRecord:
-    """See that an owner is the caller's; one of nobody becomes the caller's.
+def _checked(owner: str, record: OwnerRecord, requester: Requester) -> OwnerRecord:
+    """Return the record of an owner, which is the caller's if it had no user.
 
-    Where callers are not identified, all of them are whoever is asked for. An owner that an admin
-    does something for stays whose it is.
+    Callers that are not identified may use every owner. An owner that an admin uses keeps its user.
+
+    Raises:
+        Denied: It is another caller's.
     """
-    user = caller.caller.user
-    if record.user and (caller.is_admin or user in ("", record.user)):
+    user = requester.caller.user
+    if record.user and (requester.is_admin or user in ("", record.user)):
         return record
     if record.user:
         raise Denied(f"the owner {owner!r} belongs to another user than {user!r}")
     return replace(record, user=user)
 
 
-class OwnerExpiry:
-    """Marks owners that have stopped renewing, later removes them with all that they have.
+async def remove_orphans(store: Store, table: Table, now: str, guard: Guard | None = None) -> None:
+    """Remove registrations of lives of owners that are over.
 
-    Time is measured from when this process first saw an owner as it is: whoever takes this work
-    over gives every owner its full time again, which may be long, but is never short.
+    Ids of lives are unique, so an orphan stays one until it is written anew, with a new revision.
+    """
+    for key in table.orphans():
+        row = table.rows.get(key)
+        entry = await store.get(key)
+        if row is None or entry is None or entry.revision != row.revision:
+            continue
+        with contextlib.suppress(Conflict):
+            await remove_entry(store, entry, now, guard=guard, leave_owner=True)
+            _log.warning("registration removed with its owner", key=key, owner=row.owner)
+
+
+class OwnerExpiry:
+    """Marks owners that have stopped renewing, and later removes them with their registrations.
+
+    Time is measured from when this process first saw a revision of an owner. So a process that
+    takes this work over gives every owner its full time again, and none too little.
 
     Args:
-        store: Where owners stand.
-        table: What is followed of it.
+        store: The store of the owners.
+        table: What is known of it.
         clock: Unix time in seconds.
     """
 
-    def __init__(self, store: Store, table: Table, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, table: Table, clock: Callable[[], float]) -> None:
         self._store = store
         self._table = table
         self._clock = clock
@@ -227,28 +213,25 @@ class OwnerExpiry:
         """Do this until cancelled.
 
         Args:
-            guard: Holds while nobody else does this work.
+            guard: Holds while no other process does this work.
 
         Raises:
-            Fenced: Somebody else does it now.
+            Fenced: Another process does it now.
         """
-        self._seen.clear()
         with self._table.advances() as advanced:
             while True:
                 advanced.clear()
                 try:
                     pause_s = await self._round(guard)
-                except (StoreUnavailable, StoreRefused):  # noted where the store is asked
+                except (StoreUnavailable, StoreRefused):  # logged where the store is called
                     await asyncio.sleep(_RETRY_S)
                     continue
-                try:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await advanced.wait()
-                except TimeoutError:
-                    continue
 
     async def _round(self, guard: Guard) -> float | None:
-        """Do what is due; return how long nothing more is, None for as long as nothing changes."""
+        """Do what is due; return the seconds until something is, None if nothing has a lease."""
         now = time.monotonic()
         owners = {
             name: row
@@ -267,7 +250,7 @@ class OwnerExpiry:
                 await self._expire(name, row, guard)
             elif left_s is not None:
                 pauses_s.append(left_s)
-        await removal.remove_orphans(self._store, self._table, timestamp(self._clock()), guard)
+        await remove_orphans(self._store, self._table, timestamp(self._clock()), guard)
         return min(pauses_s, default=None)
 
     def _left_s(self, name: str, row: OwnerRow, now: float) -> float | None:
@@ -279,9 +262,9 @@ class OwnerExpiry:
 
     async def _expire(self, name: str, row: OwnerRow, guard: Guard) -> None:
         """Mark an owner, or remove one that is marked, unless it was renewed meanwhile."""
-        # Should the watch be behind, the next look at it is a full period away.
+        # If the watch is late, this revision is tried again only after a full period.
         self._seen[name] = (row.revision, time.monotonic())
-        try:
+        with contextlib.suppress(Conflict):
             if row.record.stale_since:
                 await self._store.delete(owner_key(name), expected=row.revision, guard=guard)
                 _log.warning("owner removed", owner=name)
@@ -291,5 +274,3 @@ class OwnerExpiry:
                     owner_key(name), encode_owner(marked), expected=row.revision, guard=guard
                 )
                 _log.warning("owner has stopped renewing", owner=name)
-        except Conflict:
-            return

@@ -1,6 +1,6 @@
-"""What stands in the store for a registration and for an owner: JSON with a format number.
+"""The records of registrations and owners in the store: JSON with a format number.
 
-Both stand below one prefix, so that whoever watches it sees an owner before what it owns.
+Both have one prefix, so that its watch brings an owner before what it owns.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import orjson
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.store import Entry
+from apidiscovery_service.store import Entry, Guard
 from apidiscovery_service.workers import run_sized
 
 PREFIX = "registrations/"
@@ -25,7 +25,7 @@ Object: TypeAlias = dict[str, JSONValue]
 
 
 class Kind(StrEnum):
-    """What a registration consists of, in the order of lists; the value is part of its key."""
+    """The kinds of registrations, in the order of lists; the value is part of the key."""
 
     GROUPS = "groups"
     CRD = "crds"
@@ -36,18 +36,18 @@ KINDS = tuple(Kind)
 
 
 class InvalidRecord(DiscoveryError):
-    """A value in the store is not what this version writes."""
+    """A value in the store is not one that this release writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A registration as it is kept.
+    """A registration in the store.
 
     Attributes:
-        owner: Empty for nobody.
-        owner_id: Which life of the owner; a name that was removed may come again.
-        created: When it was first registered, RFC 3339.
-        content: A list of groups as `published` understands it, or a manifest.
+        owner: Empty for none.
+        owner_id: The id of the owner's life; a name that was removed may be used again.
+        created: Time of the first registration, RFC 3339.
+        content: A list of groups as `published` reads it, or a manifest.
     """
 
     owner: str
@@ -57,8 +57,8 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What stands under the key of a registration.
+class State:
+    """What is in the store under the key of a registration.
 
     Attributes:
         revision: 0 for nothing.
@@ -71,15 +71,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:
-    """An owner as it is kept.
+    """An owner in the store.
 
     Attributes:
-        id: Of this life of the owner, never taken again.
-        user: Whose it is; empty when callers were not identified.
-        duration_s: After so long without renewal it is stale; None when it need not renew.
-        removal_after_s: So long after that it is removed.
+        id: Of this life of the owner, never used again.
+        user: The user it belongs to; empty when callers were not identified.
+        duration_s: Seconds without renewal until it is stale; None if it need not renew.
+        removal_after_s: Seconds from then until it is removed.
         stale_since: RFC 3339; empty while it is alive.
-        renewals: How often it was renewed, so that every renewal is a change.
+        renewals: The number of renewals, so that every renewal is a change.
     """
 
     id: str
@@ -88,6 +88,19 @@ class OwnerRecord:
     removal_after_s: float = 0.0
     stale_since: str = ""
     renewals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """The owner of a registration that is written; all empty if it has none.
+
+    Attributes:
+        guard: Holds during this life of the owner.
+    """
+
+    owner: str = ""
+    owner_id: str = ""
+    guard: Guard | None = None
 
 
 def as_object(value: object) -> Object:
@@ -101,17 +114,17 @@ def as_list(value: object) -> list[JSONValue]:
 
 
 def key_of(kind: Kind, name: str) -> str:
-    """Return where a registration stands."""
+    """Return the key of a registration."""
     return f"{PREFIX}{kind}/{name}"
 
 
 def owner_key(owner: str) -> str:
-    """Return where an owner stands."""
+    """Return the key of an owner."""
     return OWNERS + owner
 
 
 def parse_key(key: str) -> tuple[Kind, str] | None:
-    """Return kind and name of a registration; None of anything else."""
+    """Return kind and name of a registration; None for any other key."""
     kind, slash, name = key.removeprefix(PREFIX).partition("/")
     return (Kind(kind), name) if slash and name and kind in KINDS else None
 
@@ -120,11 +133,11 @@ def encode(record: Record, content: bytes | None = None) -> bytes:
     """Write a registration.
 
     Args:
-        record: What is written.
-        content: The JSON of its content, if that is there already.
+        record: The registration.
+        content: The JSON of its content, if it is known already.
 
     Raises:
-        TypeError: Something in it is nothing that JSON has.
+        TypeError: JSON has no form for a value in it.
     """
     if content is None:
         content = orjson.dumps(record.content)
@@ -143,7 +156,7 @@ def decode(value: bytes) -> Record:
     """Read a registration.
 
     Raises:
-        InvalidRecord: It is none, or of a newer format.
+        InvalidRecord: It is not one, or of a newer format.
     """
     fields = _fields(value)
     content = fields.get("content")
@@ -158,10 +171,10 @@ def decode(value: bytes) -> Record:
 
 
 def record_of(entry: Entry) -> Record:
-    """Read what stands under the key of a registration.
+    """Read an entry of a registration.
 
     Raises:
-        InvalidRecord: It is none, or of a newer format; the text names the key.
+        InvalidRecord: It is not one, or of a newer format; the message has the key.
     """
     try:
         return decode(entry.value)
@@ -170,15 +183,15 @@ def record_of(entry: Entry) -> Record:
 
 
 async def read_record(entry: Entry) -> Record:
-    """Return what `record_of` does; what is large is read in a thread."""
+    """Return what `record_of` does; large entries are read in a thread."""
     return await run_sized(len(entry.value), lambda: record_of(entry))
 
 
 def owner_of(entry: Entry) -> OwnerRecord:
-    """Read what stands under the key of an owner.
+    """Read an entry of an owner.
 
     Raises:
-        InvalidRecord: It is none, or of a newer format; the text names the key.
+        InvalidRecord: It is not one, or of a newer format; the message has the key.
     """
     try:
         return decode_owner(entry.value)
@@ -199,7 +212,7 @@ def decode_owner(value: bytes) -> OwnerRecord:
     """Read an owner.
 
     Raises:
-        InvalidRecord: It is none, or of a newer format.
+        InvalidRecord: It is not one, or of a newer format.
     """
     fields = _fields(value)
     duration = fields.get("duration_s")
@@ -234,7 +247,7 @@ def _text(fields: Mapping[str, object], name: str) -> str:
 
 
 def _moment(fields: Mapping[str, object], name: str) -> str:
-    """Return a moment as RFC 3339 has it, or nothing."""
+    """Return a time in RFC 3339, or empty text."""
     text = _text(fields, name)
     try:
         if text:

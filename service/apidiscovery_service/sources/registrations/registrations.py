@@ -1,6 +1,6 @@
 """The operations on registrations.
 
-Whatever is acknowledged is in the store, and this replica has seen it there: who asks it next
+A change is acknowledged when the store has it and this replica serves it, so the next request here
 finds it.
 """
 
@@ -19,31 +19,13 @@ from apidiscovery_service.sources.registrations import (
     objects,
     owners,
     published,
-    publishing,
-    removal,
 )
-from apidiscovery_service.sources.registrations.errors import (
-    Denied,
-    LimitExceeded,
-    RevisionMismatch,
-)
-from apidiscovery_service.sources.registrations.group_locks import GroupLocks
-from apidiscovery_service.sources.registrations.limits import (
-    owner_violations,
-    publication_violations,
-    withdrawal_violations,
-)
-from apidiscovery_service.sources.registrations.names import wrong_name
-from apidiscovery_service.sources.registrations.owners import (
-    Claimant,
-    OwnerExpiry,
-    OwnerLease,
-    Ownership,
-)
+from apidiscovery_service.sources.registrations.owners import OwnerExpiry
 from apidiscovery_service.sources.registrations.record import (
     KINDS,
     InvalidRecord,
     Kind,
+    Ownership,
     as_object,
     key_of,
     parse_key,
@@ -52,43 +34,53 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    Denied,
+    LimitExceeded,
     Outcome,
+    OwnerLease,
     Page,
     Publication,
     Query,
     Reference,
     Registered,
     Requester,
+    RevisionMismatch,
     Written,
+    owner_violations,
+    publication_violations,
+    withdrawal_violations,
+    wrong_name,
 )
 from apidiscovery_service.sources.registrations.statuses import Statuses
 from apidiscovery_service.sources.registrations.table import Row, Table
 from apidiscovery_service.sources.registrations.writes import (
-    Plan,
+    GroupLocks,
+    Prepared,
     Wanted,
-    carry_out,
-    plan,
-    standing,
+    decide,
+    put,
+    remove_entry,
+    state_of,
 )
 from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, StoreDamaged
 from apidiscovery_service.workers import WorkerFailed, run_sized
 
-# What a page holds when nobody says, and at most; and how much content it has besides its last
-# registration, since clients of gRPC take messages of 4 MiB unless told otherwise.
+# Registrations in a page: by default, and at most.
 DEFAULT_PAGE = 250
 MAX_PAGE = 1000
+# Content of a page before its last registration: gRPC clients accept messages of 4 MiB by default.
 _PAGE_BYTES = 2 * 1024 * 1024
 
-# How many values are asked for at once.
-_AT_ONCE = 32
+# Values that are read from the store concurrently.
+_CONCURRENT_READS = 32
 
 
 class Registrations(Source):
-    """What is registered at run time: kept in a store, declared as the store's watch tells it.
+    """Registrations at run time: written to a store, declared as the store's watch reports them.
 
     Args:
-        store: Where it is kept.
-        declarations: What is kept up to date.
+        store: The store, which other replicas may write to as well.
+        declarations: The declarations to keep up to date.
         clock: Unix time in seconds.
     """
 
@@ -105,15 +97,15 @@ class Registrations(Source):
         """Declare what is in the store, in one step.
 
         Raises:
-            StoreUnavailable: It cannot be asked.
-            StoreDamaged: Some of it cannot be read: nothing is better than an answer without it.
+            StoreUnavailable: The store does not answer.
+            StoreDamaged: Some of it cannot be read; an incomplete answer would be worse than none.
         """
         await self._table.load()
         if missing := self.missing():
             raise StoreDamaged(f"{missing}; restore a backup, or remove the key")
 
     async def follow(self) -> None:
-        """Keep what is declared at what is in the store, until cancelled."""
+        """Declare every change of the store, until cancelled."""
         await self._table.follow()
 
     async def expire_owners(self, guard: Guard) -> None:
@@ -129,7 +121,7 @@ class Registrations(Source):
         return [f"store: {key}: {what}" for key, what in sorted(self._table.problems.items())]
 
     def missing(self) -> str | None:
-        """Return which registrations are unreadable, their groups not served; None for none."""
+        """Return which registrations cannot be read and are not served; None for none."""
         lines = self._table.missing()
         more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
         return f"{lines[0]}{more}" if lines else None
@@ -138,18 +130,20 @@ class Registrations(Source):
         return objects.timestamp(self._clock())
 
     async def publish(self, publication: Publication, requester: Requester) -> Written:
-        """Put groups under a name.
+        """Register groups under a name.
 
         Raises:
-            InvalidFields: Something is not as it must be.
-            LimitExceeded: Looking at the documents takes too long or too much memory.
+            InvalidFields: A field is not valid.
+            LimitExceeded: Validating the documents takes too long or too much memory.
             Denied: The caller may not change these groups, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
             NotServed: It is written, and not served here yet.
-            StoreUnavailable: Nothing is known to be written.
+            StoreUnavailable: It may not be written.
         """
         try:
-            groups, wrong = await workers.run(publishing.checked, publication)
+            groups, wrong = await workers.run(
+                published.checked, publication.groups, publication.documents
+            )
         except WorkerFailed as error:
             raise LimitExceeded(f"the documents cannot be looked at: {error}") from None
         _check([*publication_violations(publication), *wrong])
@@ -164,36 +158,36 @@ class Registrations(Source):
         return written
 
     async def apply(self, application: Application, requester: Requester) -> Sequence[Written]:
-        """Take manifests; return what became of each document, in order.
+        """Apply manifests; return the result of each document, in order.
 
         Raises:
-            InvalidFields: Some document is not valid; none is taken.
-            LimitExceeded: There are too many.
-            Denied: The caller may not change the groups of some; none is taken.
-            RevisionMismatch: Another revision is there than expected; what came before it is
-                taken if that was written meanwhile, and nothing if it was there before.
-            NotServed: It is written, and not served here yet.
-            StoreUnavailable: Not all is known to be written.
+            InvalidFields: A document is not valid; none is written.
+            LimitExceeded: There are too many documents.
+            Denied: The caller may not change the groups of a document; none is written.
+            RevisionMismatch: Another revision is there than expected. None is written if it was
+                there before; the documents before it are if it was written meanwhile.
+            NotServed: All are written, and not served here yet.
+            StoreUnavailable: Some may not be written.
         """
         _check(owner_violations(application.owner, application.lease))
         size = sum(len(manifest.content) for manifest in application.manifests)
         wanted = await run_sized(size, lambda: apply.read(application))
         groups = frozenset(one.crd.group for one in wanted if one.crd)
         if application.dry_run:
-            return await self._foresee(wanted, application.owner, requester)
+            return await self._dry_run(wanted, application.owner, requester)
         async with self._locks.of(groups):
             written = await self._write(wanted, application.owner, application.lease, requester)
-            await asyncio.sleep(0)  # who asked meanwhile for what is served now goes first
+            await asyncio.sleep(0)  # requests that came meanwhile go first
             await self._statuses.write_back(groups, self._now())
-        return [await self._as_it_is(one) for one in written]
+        return [await self._with_present_status(one) for one in written]
 
-    async def _foresee(
+    async def _dry_run(
         self, wanted: Sequence[Wanted], owner: str, requester: Requester
     ) -> Sequence[Written]:
-        """Return what writing would come to."""
-        ownership = await owners.peek(self._store, owner, requester.claimant)
-        plans = [await self._plan(one, ownership, requester) for one in wanted]
-        return self._statuses.foreseen([_written(one, None) for one in plans], self._now())
+        """Return what writing would answer."""
+        ownership = await owners.peek(self._store, owner, requester)
+        prepared = [await self._prepare(one, ownership, requester) for one in wanted]
+        return self._statuses.of_dry_run(prepared, self._now())
 
     async def _write(
         self,
@@ -202,110 +196,105 @@ class Registrations(Source):
         lease: OwnerLease | None,
         requester: Requester,
     ) -> list[Written]:
-        """Plan everything, and only then write, in order; whoever calls has the groups' turns."""
-        ownership = await owners.peek(self._store, owner, requester.claimant)
-        if len(wanted) == 1:  # of several none may be taken when there is something with one
-            plans = [await self._plan_as_known(one, ownership, requester) for one in wanted]
-        else:
-            plans = [await self._plan(one, ownership, requester) for one in wanted]
-        ownership = await owners.take(self._store, owner, requester.claimant, lease)
-        foretelling = self._statuses.foretold(plans, self._now())
-        plans = await run_sized(sum(len(one.value) for one in plans), foretelling)
+        """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
+        ownership = await owners.peek(self._store, owner, requester)
+        # Of several none may be taken if one is refused, so all are decided by the store.
+        prepare = self._prepare_by_table if len(wanted) == 1 else self._prepare
+        prepared = [await prepare(one, ownership, requester) for one in wanted]
+        ownership = await owners.take(self._store, owner, requester, lease)
+        size = sum(len(one.value) for one in prepared)
+        prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
         written: list[Written] = []
         try:
-            for each in plans:
-                one, ownership = await self._carry_out(
-                    each, ownership, lease, requester, is_last=each is plans[-1]
+            for each in prepared:
+                one, ownership = await self._put(
+                    each, ownership, lease, requester, is_last=each is prepared[-1]
                 )
                 written.append(one)
-            await self._see(written)
+            await self._wait_until_served(written)
             self._statuses.settled(written)
         finally:
-            self._table.drop(one.key for one in wanted)
+            self._table.expect_no_more(one.key for one in wanted)
         return written
 
-    async def _carry_out(
+    async def _put(
         self,
-        planned: Plan,
+        prepared: Prepared,
         ownership: Ownership,
         lease: OwnerLease | None,
         requester: Requester,
         *,
         is_last: bool,
     ) -> tuple[Written, Ownership]:
-        """Write what was planned, planning again for as long as others come between."""
+        """Write what was prepared; it is prepared again whenever others have written meanwhile."""
         while True:
-            is_owned = planned.record.owner_id == ownership.owner_id
-            if not (is_owned and self._statuses.still_holds(planned)):
-                planned = await self._plan(planned.wanted, ownership, requester)
-            if planned.outcome is Outcome.UNCHANGED:
-                return _written(planned, None), ownership
-            self._statuses.about_to(planned)
+            is_owned = prepared.record.owner_id == ownership.owner_id
+            if not (is_owned and self._statuses.is_current(prepared)):
+                prepared = await self._prepare(prepared.wanted, ownership, requester)
+            if prepared.outcome is Outcome.UNCHANGED:
+                return prepared.written(), ownership
+            if is_last:  # those before it are likely to be served together with it
+                prepared = self._statuses.with_update(prepared)
+            self._statuses.about_to_write(prepared)
             try:
-                entry = await self._written_down(planned, ownership, is_last=is_last)
+                entry = await self._put_and_hash(prepared, ownership)
             except Conflict:
-                planned = await self._plan(planned.wanted, ownership, requester)
+                prepared = await self._prepare(prepared.wanted, ownership, requester)
             except Fenced:
                 owner = ownership.owner
-                ownership = await owners.take(self._store, owner, requester.claimant, lease)
+                ownership = await owners.take(self._store, owner, requester, lease)
             else:
-                return _written(planned, entry), ownership
+                return prepared.written(entry), ownership
 
-    async def _written_down(
-        self, planned: Plan, ownership: Ownership, *, is_last: bool
-    ) -> Entry | None:
-        """Carry out a plan; what it will look like is worked out while the store writes.
-
-        Of several only for the last: those before are likely to be published together.
-        """
-        if planned.declared is None or not is_last:
-            return await carry_out(self._store, planned, ownership)
-        # Before the store begins, lest its thread and this one take turns at the interpreter; but
-        # hashing leaves it to the store.
-        rehearsed = self._statuses.rehearse(planned)
-        writing = asyncio.create_task(carry_out(self._store, planned, ownership))
+    async def _put_and_hash(self, prepared: Prepared, ownership: Ownership) -> Entry | None:
+        """Write what was prepared; ETags are made while the store writes."""
+        writing = asyncio.create_task(put(self._store, prepared, ownership))
         try:
-            await asyncio.sleep(0)  # it has begun then
-            if rehearsed is not None:
-                rehearsed.etags()
+            if prepared.update is not None:
+                await asyncio.sleep(0)  # the write has begun then
+                prepared.update.snapshot.etags()
         finally:
             entry = await writing
         return entry
 
-    async def _plan(self, wanted: Wanted, ownership: Ownership, requester: Requester) -> Plan:
+    async def _prepare(
+        self, wanted: Wanted, ownership: Ownership, requester: Requester
+    ) -> Prepared:
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
         return await run_sized(
-            size, lambda: plan(standing(entry), wanted, ownership, requester.permit, self._now)
+            size, lambda: decide(state_of(entry), wanted, ownership, requester.permit, self._now)
         )
 
-    async def _plan_as_known(
+    async def _prepare_by_table(
         self, wanted: Wanted, ownership: Ownership, requester: Requester
-    ) -> Plan:
-        """Plan without a question to the store if it will have to be asked by writing.
+    ) -> Prepared:
+        """Decide by the table, without asking the store, if something will be written.
 
-        Should something else stand there by now, the write conflicts.
+        If the store has something else by now, the write conflicts. Refusals and results without a
+        write are decided by the store.
         """
         size = wanted.size + self._table.size(wanted.key)
-        found = await run_sized(size, lambda: self._table.standing(wanted.key))
-        if found is not None:
-            standing_now = found
-            try:
-                planned = await run_sized(
-                    size,
-                    lambda: plan(standing_now, wanted, ownership, requester.permit, self._now),
-                )
-            except DiscoveryError:  # what is refused is refused for what is there
-                return await self._plan(wanted, ownership, requester)
-            if planned.outcome is not Outcome.UNCHANGED:
-                return planned
-        return await self._plan(wanted, ownership, requester)
 
-    async def _see(self, written: Iterable[Written]) -> None:
-        """Wait until this replica has taken what it wrote, or its removal.
+        def by_table() -> Prepared | None:
+            state = self._table.state(wanted.key)
+            if state is None:
+                return None
+            try:
+                return decide(state, wanted, ownership, requester.permit, self._now)
+            except DiscoveryError:
+                return None
+
+        prepared = await run_sized(size, by_table)
+        if prepared is None or prepared.outcome is Outcome.UNCHANGED:
+            return await self._prepare(wanted, ownership, requester)
+        return prepared
+
+    async def _wait_until_served(self, written: Iterable[Written]) -> None:
+        """Wait until this replica serves what it wrote, and no longer what it removed.
 
         Raises:
-            NotServed: It is not in time.
+            NotServed: That takes too long.
         """
         revision = max((one.registered.revision for one in written), default=0)
         gone = {
@@ -316,16 +305,17 @@ class Registrations(Source):
         await self._table.seen(
             lambda: (
                 self._table.revision >= revision
-                and not any(self._stands(key, at) for key, at in gone.items())
+                and not any(self._has_row(key, at) for key, at in gone.items())
             )
         )
 
-    def _stands(self, key: str, revision: int) -> bool:
+    def _has_row(self, key: str, revision: int) -> bool:
+        """Tell whether the table has a registration at this revision, or an earlier one."""
         row = self._table.rows.get(key)
         return row is not None and row.revision <= revision
 
-    async def _as_it_is(self, written: Written) -> Written:
-        """Return what was written with the status that it has by now."""
+    async def _with_present_status(self, written: Written) -> Written:
+        """Return what was written with its present status, which may be stored after it."""
         registered = written.registered
         if registered.kind is not Kind.CRD or _is_gone(written):
             return written
@@ -346,22 +336,22 @@ class Registrations(Source):
     async def withdraw(
         self, references: Sequence[Reference], owner: str, requester: Requester
     ) -> list[Reference]:
-        """Remove registrations, and all of an owner with the owner.
+        """Remove registrations, and an owner with all of its registrations.
 
         Returns:
-            Those that were there, with the revision that they had.
+            The registrations that were there, with the revisions that they had.
 
         Raises:
-            InvalidFields: Something is not as it must be.
-            Denied: The caller may not change the groups of some, or the owner is another's.
+            InvalidFields: A field is not valid.
+            Denied: The caller may not change the groups of one, or the owner is another's.
             RevisionMismatch: Another revision is there than expected.
-            InvalidRecord: What is there cannot be read, and the caller may not change every group.
-            NotServed: It is removed, and still served here.
-            StoreUnavailable: Not all is known to be removed.
+            InvalidRecord: One cannot be read, and the caller may not change every group.
+            NotServed: All are removed, and some are still served here.
+            StoreUnavailable: Some may not be removed.
         """
         _check(withdrawal_violations(references, owner))
         expected = {key_of(one.kind, one.name): one.revision for one in references}
-        is_owner_there = await owners.find(self._store, owner, requester.claimant)
+        is_owner_there = await owners.find_removable(self._store, owner, requester) is not None
         owned = self._table.owned_by(owner) if owner else []
         wanted = [
             _Removal(key, expected.get(key), owner, is_named=key in expected)
@@ -369,68 +359,68 @@ class Registrations(Source):
         ]
         for one in wanted:
             await self._removable(one, requester)
-        removed = [gone for one in wanted if (gone := await self._remove(one, requester))]
+        removed = [found for one in wanted if (found := await self._remove(one, requester))]
         if is_owner_there:
-            await self._remove_owner(owner, requester.claimant)
+            await self._remove_owner(owner, requester)
         others = {one.key for one in wanted} - {key_of(one.kind, one.name) for one in removed}
-        elsewhere = [gone for key in others if (gone := await self._gone_elsewhere(key))]
-        await self._table.seen(lambda: not any(map(self._is_left, (*removed, *elsewhere))))
+        elsewhere = [found for key in others if (found := await self._removed_elsewhere(key))]
+        await self._table.seen(lambda: not any(map(self._is_served, (*removed, *elsewhere))))
         groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
         async with self._locks.of(groups):
             await self._statuses.write_back(groups, self._now())
         return removed
 
     async def _removable(self, wanted: "_Removal", requester: Requester) -> Entry | None:
-        """Return what is to be removed; None if it is not there, or not the owner's after all."""
+        """Return the entry to remove; None if it is not there, or no longer the owner's."""
         entry = await self._store.get(wanted.key)
         if entry is None or not (wanted.is_named or _is_owned(entry, wanted.owner)):
             return None
-        _see_that_it_may_go(entry, wanted.expected, requester)
+        _check_removal(entry, wanted.expected, requester)
         return entry
 
     async def _remove(self, wanted: "_Removal", requester: Requester) -> Reference | None:
-        """Remove a registration; None if it is not there, or not the owner's after all."""
+        """Remove a registration; None if it is not there, or no longer the owner's."""
         place = parse_key(wanted.key)
         while (entry := await self._removable(wanted, requester)) and place:
             leave_owner = bool(wanted.owner) and _is_owned(entry, wanted.owner)
             try:
-                await removal.remove(self._store, entry, self._now(), leave_owner=leave_owner)
+                await remove_entry(self._store, entry, self._now(), leave_owner=leave_owner)
             except Conflict:
                 continue
             return Reference(*place, entry.revision)
         return None
 
-    async def _gone_elsewhere(self, key: str) -> Reference | None:
-        """Return what stands here still though another replica has removed it."""
+    async def _removed_elsewhere(self, key: str) -> Reference | None:
+        """Return a registration that is served here though another replica has removed it."""
         place, row = parse_key(key), self._table.rows.get(key)
         if place is None or row is None or await self._store.get(key) is not None:
             return None
         return Reference(*place, row.revision)
 
-    async def _remove_owner(self, owner: str, caller: Claimant) -> None:
-        """Remove an owner, and what was registered for it in the meantime."""
-        await owners.remove(self._store, owner, caller)
+    async def _remove_owner(self, owner: str, requester: Requester) -> None:
+        """Remove an owner, and what was registered for it meanwhile."""
+        await owners.remove(self._store, owner, requester)
         await self._table.seen(lambda: owner not in self._table.owners)
-        await removal.remove_orphans(self._store, self._table, self._now())
+        await owners.remove_orphans(self._store, self._table, self._now())
 
-    def _is_left(self, removed: Reference) -> bool:
+    def _is_served(self, removed: Reference) -> bool:
         row = self._table.rows.get(key_of(removed.kind, removed.name))
         return row is not None and row.revision <= (removed.revision or 0) and not row.terminating
 
     async def renew(self, owner: str, requester: Requester) -> float | None:
-        """Note that an owner is alive.
+        """Renew the lease of an owner.
 
         Returns:
-            Within how many seconds it should renew again; None when it need not.
+            The seconds within which it should renew again; None if it has no lease.
 
         Raises:
-            InvalidFields: It has no valid name.
-            NoSuchOwner: There is none any more.
+            InvalidFields: Its name is not valid.
+            NoSuchOwner: There is none, or none any more.
             Denied: It is another caller's.
-            StoreUnavailable: Whether it was noted is not known.
+            StoreUnavailable: It may not be renewed.
         """
         _check([FieldViolation("owner", wrong)] if (wrong := wrong_name(owner)) else [])
-        within_s = await owners.renew(self._store, owner, requester.claimant)
+        within_s = await owners.renew(self._store, owner, requester)
         await self._table.seen(lambda: not self._is_stale(owner))
         return within_s
 
@@ -441,11 +431,11 @@ class Registrations(Source):
     async def list(self, query: Query) -> Page:
         """Return a page of registrations.
 
-        It may have fewer than asked for, and then `next_after` tells whether others come. What
-        cannot be read is left out; `warnings` has it.
+        A page may have fewer than asked for; `next_after` tells whether others follow. What cannot
+        be read is left out; `warnings` has it.
 
         Raises:
-            StoreUnavailable: Their content cannot be had.
+            StoreUnavailable: Their content cannot be read.
         """
         places = sorted(
             (KINDS.index(row.kind), row.name)
@@ -459,7 +449,7 @@ class Registrations(Source):
         page: list[Registered] = []
         taken, bytes_left = 0, _PAGE_BYTES
         while taken < min(size, len(places)) and bytes_left > 0:
-            some = [(KINDS[kind], name) for kind, name in places[taken : taken + _AT_ONCE]]
+            some = [(KINDS[kind], name) for kind, name in places[taken : taken + _CONCURRENT_READS]]
             entries = await asyncio.gather(*(self._store.get(key_of(*place)) for place in some))
             for place, entry in zip(some, entries, strict=True):
                 if bytes_left <= 0 or taken == size:
@@ -473,7 +463,7 @@ class Registrations(Source):
         return Page(tuple(page), (KINDS[last[0]], last[1]) if last and more else None)
 
     def _registered(self, place: tuple[Kind, str], entry: Entry) -> Registered | None:
-        """Return a registration; None of what cannot be read."""
+        """Return a registration; None if it cannot be read."""
         if entry.key in self._table.problems:
             return None
         try:
@@ -490,8 +480,8 @@ class _Removal:
 
     Attributes:
         expected: The revision that must be there; None for any.
-        owner: Which is removed with it; empty for none.
-        is_named: Whether it is asked for by its name, or because it is the owner's.
+        owner: The owner that is removed with it; empty for none.
+        is_named: Whether the request has its name; otherwise it is removed as the owner's.
     """
 
     key: str
@@ -501,7 +491,7 @@ class _Removal:
 
 
 def _sent_bytes(entry: Entry, registered: Registered, query: Query) -> int:
-    """Return about how large a registration is when it is sent."""
+    """Return about how many bytes a registration takes in an answer."""
     size = len(entry.value)
     if registered.kind is Kind.GROUPS:
         for placed in published.from_json(registered.record.content):
@@ -518,16 +508,9 @@ def _matches(row: Row, query: Query) -> bool:
     )
 
 
-def _written(planned: Plan, entry: Entry | None) -> Written:
-    wanted = planned.wanted
-    revision = entry.revision if entry else planned.revision
-    return Written(Registered(wanted.kind, wanted.name, revision, planned.record), planned.outcome)
-
-
 def _is_gone(written: Written) -> bool:
-    """Tell whether it was written by being removed."""
-    manifest = as_object(written.registered.record.content)
-    return objects.is_terminating(manifest) and not objects.finalizers_of(manifest)
+    """Tell whether writing it deleted it."""
+    return objects.is_deleted(as_object(written.registered.record.content))
 
 
 def _is_owned(entry: Entry, owner: str) -> bool:
@@ -537,10 +520,10 @@ def _is_owned(entry: Entry, owner: str) -> bool:
         return False
 
 
-def _see_that_it_may_go(entry: Entry, expected: int | None, requester: Requester) -> None:
-    """See that a caller may remove what is there.
+def _check_removal(entry: Entry, expected: int | None, requester: Requester) -> None:
+    """Refuse a removal that is not allowed, or expects another revision.
 
-    What is on its way already may be asked for again, whatever is expected: that is a retry.
+    Removing what terminates already is a retry, and succeeds whatever is expected.
     """
     place = parse_key(entry.key)
     if place is None:
@@ -548,7 +531,7 @@ def _see_that_it_may_go(entry: Entry, expected: int | None, requester: Requester
     try:
         content = record_of(entry).content
     except InvalidRecord:
-        # Of which groups it is, nobody knows.
+        # Its groups are not known.
         if not requester.may_change_every_group:
             raise
         content = None

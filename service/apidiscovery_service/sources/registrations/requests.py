@@ -1,14 +1,25 @@
-"""What is asked of registrations and what is answered, apart from any transport."""
+"""Requests about registrations, their answers, errors and limits, apart from any transport."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
 from apidiscovery_service.access import LOCAL, Caller
-from apidiscovery_service.sources.registrations.owners import Claimant, OwnerLease
+from apidiscovery_service.errors import DiscoveryError, FieldViolation
+from apidiscovery_service.kube.objects.formats import is_dns_subdomain
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import Kind, Record
+from apidiscovery_service.store import StoreUnavailable
+
+MAX_REFERENCES = 10_000
+
+MIN_LEASE_S = 1.0
+MAX_LEASE_S = 24 * 3600.0
+MAX_REMOVAL_AFTER_S = 30 * 24 * 3600.0
+
+# Of the name of a registration or owner.
+_MAX_CHARACTERS = 253
 
 # Says why registrations of some API groups may not be changed; None if they may.
 Permit: TypeAlias = Callable[[frozenset[str]], str | None]
@@ -18,16 +29,25 @@ def _anything(_api_groups: frozenset[str]) -> None:
     return None
 
 
-# No group has this name: only who may change every group may change it.
+# No group has this name, so only callers that may change every group may change it.
 _EVERY_GROUP = frozenset("*")
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerLease:
+    """Time from the last renewal until an owner is stale, and from then until it is removed."""
+
+    duration_s: float
+    removal_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks, and what they may change.
+    """The caller, and what they may change.
 
     Attributes:
-        is_admin: Whether other users' owners are theirs as well.
+        permit: Says for groups why they may not be changed.
+        is_admin: Whether the owners of all users are theirs as well.
     """
 
     caller: Caller = LOCAL
@@ -36,18 +56,13 @@ class Requester:
 
     @property
     def may_change_every_group(self) -> bool:
-        """Whether there is no group whose registrations they may not change."""
+        """Whether they may change the registrations of every group."""
         return self.permit(_EVERY_GROUP) is None
-
-    @property
-    def claimant(self) -> Claimant:
-        """Who they are to owners."""
-        return Claimant(self.caller, self.is_admin)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Names a registration.
+    """The name of a registration.
 
     Attributes:
         revision: The one that is expected, or that was there; None for any.
@@ -60,10 +75,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Groups to put under a name.
+    """Groups to register under a name.
 
     Attributes:
-        documents: OpenAPI documents as they were sent, by place of the group and version.
+        documents: OpenAPI documents as they were sent, by index of the group and version.
     """
 
     name: str
@@ -78,10 +93,10 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Text as it stands in a file.
+    """The text of a file.
 
     Attributes:
-        file: What to call it; empty for its place.
+        file: Its name in errors; empty for its index.
         list_name: The name for a discovery list in it.
     """
 
@@ -92,7 +107,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Manifests to take."""
+    """Manifests to register."""
 
     manifests: tuple[Manifest, ...]
     owner: str = ""
@@ -103,11 +118,11 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which registrations to list; what is empty does not matter.
+    """Which registrations to list; empty fields select all.
 
     Attributes:
         after: Kind and name of the last one of the page before.
-        with_documents: Whether OpenAPI documents are sent, so that they count for a page.
+        with_documents: Whether OpenAPI documents are sent, and count for the size of a page.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -120,10 +135,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registration as it is.
+    """A registration with its revision.
 
     Attributes:
-        revision: 0 when it is only as if it had been written.
+        revision: 0 if it was not written.
         stale_since: RFC 3339; None while its owner is alive, empty when that is not known.
     """
 
@@ -147,7 +162,7 @@ class Page:
 
 
 class Outcome(StrEnum):
-    """What was done."""
+    """What applying a registration did."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -156,7 +171,104 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one registration."""
+    """The result of applying one registration."""
 
     registered: Registered
     outcome: Outcome
+
+
+class RevisionMismatch(DiscoveryError):
+    """Another revision of a registration is there than the caller expected.
+
+    Attributes:
+        revision: What is there; 0 for nothing.
+    """
+
+    def __init__(self, kind: Kind, name: str, expected: int, revision: int) -> None:
+        seen = f"it is at revision {revision}" if revision else "it is not there"
+        super().__init__(f"{kind}/{name}: expected revision {expected}, but {seen}")
+        self.kind = kind
+        self.name = name
+        self.revision = revision
+
+
+class Denied(DiscoveryError):
+    """The caller may not do this."""
+
+
+class NotServed(StoreUnavailable):
+    """A change is in the store, but this process does not serve it yet."""
+
+    reason = "late"
+    told = (
+        "the store has what was asked for, but this server does not serve it yet, for it has no"
+        " news of the store; ask again, nothing is done twice"
+    )
+
+
+class NoSuchOwner(DiscoveryError):
+    """There is no owner of that name, or none any more."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(
+            f"there is no owner {owner!r}; what it had registered, if anything, was removed, and "
+            "has to be published again"
+        )
+        self.owner = owner
+
+
+class LimitExceeded(DiscoveryError):
+    """The request asks for more than one request may."""
+
+
+def wrong_name(name: str) -> str | None:
+    """Say what is wrong with a name; None if it is a DNS subdomain."""
+    if not name:
+        return "required"
+    if len(name) > _MAX_CHARACTERS:
+        return f"want at most {_MAX_CHARACTERS} characters, got {len(name)}"
+    if not is_dns_subdomain(name):
+        return f"want a DNS subdomain in lower case, such as east.example.com, got {name!r}"
+    return None
+
+
+def publication_violations(publication: Publication) -> Iterator[FieldViolation]:
+    """Yield what is wrong with a publication, apart from its groups."""
+    if wrong := wrong_name(publication.name):
+        yield FieldViolation("name", wrong)
+    if not publication.groups:
+        yield FieldViolation("groups", "want at least one group; what is not wanted is withdrawn")
+    yield from owner_violations(publication.owner, publication.lease)
+
+
+def owner_violations(owner: str, lease: OwnerLease | None) -> Iterator[FieldViolation]:
+    """Yield what is wrong with the owner that a request names, and with its lease."""
+    if owner and (wrong := wrong_name(owner)):
+        yield FieldViolation("owner", wrong)
+    if lease is None:
+        return
+    if not owner:
+        yield FieldViolation("owner", "required, for there is a lease")
+    if not MIN_LEASE_S <= lease.duration_s <= MAX_LEASE_S:
+        message = f"want {MIN_LEASE_S:g} s to {MAX_LEASE_S:g} s, got {lease.duration_s:g} s"
+        yield FieldViolation("lease.duration", message)
+    if not 0 <= lease.removal_after_s <= MAX_REMOVAL_AFTER_S:
+        message = f"want 0 s to {MAX_REMOVAL_AFTER_S:g} s, got {lease.removal_after_s:g} s"
+        yield FieldViolation("lease.removal_after", message)
+
+
+def withdrawal_violations(references: Sequence[Reference], owner: str) -> Iterator[FieldViolation]:
+    """Yield what is wrong with a withdrawal.
+
+    Raises:
+        LimitExceeded: There are too many references.
+    """
+    if len(references) > MAX_REFERENCES:
+        raise LimitExceeded(f"a request may withdraw {MAX_REFERENCES} registrations at most")
+    for place, reference in enumerate(references):
+        if not reference.name:
+            yield FieldViolation(f"registrations[{place}].name", "required")
+    if owner and (wrong := wrong_name(owner)):
+        yield FieldViolation("owner", wrong)
+    if not references and not owner:
+        yield FieldViolation("registrations", "want at least one registration, or an owner")

@@ -1,6 +1,6 @@
-"""The registrations and owners of the store as its watch tells them, handed on as declarations.
+"""The registrations and owners in the store, as its watch reports them, and their declarations.
 
-Every replica, the one that wrote included, knows them by this way alone.
+Every replica learns of them only here, also of its own writes.
 """
 
 import asyncio
@@ -8,16 +8,17 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 import orjson
 import structlog
 
+from apidiscovery_service.core.registry import Update
 from apidiscovery_service.sources.api_service import read_api_service
 from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.discovery_list import InvalidField, Node, path_text
+from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
-from apidiscovery_service.sources.registrations.errors import NotServed
 from apidiscovery_service.sources.registrations.record import (
     OWNERS,
     PREFIX,
@@ -25,22 +26,24 @@ from apidiscovery_service.sources.registrations.record import (
     Kind,
     OwnerRecord,
     Record,
-    Standing,
+    State,
     as_object,
     decode,
     decode_owner,
     owner_key,
     parse_key,
 )
+from apidiscovery_service.sources.registrations.requests import NotServed
+from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
 from apidiscovery_service.workers import INLINE_BYTES
 
-# How long a writer waits to see its own write; a store of which a server hangs is heard of again
-# before that.
+# How long a writer waits until it sees its own write. When a server of the store hangs, its watch
+# moves to another one in less time.
 VISIBLE_WITHIN_S = 10.0
 
-# What takes the loop's thread longer than a few milliseconds is read in another one.
+# More changes are read in a thread, since they take more than a few milliseconds.
 _MANY = 20
 
 _log = structlog.get_logger(__name__)
@@ -51,9 +54,9 @@ class Row:
     """A registration without its content.
 
     Attributes:
-        owner_id: Which life of the owner it belongs to.
-        created: When it was first registered, RFC 3339.
-        declared: As if its owner were alive.
+        owner_id: The id of the owner's life.
+        created: Time of the first registration, RFC 3339.
+        declared: What it declares while its owner is alive.
     """
 
     kind: Kind
@@ -66,7 +69,7 @@ class Row:
 
     @property
     def origin(self) -> str:
-        """Its name among what is declared."""
+        """Its name as an origin of declarations."""
         return f"registrations:{self.kind}/{self.name}"
 
     @property
@@ -77,10 +80,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """An owner, and when it was written.
+    """An owner with its revisions.
 
     Attributes:
-        created: Revision since which an owner of this name is there.
+        created: The revision that created an owner of this name.
     """
 
     record: OwnerRecord
@@ -88,13 +91,8 @@ class OwnerRow:
     created: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Handed:
-    """What somebody here is about to write, as it will be read again."""
-
-    value: bytes
-    record: Record
-    declared: Declared
+# A key of a registration, and its row; None if it is gone, text if it cannot be read.
+_Outcome: TypeAlias = tuple[str, Row | str | None]
 
 
 def declared_by(kind: Kind, record: Record) -> Declared:
@@ -116,35 +114,35 @@ def declared_by(kind: Kind, record: Record) -> Declared:
 
 
 def _of_store(crd: CustomResourceDefinition) -> CustomResourceDefinition:
-    """Take the status for what was decided here: it is where the next decision starts from.
+    """Return a definition whose status may be decided anew.
 
-    What a document states stands for good, which is right for the document of another server only.
+    The status in a document is final, which is right only for the document of another server. A
+    status in the store was decided here, and the next decision starts from it.
     """
     return replace(crd, stated=crd.stated and replace(crd.stated, final=False))
 
 
 class Table:
-    """What the store held at `revision`; everything in it is declared.
+    """The content of the store at `revision`; all of it is declared.
 
     Args:
-        store: What is followed.
-        declarations: What is kept up to date.
+        store: The store to follow.
+        declarations: The declarations to keep up to date.
     """
 
     def __init__(self, store: Store, declarations: Declarations) -> None:
         self._store = store
         self._declarations = declarations
-        # What was taken last under each key, read or not.
+        # The last entry taken under each key, also of one that cannot be read.
         self._marks: dict[str, tuple[int, int]] = {}
         self._rows: dict[str, Row] = {}
         self._owners: dict[str, OwnerRow] = {}
         # Keys of registrations by the name of their owner.
         self._owned: dict[str, set[str]] = {}
         self._problems: dict[str, str] = {}
-        self._handed: dict[str, _Handed] = {}
+        self._expected: dict[str, Prepared] = {}
         self._advanced: set[asyncio.Event] = set()
-        # Whether changes may be missing; the store may have been restored, and revisions are given
-        # out again then.
+        # Whether changes may be missing. A store that was restored uses the same revisions again.
         self._is_behind = False
         self.revision = 0
 
@@ -160,13 +158,13 @@ class Table:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong with entries that cannot be read, by key; what was there before serves."""
+        """Why entries cannot be read, by key; their last readable content is still served."""
         return MappingProxyType(self._problems)
 
     def missing(self) -> list[str]:
-        """Return a line for each registration that cannot be read when nothing serves in its place.
+        """Return a line for each registration that cannot be read and never could.
 
-        What is served lacks its groups. A kind of a newer release is none of ours.
+        Its groups are not served. Kinds of newer releases do not count.
         """
         return [
             f"{key} in the store cannot be read: {what}"
@@ -174,58 +172,58 @@ class Table:
             if parse_key(key) is not None and key not in self._rows
         ]
 
-    def standing(self, key: str) -> Standing | None:
-        """Return what stood under a key when changes were last taken; None if that is not kept.
+    def state(self, key: str) -> State | None:
+        """Return the state of a CustomResourceDefinition as of the last change.
 
-        It is of CustomResourceDefinitions alone.
+        None for other kinds, whose content is not in memory, and for what cannot be read.
         """
         row, place = self._rows.get(key), parse_key(key)
         if key in self._problems or place is None or place[0] is not Kind.CRD:
             return None
         if row is None:
-            return Standing()
+            return State()
         (crd,) = row.declared.crds
         content = as_object(orjson.loads(crd.document))
-        return Standing(row.revision, Record(row.owner, row.owner_id, row.created, content))
+        return State(row.revision, Record(row.owner, row.owner_id, row.created, content))
 
     def size(self, key: str) -> int:
-        """Return how many bytes `standing` reads."""
+        """Return the number of bytes that `state` reads."""
         row = self._rows.get(key)
         return sum(crd.size for crd in row.declared.crds) if row else 0
 
-    def hand(self, key: str, value: bytes, record: Record, declared: Declared) -> None:
-        """Take over what the store's watch will bring, so that it need not be read again."""
-        self._handed[key] = _Handed(value, record, declared)
+    def expect(self, prepared: Prepared) -> None:
+        """Note what is written next, so that it need not be read when the watch brings it."""
+        self._expected[prepared.wanted.key] = prepared
 
-    def drop(self, keys: Iterable[str]) -> None:
-        """Forget what was handed over."""
+    def expect_no_more(self, keys: Iterable[str]) -> None:
+        """Forget what was expected under these keys."""
         for key in keys:
-            self._handed.pop(key, None)
+            self._expected.pop(key, None)
 
     def owned_by(self, owner: str) -> list[str]:
-        """Return the keys of what is registered for an owner, sorted."""
+        """Return the keys of the registrations of an owner, sorted."""
         return sorted(self._owned.get(owner, ()))
 
     def stale_since(self, owner: str, owner_id: str) -> str | None:
-        """Return since when an owner is gone; None while it is alive, empty when not known.
+        """Return since when an owner is stale; None while it is alive, empty when not known.
 
-        One whose record cannot be read is taken to be alive: a newer release may have written it.
+        One whose record cannot be read counts as alive: a newer release may have written it.
         """
         if not owner or self.is_unreadable(owner):
             return None
         row = self._owners.get(owner)
         if row is None or row.record.id != owner_id:
-            return ""  # that life is over; what is left of it is about to be removed
+            return ""  # that life is over, and its registrations are removed soon
         return row.record.stale_since or None
 
     def is_unreadable(self, owner: str) -> bool:
-        """Tell whether what stands there for an owner cannot be read."""
+        """Tell whether the record of an owner cannot be read."""
         return owner_key(owner) in self._problems
 
     def orphans(self) -> list[str]:
-        """Return the keys of what belongs to a life of an owner that is over, sorted.
+        """Return the keys of registrations whose owner's life is over, sorted.
 
-        Nothing is known of the lives of an owner whose record cannot be read.
+        An owner whose record cannot be read has no orphans, since its life is not known.
         """
         return sorted(
             key
@@ -236,23 +234,24 @@ class Table:
         )
 
     async def load(self) -> int:
-        """Take what the store holds, in one step; return its revision.
+        """Take the content of the store, in one step; return its revision.
 
         Raises:
-            StoreUnavailable: It cannot be asked.
+            StoreUnavailable: It does not answer.
         """
         listing = await self._store.list(PREFIX)
         present = {entry.key for entry in listing.entries}
         changes = [Change(entry.key, entry) for entry in listing.entries]
         changes += [Change(key, None) for key in self._marks.keys() - present]
         await self._take(changes, listing.revision)
-        self._is_behind = False  # before anybody runs who was told
+        self._is_behind = False  # before those run who wait for it
         return listing.revision
 
     async def follow(self) -> None:
-        """Take every change, until cancelled; while the store is away all stays as it is.
+        """Take every change, until cancelled.
 
-        Also when it refuses: with a password that is changed, say, and later changed back.
+        Everything stays as it is while the store does not answer, or refuses: a password may be
+        changed, and later changed back.
         """
 
         async def take(batch: Batch) -> None:
@@ -265,7 +264,7 @@ class Table:
 
     @contextmanager
     def advances(self) -> Generator[asyncio.Event]:
-        """Return an event that is set whenever changes have been taken."""
+        """Return an event that is set after every change."""
         advanced = asyncio.Event()
         self._advanced.add(advanced)
         try:
@@ -274,10 +273,10 @@ class Table:
             self._advanced.discard(advanced)
 
     async def seen(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on this table is met, and nothing of the store is missing.
+        """Wait until a condition on this table is met, and no change of the store is missing.
 
         Raises:
-            NotServed: It is not in time.
+            NotServed: That takes longer than `VISIBLE_WITHIN_S`.
         """
 
         def is_met() -> bool:
@@ -297,44 +296,56 @@ class Table:
                 ) from None
 
     async def _take(self, changes: Iterable[Change], revision: int) -> None:
-        """Take changes of the store, and declare what differs by them, in one step."""
+        """Take changes of the store, and declare what they change, in one step."""
         news = [change for change in changes if self._is_news(change)]
-        read: list[tuple[str, Row | str | None]]
-        read = [(change.key, row) for change in news if (row := self._as_handed(change))]
-        made = {key for key, _ in read}
-        others = [change for change in news if change.key not in made]
-        read += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
+        outcomes, others, update = self._match_prepared(news)
+        outcomes += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
         for change in news:
             if change.entry is None:
                 self._marks.pop(change.key, None)
             else:
                 self._marks[change.key] = change.entry.mark
         touched = self._take_owners(news)
-        touched.update(key for key, _ in read)
+        touched.update(key for key, _ in outcomes)
         before = {key: row.origin for key in touched if (row := self._rows.get(key))}
-        for key, outcome in read:
+        for key, outcome in outcomes:
             self._take_row(key, outcome)
         after = {key: row for key in touched if (row := self._rows.get(key))}
         gone = [origin for key, origin in before.items() if key not in after]
         if after or gone:
             declared = {row.origin: self._as_of_owner(row) for row in after.values()}
-            self._declarations.update(declared, gone)
+            self._declarations.update(declared, gone, update)
         self.revision = revision
         for advanced in self._advanced:
             advanced.set()
 
-    def _as_handed(self, change: Change) -> Row | None:
-        """Return the row of what was handed over, if it is exactly that which came."""
-        handed, entry, place = self._handed.get(change.key), change.entry, parse_key(change.key)
-        if handed is None or entry is None or place is None or entry.value != handed.value:
-            return None
-        return _of(place, entry.revision, handed.record, handed.declared)
+    def _match_prepared(
+        self, changes: Iterable[Change]
+    ) -> tuple[list[_Outcome], list[Change], Update | None]:
+        """Find the changes that were prepared here.
+
+        Returns:
+            Their rows, the other changes, and what serving the prepared ones was to come to.
+        """
+        rows: list[_Outcome] = []
+        others: list[Change] = []
+        update: Update | None = None
+        for change in changes:
+            prepared, entry = self._expected.get(change.key), change.entry
+            if prepared and prepared.declared and entry and entry.value == prepared.value:
+                wanted, record = prepared.wanted, prepared.record
+                row = _row_of(wanted.kind, wanted.name, entry.revision, record, prepared.declared)
+                rows.append((change.key, row))
+                update = prepared.update or update
+            else:
+                others.append(change)
+        return rows, others, update
 
     def _is_news(self, change: Change) -> bool:
         return change.entry is None or self._marks.get(change.key) != change.entry.mark
 
     def _take_row(self, key: str, outcome: Row | str | None) -> None:
-        """Take what stands under a key now; a text says why it cannot be read."""
+        """Take the registration that a key has now."""
         if isinstance(outcome, str):
             self._problems[key] = outcome
             _log.error("registration cannot be read, it stays as it was", key=key, error=outcome)
@@ -351,7 +362,7 @@ class Table:
                 self._owned.setdefault(outcome.owner, set()).add(key)
 
     def _take_owners(self, changes: Iterable[Change]) -> set[str]:
-        """Take the owners among changes; return the keys of what looks different by them."""
+        """Take the owners among changes; return the keys of registrations that change with them."""
         touched: set[str] = set()
         for change in changes:
             if not change.key.startswith(OWNERS):
@@ -377,7 +388,10 @@ class Table:
             self._owners[name] = OwnerRow(record, change.entry.revision, change.entry.created)
 
     def _life(self, owner: str) -> tuple[str, bool] | None:
-        """Return what of an owner shows in what it has registered; None when it is not known."""
+        """Return what registrations depend on: the id of a life, and whether it is stale.
+
+        None if the record of the owner cannot be read.
+        """
         if self.is_unreadable(owner):
             return None
         row = self._owners.get(owner)
@@ -393,8 +407,7 @@ def _is_much(changes: Sequence[Change]) -> bool:
     return len(changes) > _MANY or size > INLINE_BYTES
 
 
-def _read(changes: Iterable[Change]) -> list[tuple[str, Row | str | None]]:
-    """Return for each key of a registration its row, None if it is gone, or what is wrong."""
+def _read(changes: Iterable[Change]) -> list[_Outcome]:
     return [
         (change.key, _row(change.key, change.entry))
         for change in changes
@@ -415,8 +428,8 @@ def _row(key: str, entry: Entry | None) -> Row | str | None:
         return f"{path_text(error.path)}: {error}"
     except (InvalidRecord, ValueError) as error:
         return str(error)
-    return _of(place, entry.revision, record, declared)
+    return _row_of(*place, entry.revision, record, declared)
 
 
-def _of(place: tuple[Kind, str], revision: int, record: Record, declared: Declared) -> Row:
-    return Row(*place, revision, record.owner, record.owner_id, record.created, declared)
+def _row_of(kind: Kind, name: str, revision: int, record: Record, declared: Declared) -> Row:
+    return Row(kind, name, revision, record.owner, record.owner_id, record.created, declared)

@@ -1,34 +1,46 @@
-"""One registration into the store: decided on what stands there, written if it still does."""
+"""Writing one registration: decided on the present state, stored if that is still the same."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 import orjson
 
+from apidiscovery_service.core.registry import Update
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.registrations import objects
-from apidiscovery_service.sources.registrations.errors import Denied, RevisionMismatch
-from apidiscovery_service.sources.registrations.owners import Ownership
 from apidiscovery_service.sources.registrations.record import (
+    InvalidRecord,
     Kind,
     Object,
+    Ownership,
     Record,
-    Standing,
+    State,
     as_object,
     encode,
     key_of,
+    parse_key,
     record_of,
 )
-from apidiscovery_service.sources.registrations.requests import Outcome, Permit
-from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
+from apidiscovery_service.sources.registrations.requests import (
+    Denied,
+    Outcome,
+    Permit,
+    Registered,
+    RevisionMismatch,
+    Written,
+)
+from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Guard, Store
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A registration as it is to be.
+    """A registration that somebody wants to have.
 
     Attributes:
         field: The field of the request that it is from.
@@ -46,25 +58,26 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        """Where it will stand."""
+        """Its key in the store."""
         return key_of(self.kind, self.name)
 
     @property
     def size(self) -> int:
-        """About how many bytes it is, as far as that may be many."""
+        """About how many bytes it has; 0 for kinds that are small."""
         return self.crd.size if self.crd else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What writing something comes to.
+class Prepared:
+    """What writing a registration comes to, as far as it is known before it is written.
 
     Attributes:
-        revision: Of what stands there now; 0 for nothing.
-        record: What is to stand there.
-        value: The same as it is kept; empty when nothing is to be written.
-        gone: Whether it goes instead: its last finalizer was taken away.
-        declared: What it declares, when that is known before it is read again.
+        revision: Of what is in the store now; 0 for nothing.
+        record: What is to be in the store.
+        value: The same as it is stored; empty when nothing is to be written.
+        gone: Whether it is deleted instead: its last finalizer was removed.
+        declared: What reading `value` will give; None when that is not known.
+        update: What serving it will come to; None when that is not known.
     """
 
     wanted: Wanted
@@ -74,28 +87,35 @@ class Plan:
     value: bytes = b""
     gone: bool = False
     declared: Declared | None = None
+    update: Update | None = None
+
+    def written(self, entry: Entry | None = None) -> Written:
+        """Return what the caller is told; `entry` is what was stored, None for nothing."""
+        revision = entry.revision if entry else self.revision
+        registered = Registered(self.wanted.kind, self.wanted.name, revision, self.record)
+        return Written(registered, self.outcome)
 
 
-def standing(entry: Entry | None) -> Standing:
-    """Return what stands under a key of the store.
+def state_of(entry: Entry | None) -> State:
+    """Return what an entry of the store says of a registration.
 
     Raises:
         InvalidRecord: It cannot be read.
     """
-    return Standing(entry.revision, record_of(entry)) if entry else Standing()
+    return State(entry.revision, record_of(entry)) if entry else State()
 
 
-def plan(
-    found: Standing, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
-) -> Plan:
-    """Decide what writing something comes to, on what stands there now.
+def decide(
+    state: State, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
+) -> Prepared:
+    """Decide what writing a registration comes to; nothing is written.
 
     Raises:
-        Denied: The caller may not change the groups of the one or the other.
-        InvalidFields: It may not take the place of what is there, or is too large.
+        Denied: The caller may not change the groups of what is there, or of what is wanted.
+        InvalidFields: It may not replace what is there, or is too large.
         RevisionMismatch: Another revision is there than expected, and not what is wanted either.
     """
-    current = found.record
+    current = state.record
     groups = objects.groups_of(wanted.kind, wanted.content)
     if current is not None:
         groups |= objects.groups_of(wanted.kind, current.content)
@@ -103,15 +123,14 @@ def plan(
         raise Denied(reason)
     made = _made(wanted, current, ownership, now())
     if made == current:
-        return Plan(wanted, found.revision, made, Outcome.UNCHANGED)
+        return Prepared(wanted, state.revision, made, Outcome.UNCHANGED)
     for expected in wanted.expected:
-        if expected != found.revision:
-            raise RevisionMismatch(wanted.kind, wanted.name, expected, found.revision)
+        if expected != state.revision:
+            raise RevisionMismatch(wanted.kind, wanted.name, expected, state.revision)
     value = _checked(wanted, current, made)
-    manifest = as_object(made.content)
-    gone = objects.is_terminating(manifest) and not objects.finalizers_of(manifest)
     outcome = Outcome.CONFIGURED if current else Outcome.CREATED
-    return Plan(wanted, found.revision, made, outcome, value, gone)
+    gone = objects.is_deleted(as_object(made.content))
+    return Prepared(wanted, state.revision, made, outcome, value, gone)
 
 
 def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str) -> Record:
@@ -128,10 +147,10 @@ def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str
 
 
 def _checked(wanted: Wanted, current: Record | None, made: Record) -> bytes:
-    """Return what is to be kept.
+    """Return the value for the store.
 
     Raises:
-        InvalidFields: It may not be, or cannot.
+        InvalidFields: It may not replace what is there, or cannot be stored.
     """
     violations = list(_update_violations(wanted, current, made))
     value = b""
@@ -156,19 +175,85 @@ def _update_violations(
             yield FieldViolation(f"{wanted.field}.{field}", message)
 
 
-async def carry_out(store: Store, planned: Plan, ownership: Ownership) -> Entry | None:
-    """Write what was planned and is not there yet.
+async def put(store: Store, prepared: Prepared, ownership: Ownership) -> Entry | None:
+    """Write what was prepared and is not there yet.
 
     Returns:
-        What stands there now; None when it is gone.
+        What is in the store now; None when it is deleted.
 
     Raises:
-        Conflict: Something else stands there than was planned on.
+        Conflict: Something else is there than when it was prepared.
         Fenced: The owner has gone.
     """
-    key = planned.wanted.key
-    if planned.gone:
-        if not await store.delete(key, expected=planned.revision, guard=ownership.guard):
+    key, guard = prepared.wanted.key, ownership.guard
+    if prepared.gone:
+        if not await store.delete(key, expected=prepared.revision, guard=guard):
             raise Conflict(key, 0)
         return None
-    return await store.put(key, planned.value, expected=planned.revision, guard=ownership.guard)
+    return await store.put(key, prepared.value, expected=prepared.revision, guard=guard)
+
+
+async def remove_entry(
+    store: Store,
+    entry: Entry,
+    now: str,
+    *,
+    guard: Guard | None = None,
+    leave_owner: bool = False,
+) -> Entry | None:
+    """Remove a registration, or mark a CustomResourceDefinition with finalizers as terminating.
+
+    Args:
+        store: The store that it is in.
+        entry: What is there.
+        now: RFC 3339.
+        guard: What must hold.
+        leave_owner: Whether one that stays has no owner from now on.
+
+    Returns:
+        What is there afterwards; None for nothing.
+
+    Raises:
+        Conflict: Something else is there.
+    """
+    left = _left(entry, now, leave_owner=leave_owner)
+    if left is None:
+        await store.delete(entry.key, expected=entry.revision, guard=guard)
+        return None
+    if left == record_of(entry):
+        return entry
+    return await store.put(entry.key, encode(left), expected=entry.revision, guard=guard)
+
+
+def _left(entry: Entry, now: str, *, leave_owner: bool) -> Record | None:
+    """Return what is left of a registration after its removal; None for nothing.
+
+    Nothing is left of what cannot be read.
+    """
+    place = parse_key(entry.key)
+    try:
+        record = record_of(entry)
+    except InvalidRecord:
+        return None
+    manifest = as_object(record.content)
+    if place is None or place[0] is not Kind.CRD or not objects.finalizers_of(manifest):
+        return None
+    left = replace(record, content=objects.terminating(manifest, now))
+    return replace(left, owner="", owner_id="") if leave_owner else left
+
+
+class GroupLocks:
+    """One lock for each API group, for writers of this process."""
+
+    def __init__(self) -> None:
+        # Only while somebody holds or wants them.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, groups: Iterable[str]) -> AsyncGenerator[None]:
+        """Hold the locks of these groups; who holds some must not ask for others."""
+        async with AsyncExitStack() as stack:
+            for group in sorted(set(groups)):  # in one order, so that no two wait for each other
+                lock = self._locks.setdefault(group, asyncio.Lock())
+                await stack.enter_async_context(lock)
+            yield

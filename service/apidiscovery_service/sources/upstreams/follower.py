@@ -15,8 +15,7 @@ import structlog
 
 from apidiscovery_service.core.model import Contribution, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source import Source
-from apidiscovery_service.core.source_status import SourceState, SourceStatus
+from apidiscovery_service.core.source import Source, SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
