@@ -2,12 +2,19 @@
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 
 import click
 import grpc
+from apidiscovery.service.v1 import (
+    discovery_pb2,
+    discovery_pb2_grpc,
+    registry_pb2,
+    registry_pb2_grpc,
+)
 from apidiscovery_client._connecting import Flags, read_grpc_server
 from apidiscovery_client._grpc.calls import (
     CallRefused,
@@ -17,24 +24,23 @@ from apidiscovery_client._grpc.calls import (
     is_local,
 )
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import (
     CREDENTIALS,
     KUBECONFIG,
     TIMEOUT,
-    blamed_on_options,
     flags_of,
     has_terminal,
+    is_on_command_line,
+    usage_errors,
 )
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.option_values import grpc_address
-from apidiscovery_cli.output import tell
-from apidiscovery_cli.plain_options import Option, Values
-from apidiscovery_cli.registry_client import RegistryClient
+from apidiscovery_cli.options import GRPC_ADDRESS, Option, Values, with_options
+from apidiscovery_cli.output import FAILED, tell
 
 P = ParamSpec("P")
 T = TypeVar("T")
 ClientT = TypeVar("ClientT", bound=GrpcClient)
+
+PAGE_SIZE = 500  # kubectl's --chunk-size
 
 # The reason of a Kubernetes Status (meta/v1 types.go `StatusReason`) for a status of gRPC.
 _REASONS = {
@@ -68,26 +74,33 @@ _OF_A_PART = frozenset(
 )
 
 
-_OPTIONS = (
-    Option(
-        ("--grpc-server",),
-        "The address and port of the server for gRPC.",
-        variable="APIDISCOVERY_GRPC_SERVER",
-        metavar="HOST:PORT",
-        reads=grpc_address,
+_OPTIONS: tuple[Option, ...] = (
+    click.option(
+        "--grpc-server",
+        type=GRPC_ADDRESS,
         default="127.0.0.1:50051",
+        show_default=True,
+        metavar="HOST:PORT",
+        envvar="APIDISCOVERY_GRPC_SERVER",
+        show_envvar=True,
+        help="The address and port of the server for gRPC.",
     ),
     *KUBECONFIG,
     *CREDENTIALS,
-    Option(("--token-file",), "Path to a file that holds the bearer token.", path="file"),
-    Option(
-        ("--tls-server-name",),
-        "Name that the server's certificate must have, by default that of --grpc-server.",
+    click.option(
+        "--token-file",
+        type=click.Path(exists=True, dir_okay=False, readable=True),
+        help="Path to a file that holds the bearer token.",
     ),
-    Option(
-        ("--plaintext", "--insecure"),
-        "Do without TLS; the default for this machine, where no other option asks for TLS.",
-        reads=None,
+    click.option(
+        "--tls-server-name",
+        help="Name that the server's certificate must have, by default that of --grpc-server.",
+    ),
+    click.option(
+        "--plaintext",
+        "--insecure",
+        is_flag=True,
+        help="Do without TLS; the default for this machine, where no other option asks for TLS.",
     ),
     TIMEOUT,
 )
@@ -110,6 +123,59 @@ class Own(TypedDict):
     grpc_server: str
     token_file: str | None
     plaintext: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What came of a withdrawal.
+
+    Attributes:
+        references: What was there.
+        repeated: Whether an earlier attempt, that got no answer, may have withdrawn more.
+    """
+
+    references: tuple[registry_pb2.RegistrationReference, ...]
+    repeated: bool
+
+
+class RegistryClient(GrpcClient):
+    """One connection to a server for registrations."""
+
+    def __init__(self, server: GrpcServer) -> None:
+        super().__init__(server)
+        self._registry = registry_pb2_grpc.RegistryServiceStub(self._channel)
+        self._discovery = discovery_pb2_grpc.DiscoveryServiceStub(self._channel)
+
+    def apply(self, request: registry_pb2.ApplyRequest) -> tuple[registry_pb2.AppliedDocument, ...]:
+        """Return what became of each document, in order."""
+        answer, _ = self._call("Apply", self._registry.Apply, request)
+        return tuple(answer.documents)
+
+    def withdraw(self, request: registry_pb2.WithdrawRequest) -> Withdrawn:
+        """Remove registrations; one that is not there is no error."""
+        answer, repeated = self._call("Withdraw", self._registry.Withdraw, request)
+        return Withdrawn(tuple(answer.withdrawn), repeated)
+
+    def registrations(
+        self, kind: registry_pb2.RegistrationKind.ValueType, names: Sequence[str] = ()
+    ) -> Iterator[registry_pb2.Registration]:
+        """Yield the registrations of a kind by name, all or those with these names."""
+        token = ""
+        while True:
+            request = registry_pb2.ListRegistrationsRequest(
+                kinds=[kind], names=names, page_size=PAGE_SIZE, page_token=token
+            )
+            page, _ = self._call("ListRegistrations", self._registry.ListRegistrations, request)
+            yield from page.registrations
+            token = page.next_page_token
+            if not token:
+                return
+
+    def sources(self) -> tuple[discovery_pb2.DiscoverySource, ...]:
+        """Return where what is served comes from, by name."""
+        request = discovery_pb2.ListSourcesRequest()
+        answer, _ = self._call("ListSources", self._discovery.ListSources, request)
+        return tuple(answer.sources)
 
 
 def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Callable[..., None]:
@@ -144,8 +210,9 @@ def with_client(
 
 
 def _named_server(values: Values) -> GrpcServer:
-    with blamed_on_options():
-        return server_at(cast("Own", values.given), flags_of(values))
+    own = cast("Own", {name: values.pop(name) for name in Own.__annotations__})
+    with usage_errors():
+        return server_at(own, flags_of(values))
 
 
 def server_at(own: Own, flags: Flags) -> GrpcServer:
@@ -172,8 +239,7 @@ def server_at(own: Own, flags: Flags) -> GrpcServer:
 def _token(token: str | None, file: str | None) -> str | None:
     """Return the token, never shown; raise `click.UsageError` for one that cannot be sent."""
     if file:
-        source = click.get_current_context().get_parameter_source("token")
-        if token and source is click.core.ParameterSource.COMMANDLINE:
+        if token and is_on_command_line("token"):
             raise click.UsageError("--token and --token-file cannot be used together")
         token = _content(file, "--token-file").decode(errors="replace").strip()
         if not token:

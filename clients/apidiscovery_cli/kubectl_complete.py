@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from apidiscovery_client._terminal import printable
 from click.shell_completion import ShellComplete
 
-from apidiscovery_cli.group import apidiscovery
+from apidiscovery_cli.group import COMPLETE_VARIABLE, apidiscovery
 from apidiscovery_cli.output import print_text
-from apidiscovery_cli.subcommands import COMPLETE_VARIABLE
 
 _PROGRAM = "kubectl apidiscovery"
 

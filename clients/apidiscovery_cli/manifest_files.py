@@ -14,8 +14,8 @@ from typing import cast
 
 import yaml
 
-from apidiscovery_cli.inputs import STDIN, UnusableFile, read_input
-from apidiscovery_cli.kinds import GROUPS, KINDS, Kind
+from apidiscovery_cli.files import STDIN, UnusableFile, read_input
+from apidiscovery_cli.registration_objects import GROUPS, KINDS, Kind
 
 EXTENSIONS = (".json", ".yaml", ".yml")  # cli-runtime pkg/resource/builder.go `FileExtensions`
 _STDIN_PATH = "STDIN"  # as kubectl and our server name it, where they tell a place in it

@@ -10,10 +10,8 @@ from apidiscovery_client._kubectl.preferred import preferred_resources
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Snapshot
 
-from apidiscovery_cli.click_options import values_of
 from apidiscovery_cli.connection_options import DEFAULT_SERVER, flags_of
-from apidiscovery_cli.discovery import Source, kept, snapshot_cache
-from apidiscovery_cli.plain_options import BadUsage
+from apidiscovery_cli.discovery import Source, cached_snapshot, snapshot_cache
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -56,11 +54,12 @@ def _names(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _kept_snapshot(ctx: click.Context) -> Snapshot | None:
-    flags = flags_of(values_of(ctx, ctx.params))
+    with ctx.scope(cleanup=False):
+        flags = flags_of(dict(ctx.params))
     try:
         server = read_server(default_url=DEFAULT_SERVER, **flags)
         cache = snapshot_cache(ctx.params.get("cache_dir"), is_off=bool(ctx.params.get("no_cache")))
-        fetched = kept(Source(server, cache))
-    except (DiscoveryError, BadUsage, OSError, ValueError):
+        fetched = cached_snapshot(Source(server, cache))
+    except (DiscoveryError, click.UsageError, OSError, ValueError):
         return None  # a shell that completes has no use for what went wrong
     return fetched.snapshot if fetched else None

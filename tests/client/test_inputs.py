@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from apidiscovery_cli.inputs import UnusableFile, read_input
+from apidiscovery_cli.files import UnusableFile, read_input
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_cli.click_options import DURATION
+from apidiscovery_cli.files import UnusableFile
 from apidiscovery_cli.grpc_connection import (
+    RegistryClient,
     piecewise,
     refusal_lines,
     with_registry,
 )
-from apidiscovery_cli.inputs import UnusableFile
 from apidiscovery_cli.manifest_files import File, objects, paths, read
+from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import print_data, print_lines, tell, tell_error
 from apidiscovery_cli.registration_objects import WRITERS, Object, document, object_of, short_name
-from apidiscovery_cli.registry_client import RegistryClient
 
 # Far below the 4 MB that gRPC servers take by default, and so little that one file that is wrong
 # sends few others a second time. A larger file is a request of its own.

@@ -12,8 +12,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from apidiscovery_cli.group import COMPLETE_VARIABLE, PROGRAM, apidiscovery
 from apidiscovery_cli.output import print_text
-from apidiscovery_cli.subcommands import COMPLETE_VARIABLE, PROGRAM
 
 _SHELLS = ("bash", "zsh", "fish", "powershell")
 
@@ -85,10 +85,6 @@ def completion(shell: str) -> None:
 
     Names of resources come from what earlier commands have kept on disk; no server is asked.
     """  # noqa: D301 - it is the character that click wants
-    from apidiscovery_cli.group import (  # noqa: PLC0415 - it has all commands, also this
-        apidiscovery,
-    )
-
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"this release of click has no completion for {shell}")

@@ -9,14 +9,12 @@ import click
 from apidiscovery_client._server import Server
 from click.core import ParameterSource
 
-from apidiscovery_cli.click_options import Reads, with_options
 from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
 from apidiscovery_cli.conformance.reporting import FORMATS, listed
 from apidiscovery_cli.conformance.subject import Release
-from apidiscovery_cli.connection_options import CONNECTION, server_of
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.option_values import server_url
-from apidiscovery_cli.output import has_colour, print_painted, print_text
+from apidiscovery_cli.connection_options import CONNECTION, is_on_command_line, server_of
+from apidiscovery_cli.options import SERVER_URL, with_options
+from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text
 
 _AUTO = "auto"
 
@@ -74,7 +72,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
             return
         context = click.get_current_context()
         if url is not None:
-            if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+            if is_on_command_line("server"):
                 raise click.UsageError("give the server as URL or by --server, not both")
             context.set_parameter_source("server", ParameterSource.COMMANDLINE)
             kwargs["server"] = url
@@ -84,7 +82,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("url", type=Reads("url", server_url), required=False)
+@click.argument("url", type=SERVER_URL, required=False)
 @click.option(
     "--profile",
     type=click.Choice([*(one.value for one in Profile), _AUTO]),

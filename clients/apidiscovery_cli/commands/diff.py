@@ -15,14 +15,21 @@ import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.diffing import FORMATS, Names, Report, compare, render
 from apidiscovery_cli.diffing.rendering import Format
-from apidiscovery_cli.inputs import STDIN
+from apidiscovery_cli.files import STDIN
+from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import discard_stdout, has_colour, print_painted
-from apidiscovery_cli.side_options import ASKING, SIDE_HELP, asking, flags_for
-from apidiscovery_cli.sides import is_server, open_side, side_name
+from apidiscovery_cli.sides import (
+    SIDE_HELP,
+    SIDE_OPTIONS,
+    connector,
+    flags_for,
+    is_server,
+    open_side,
+    side_name,
+)
 
 _DIFFERENT, _TROUBLE = 1, 2
 _IDENTITY = {
@@ -63,7 +70,7 @@ class _Options(TypedDict):
     show_default=True,
     help="The form of the report.",
 )
-@with_options(ASKING, flags_of)
+@with_options(SIDE_OPTIONS, flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     """Print a report, and end with the exit code that it stands for."""
     report = _report(before, after, flags)
@@ -80,7 +87,7 @@ def _report(before: str, after: str, flags: Flags) -> Report:
     flags = flags_for(flags, [before, after])
     if is_server(before) and is_server(after):
         _refuse_identity(flags)
-    connect = asking(flags)
+    connect = connector(flags)
     try:
         sides = open_side(before, connect), open_side(after, connect)
     except DiscoveryError as error:

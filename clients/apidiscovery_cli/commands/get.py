@@ -7,19 +7,19 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 
-from apidiscovery_cli.grpc_connection import with_registry
-from apidiscovery_cli.kinds import Kind, named
+from apidiscovery_cli.grpc_connection import RegistryClient, with_registry
 from apidiscovery_cli.output import print_data, print_lines, print_text, tell
 from apidiscovery_cli.registration_objects import (
     WRITERS,
+    Kind,
     document,
+    named,
     object_of,
     registrations_table,
     short_name,
     sources_document,
     sources_table,
 )
-from apidiscovery_cli.registry_client import RegistryClient
 
 _SOURCES = frozenset({"sources", "source"})
 

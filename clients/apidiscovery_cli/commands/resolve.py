@@ -11,11 +11,10 @@ from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
-from apidiscovery_cli.click_options import click_option, with_options
 from apidiscovery_cli.commands.api_resources import NO_HEADERS, OUTPUT
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.output import has_colour, print_painted, print_text, tell
+from apidiscovery_cli.options import with_options
+from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
 from apidiscovery_cli.resource_names import complete_resources
 
 
@@ -37,8 +36,8 @@ class _Flags(TypedDict):
     is_flag=True,
     help="Refuse what is not certain: several groups have that name, or one does not answer.",
 )
-@click_option(OUTPUT)
-@click_option(NO_HEADERS)
+@OUTPUT
+@NO_HEADERS
 @with_options(SOURCE, source_of)
 def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
     """Tell which resource each TEXT means to kubectl.

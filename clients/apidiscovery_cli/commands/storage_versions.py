@@ -10,13 +10,12 @@ from typing import NoReturn, TypedDict, Unpack
 import click
 import grpc
 from apidiscovery.service.v1 import storage_version_pb2
-from apidiscovery_client import ServerUnreachable
+from apidiscovery_client import DiscoveryError, ServerUnreachable
 from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client.storage_versions.calls import StorageVersionClient
 
-from apidiscovery_cli.click_options import DURATION
 from apidiscovery_cli.grpc_connection import with_client
-from apidiscovery_cli.outage import Outage
+from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import (
     has_colour,
     print_data,
@@ -32,6 +31,9 @@ TIMED_OUT = 3
 
 # A rolling upgrade changes hundreds of objects one after the other; so long they are gathered.
 _GATHER_S = 0.2
+
+# Beside what every call waits between its attempts.
+_PAUSE_S = 0.5
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -237,7 +239,7 @@ class _Waiting:
         self._hosts: dict[str, str] = {}
         self.missing = _once(name for name, _ in targets)
 
-    def reach(self, outage: Outage, timeout_s: float | None) -> bool:
+    def reach(self, outage: "Outage", timeout_s: float | None) -> bool:
         """Tell who is waited for until all agree; False when the time has passed.
 
         Raises:
@@ -312,3 +314,45 @@ def _target(word: str) -> tuple[str, str]:
 def _name(word: str) -> str:
     """Return the name of the StorageVersion of a resource."""
     return word if "." in word else f"core.{word}"
+
+
+class Outage:
+    """The time during which a server does not answer, after it has.
+
+    A server that has never answered may be another one than is meant, so that is not waited for.
+
+    Args:
+        limit_s: How long it may last; None for ever.
+    """
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self._has_answered = False
+        self._since: float | None = None
+
+    def is_over(self) -> None:
+        """Note that the server has answered."""
+        self._has_answered = True
+        self._since = None
+
+    def bear(self, error: DiscoveryError) -> None:
+        """Tell of an error, once an outage, and wait a moment; then ask again.
+
+        Raises:
+            DiscoveryError: The error itself, when it will not pass, or has lasted too long.
+        """
+        if not self._has_answered or not _passes(error):
+            raise error
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            tell(f"warning: {error}; trying again")
+        if self._limit_s is not None and now - self._since >= self._limit_s:
+            raise error
+        time.sleep(_PAUSE_S)
+
+
+def _passes(error: DiscoveryError) -> bool:
+    if isinstance(error, CallRefused):
+        return error.code == grpc.StatusCode.UNAVAILABLE or error.retry_after_s is not None
+    return isinstance(error, ServerUnreachable)

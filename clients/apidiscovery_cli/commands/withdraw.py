@@ -7,16 +7,16 @@ import click
 from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_client._grpc.calls import CallRefused
 
+from apidiscovery_cli.files import UnusableFile
 from apidiscovery_cli.grpc_connection import (
+    RegistryClient,
     piecewise,
     refusal_lines,
     with_registry,
 )
-from apidiscovery_cli.inputs import UnusableFile
-from apidiscovery_cli.kinds import named, of_number
 from apidiscovery_cli.manifest_files import Named, objects, paths, read
 from apidiscovery_cli.output import print_lines, tell, tell_error
-from apidiscovery_cli.registry_client import RegistryClient
+from apidiscovery_cli.registration_objects import named, of_number
 
 _REQUEST_NAMES = 200
 
