@@ -1,6 +1,6 @@
 """What is wrong with a document, and where in it."""
 
-from apidiscovery_formats.openapi.places import Path, json_path
+from apidiscovery_formats.openapi.pointers import Path, json_path
 
 from apidiscovery_service.errors import DiscoveryError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import cast
 
-from apidiscovery_formats.openapi.places import Place, path_of
+from apidiscovery_formats.openapi.pointers import Place, path_of
 from apidiscovery_formats.strict_json import Marks, Object, walk
 
 from apidiscovery_service.errors import DiscoveryError
