@@ -1,4 +1,4 @@
-"""Asks for discovery as kubectl does, for a subcommand that runs once."""
+"""Fetches discovery as kubectl does, for subcommands that run once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +18,18 @@ from apidiscovery_cli.connection_options import CONNECTION, FOLDER, server_of
 from apidiscovery_cli.options import Option, Values
 from apidiscovery_cli.output import progress
 
-# JSON, for this process ends soon: importing protobuf takes longer than reading that.
+# JSON: the process ends soon, and importing protobuf takes longer than parsing JSON.
 WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
 ONLY_GROUPS = HttpOptions(protobuf=False, needs_core=True, resources=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a subcommand learns what is served.
+    """A server and the cache of its snapshots.
 
     Attributes:
-        cache: None for one that keeps nothing.
-        takes_cached: Whether what is kept will do, whatever its age.
+        cache: None for no cache.
+        takes_cached: Whether a cached snapshot of any age is used without a request.
     """
 
     server: Server
@@ -86,12 +86,12 @@ def cached_snapshot(source: Source) -> FetchedSnapshot | None:
 
 
 def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
-    """Return what a server serves now, or, where the source will have it, what is kept of it.
+    """Return what a server serves now, or a cached snapshot where the source takes one.
 
     Raises:
         ServerUnreachable: No answer to `/api` or `/apis`.
-        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
-        UnexpectedDocument: A body there that is not what its Content-Type promises.
+        RequestRefused: A status other than 200 there, except 404 at `/api`: no core group.
+        UnexpectedDocument: A body there that does not match its Content-Type.
     """
     if source.takes_cached and (fetched := cached_snapshot(source)):
         return fetched.snapshot
@@ -106,7 +106,7 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
 
 
 def refuse_nothing(snapshot: Snapshot) -> None:
-    """Raise `DiscoveryError` for a server without any group: its empty table says nothing."""
+    """Raise `DiscoveryError` for a server without any group, as an empty table explains nothing."""
     if not snapshot.groups:
         raise DiscoveryError(
             f"{snapshot.server} serves no API at all: none of its sources has been reached, or it"
@@ -115,7 +115,7 @@ def refuse_nothing(snapshot: Snapshot) -> None:
 
 
 class _WithResources:
-    """A cache that takes nothing of servers which were not asked for their resources."""
+    """A cache that stores only snapshots with resources."""
 
     def __init__(self, cache: SnapshotCache) -> None:
         self._cache = cache

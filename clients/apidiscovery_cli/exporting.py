@@ -11,7 +11,7 @@ from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schem
 from apidiscovery_client.openapi.resource_names import key_of
 
 _NO_KIND = GroupVersionKind("", "", "")
-# Of kinds, groups and versions, RFC 1123 without regard to case.
+# Names of kinds, groups and versions: RFC 1123, in any case.
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _TEMPLATE = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
@@ -20,7 +20,7 @@ def helm_api_versions(snapshot: Snapshot) -> list[str]:
     """Return `apps/v1`, `apps/v1/Deployment` and so on, sorted, each once.
 
     Kinds of subresources are there too, below the group-version of their resource: `v1/Eviction`,
-    `apps/v1/Scale`. What is not current is not, for client-go leaves it out.
+    `apps/v1/Scale`. Versions that are not current are left out, as by client-go.
     Source: helm pkg/action/action.go `GetVersionSet`; client-go discovery/aggregated_discovery.go
     `convertAPIGroup`.
     """
@@ -42,14 +42,13 @@ def _kinds(resource: Resource) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """What is to be written.
+    """Schemas as files for kubeconform.
 
     Attributes:
         files: Schemas by the name of their file.
-        hidden: Kinds whose file kubeconform does not find, as another kind has its name: of a
-            group it knows the first label only.
-        unfit: Kinds without a file: Kubernetes would allow no such name, and a folder should not
-            have it.
+        hidden: Kinds whose file kubeconform does not find, as another kind has its name:
+            kubeconform uses only the first label of a group.
+        unfit: Kinds without a file, whose names Kubernetes would not allow.
     """
 
     files: Mapping[str, Object]

@@ -57,7 +57,7 @@ class _Commands(click.Group):
         return _load(cmd_name, announced.load) if announced else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of subcommands without importing any."""
+        """Write the list of subcommands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
 

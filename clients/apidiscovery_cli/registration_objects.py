@@ -38,12 +38,12 @@ class Kind:
     """A kind of registrations.
 
     Attributes:
-        number: As registry.proto has it.
-        prefix: Before the slash, where kubectl says what it did: singular kind and group.
-        plural: Resource and group, as API servers name it in errors.
-        api_kind: Of a manifest.
-        api_group: Of a manifest.
-        words: What a user may call it, the first one in help.
+        number: Its number in registry.proto.
+        prefix: Singular resource and group, which kubectl prints before the slash.
+        plural: Resource and group in errors of API servers.
+        api_kind: The kind in a manifest.
+        api_group: The group in a manifest.
+        words: Its names on the command line, the first one for help.
     """
 
     number: registry_pb2.RegistrationKind.ValueType
@@ -55,7 +55,7 @@ class Kind:
 
     @property
     def aliases(self) -> Iterator[str]:
-        """What a user may call it: every word, also followed by the group."""
+        """Its names on the command line, also followed by the group."""
         for word in self.words:
             yield word
             yield f"{word}.{self.api_group}"
@@ -92,13 +92,13 @@ _BY_ALIAS = {alias: kind for kind in KINDS for alias in kind.aliases}
 
 
 def of_number(number: registry_pb2.RegistrationKind.ValueType) -> Kind:
-    """Return a kind that the server named; one that is unknown here goes by its number."""
+    """Return the kind with a number; an unknown one is named by its number."""
     unknown = Kind(number, f"kind-{number}", f"kind-{number}", "", "", ())
     return _BY_NUMBER.get(number, unknown)
 
 
 def of_word(word: str) -> Kind:
-    """Return the kind that a user named, in any case; raise `click.UsageError` for others."""
+    """Return the kind with a name, in any case; raise `click.UsageError` for none."""
     kind = _BY_ALIAS.get(word.lower())
     if kind is None:
         known = ", ".join(kind.words[0] for kind in KINDS)
@@ -108,9 +108,9 @@ def of_word(word: str) -> Kind:
 
 
 def named(words: Sequence[str]) -> list[tuple[Kind, str]]:
-    """Return what `TYPE NAME...` or `TYPE/NAME...` names, in order and once each.
+    """Return the kinds and names in `TYPE NAME...` or `TYPE/NAME...`, in order, without duplicates.
 
-    A type alone has the empty name. Raises `click.UsageError` for anything else.
+    The name is empty for a type alone. Raises `click.UsageError` for anything else.
 
     Source: kubectl's resource arguments, cli-runtime pkg/resource/builder.go
     `ResourceTypeOrNameArgs`.
@@ -135,8 +135,8 @@ def short_name(registration: registry_pb2.Registration) -> str:
 def object_of(registration: registry_pb2.Registration) -> Object:
     """Return the manifest, with the revision as its resourceVersion, keys sorted.
 
-    So it can be edited and applied again, and is refused when somebody else was faster. Groups
-    become a discovery list that has a name, which Kubernetes' own has not.
+    So it can be edited and applied again, and is refused after a concurrent change. Groups become a
+    discovery list with a name, which Kubernetes' own lists do not have.
     """
     if registration.WhichOneof("content") == "groups":
         fields = _discovery_list(registration.groups)
@@ -199,7 +199,7 @@ Registrations: TypeAlias = Sequence[registry_pb2.Registration]
 def registrations_table(
     kind: Kind, found: Registrations, now: datetime, *, wide: bool, headers: bool
 ) -> str:
-    """Return the table of a kind, aligned as kubectl aligns it; empty without rows."""
+    """Return the table of a kind, aligned as in kubectl; empty without rows."""
     head, row = _TABLES[kind]
     rows = [row(registration, now, wide) for registration in found]
     return table([*([head] if headers else []), *rows]) if rows else ""
@@ -256,7 +256,7 @@ def sources_table(
 ) -> str:
     """Return the table of sources; wide has their addresses and every group-version.
 
-    What another source serves in place of one is told with that source.
+    A group-version that another source serves instead is listed with that source.
     """
     last = [*(["ADDRESS"] if wide else []), "ERROR"]
     head = ["NAME", "STATE", "SINCE", "GROUP-VERSIONS", "SHADOWED", *last]
@@ -283,7 +283,7 @@ def _source_row(source: discovery_pb2.DiscoverySource, *, wide: bool) -> list[st
 
 
 def _listed(names: Sequence[str], *, wide: bool) -> str:
-    """Return the first names and how many more there are, all when wide.
+    """Return the first names and the number of the others; all names when wide.
 
     Source: kubernetes pkg/printers/internalversion/printers.go `formatEndpoints`.
     """
@@ -313,7 +313,7 @@ def _inner(fields: Object, key: str) -> Object:
 
 
 def human_age(now: datetime, since: Timestamp) -> str:
-    """Return how long ago something was, such as 90s, 5m10s, 3h, 2d4h or 1y30d.
+    """Return an age such as 90s, 5m10s, 3h, 2d4h or 1y30d.
 
     Source: apimachinery pkg/util/duration/duration.go `HumanDuration`.
     """
@@ -328,7 +328,7 @@ def human_age(now: datetime, since: Timestamp) -> str:
 
 
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
-# Unit, up to which age, and the smaller unit that is shown too.
+# Unit in seconds and its letter, the limit of ages in it, and the smaller unit shown with it.
 _AGES: Sequence[tuple[int, str, float, int, str]] = (
     (1, "s", 2 * _MINUTE_S, 0, ""),
     (_MINUTE_S, "m", 10 * _MINUTE_S, 1, "s"),

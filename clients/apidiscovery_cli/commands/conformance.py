@@ -1,4 +1,4 @@
-"""`apidiscovery conformance`: checks whether a server does discovery as its clients need it."""
+"""`apidiscovery conformance`: checks whether a server does discovery as clients need it."""
 
 import functools
 import re
@@ -59,10 +59,7 @@ class _Numbers(click.ParamType[tuple[Check, ...]]):
 
 
 def _with_url(command: Callable[..., None]) -> Callable[..., None]:
-    """Take an argument `url` for the option --server, so that all that goes for it does.
-
-    With --list no server is needed, so none is looked for.
-    """
+    """Treat the argument `url` as the option --server; with --list, need no server."""
 
     @functools.wraps(command)
     def run(*, url: str | None, **kwargs: object) -> None:

@@ -4,9 +4,7 @@
 |---|---|
 | 0 | the same; with --breaking-only: nothing breaks |
 | 1 | different; with --breaking-only: something breaks |
-| 2 | trouble: bad usage, a side cannot be read, a server does not answer, nobody takes the report |
-
-Nobody takes the report where stdout cannot be written, or its reader goes away.
+| 2 | trouble: bad usage, a side cannot be read, a server does not answer, stdout is not writable |
 """
 
 from typing import TypedDict, Unpack, cast
@@ -42,7 +40,7 @@ _IDENTITY = {
 
 
 class _Trouble(click.ClickException):
-    """A side cannot be opened, or the report not be written."""
+    """A side cannot be read, or the report not be written."""
 
     exit_code = _TROUBLE
 
@@ -96,7 +94,7 @@ def _report(before: str, after: str, flags: Flags) -> Report:
 
 
 def _print(text: str) -> None:
-    """Write the report; what could not be written must look neither the same nor different."""
+    """Write the report; a failure to write must not look like the exit codes 0 and 1."""
     try:
         print_painted(text)
     except BrokenPipeError:
@@ -108,7 +106,7 @@ def _print(text: str) -> None:
 
 
 def _refuse_identity(flags: Flags) -> None:
-    """Refuse what says who we are where it would go to two servers."""
+    """Refuse credentials that would be sent to two servers."""
     given = cast("dict[str, object]", flags)
     if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
         raise click.UsageError(

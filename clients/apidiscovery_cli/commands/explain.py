@@ -71,12 +71,12 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     if flags["output"] == "json":
         print_data(json_text(explained.data()))
     else:
-        print_text(explained.header())  # also where the field does not exist, as kubectl
+        print_text(explained.header())  # also where the field does not exist, as in kubectl
         print_text(explained.text())
 
 
 def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, list[str]]:
-    """Return the resource and fields that are meant, and warn where another could be."""
+    """Return the resource and fields of the argument, and warn where it is ambiguous."""
     names = ResourceNames(snapshot)
     argument, api_version = flags["type_and_fields"], flags["api_version"]
     try:
@@ -94,6 +94,6 @@ def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, lis
 
 
 def _tell_incomplete(snapshot: Snapshot) -> None:
-    """Tell of group-versions that may have the resource, but could not be discovered."""
+    """Report group-versions that may have the resource, but could not be discovered."""
     if lacking := failures(snapshot):
         tell(f"error: {IncompleteDiscovery(lacking)}")

@@ -84,13 +84,13 @@ def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, st
 
     What is printed is the value for its -schema-location.
     """
-    if not folder:  # which a Path would take for the folder that we are in
+    if not folder:  # as a Path it would be the current folder
         raise click.UsageError("the name of FOLDER is empty; it is . for the one that this runs in")
     schemas = kubeconform_schemas(kind_schemas(parsed(fetch(server, cache)), strict=strict))
-    place = Path(folder)
-    make_folder(place)
+    path = Path(folder)
+    make_folder(path)
     for name, schema in schemas.files.items():
-        write_file(place / name, json_text(schema).encode())
+        write_file(path / name, json_text(schema).encode())
     for kind in schemas.unfit:
         tell(f"Warning: no file for {kind.name} of {kind.api_version}: no kind can be named so")
     for kind in schemas.hidden:
@@ -98,4 +98,4 @@ def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, st
             f"Warning: kubeconform will not find {kind.name} of {kind.api_version}:"
             " another group with the same first label has a kind of that name"
         )
-    print_lines(schema_location(place))
+    print_lines(schema_location(path))

@@ -82,9 +82,9 @@ def _print(
             tell("No resources found")
 
 
-def _tell_missing(plural: str, names: Iterable[str], there: Iterable[str]) -> bool:
-    """Tell of names that are not there; return whether all are."""
-    missing = [name for name in dict.fromkeys(names) if name not in set(there)]
+def _tell_missing(plural: str, names: Iterable[str], existing: Iterable[str]) -> bool:
+    """Report names that do not exist; return whether all exist."""
+    missing = [name for name in dict.fromkeys(names) if name not in set(existing)]
     tell(*(f'Error from server (NotFound): {plural} "{name}" not found' for name in missing))
     return not missing
 

@@ -50,10 +50,10 @@ def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
         raise click.UsageError("--explain cannot be used with --output, --no-headers or --strict")
     resolver = Resolver(discover(source))
     if flags["explains"]:
-        went_well = _explain(resolver, flags["texts"])
+        succeeded = _explain(resolver, flags["texts"])
     else:
-        went_well = _resolve(resolver, flags)
-    if not went_well:
+        succeeded = _resolve(resolver, flags)
+    if not succeeded:
         click.get_current_context().exit(FAILED)
 
 
@@ -75,7 +75,7 @@ def _resolve(resolver: Resolver, flags: _Flags) -> bool:
 
 
 def _row(resolution: Resolution) -> Resource:
-    """Return what is listed: a subresource as unaggregated discovery lists it."""
+    """Return the row for a resource, or for a subresource as unaggregated discovery lists it."""
     resource, below = resolution.resource, resolution.subresource
     if below is None:
         return resource

@@ -30,7 +30,7 @@ from apidiscovery_cli.connection_options import (
 from apidiscovery_cli.options import DURATION, GRPC_ADDRESS, with_options
 from apidiscovery_cli.output import print_lines, print_text, tell
 
-_CLOSES_WITHIN_S = 5.0
+_CLOSE_TIMEOUT_S = 5.0
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -141,14 +141,14 @@ def _transport(flags: Flags, address: str | None) -> Transport:
     if address is None:
         from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415
 
-        from apidiscovery_cli.discovery import WITH_RESOURCES  # noqa: PLC0415 - as above
+        from apidiscovery_cli.discovery import WITH_RESOURCES  # noqa: PLC0415 - the same
 
         return HttpTransport(server_named(flags), replace(WITH_RESOURCES, needs_core=False))
     return _grpc_transport(flags, address)
 
 
 def _grpc_transport(flags: Flags, address: str) -> Transport:
-    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - too
+    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - it imports grpc
 
     from apidiscovery_cli.grpc_connection import (  # noqa: PLC0415 - it imports grpc
         Own,
@@ -164,16 +164,16 @@ def _grpc_transport(flags: Flags, address: str) -> Transport:
 
 @contextmanager
 def _ended_by_signals(client: DiscoveryClient) -> Generator[None]:
-    """Close the client when the process is told to end, and then leave with the code for that.
+    """Close the client on a signal that ends the process, then exit with its code.
 
-    The signal raises nothing where it finds us: that may be in code which lets no exception out.
-    A second one does as it would have without us.
+    The handler raises nothing, as the interrupted code may swallow exceptions. A second signal has
+    its former effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     received: list[int] = []
-    # By a thread, for the locks of the client may be held where the signal finds us.
+    # In a thread, as the interrupted code may hold locks of the client.
     closing = threading.Thread(target=client.close, daemon=True)
 
     def close(number: int, _frame: FrameType | None) -> None:
@@ -192,25 +192,25 @@ def _ended_by_signals(client: DiscoveryClient) -> Generator[None]:
     finally:
         restore()
     if received:
-        closing.join(_CLOSES_WITHIN_S)  # grpc crashes where the process ends in the midst of it
+        closing.join(_CLOSE_TIMEOUT_S)  # grpc crashes if the process ends meanwhile
         click.get_current_context().exit(128 + received[0])
 
 
 def change_object(change: Change, time: datetime) -> dict[str, object]:
-    """Return the object: when, which type of change, what it is about, and the text for people.
+    """Return a change as JSON: time, type of change, subject, and text.
 
-    What it is about is named by `group`, empty for the core group, `version`, `resource` and
-    `kind`, as far as it goes.
+    The subject is in `group`, empty for the core group, `version`, `resource` and `kind`, as far as
+    they apply.
     """
     return {
         "time": time.isoformat(timespec="milliseconds"),
         "type": type(change).__name__,
-        **_about(change),
+        **_subject(change),
         "text": str(change),
     }
 
 
-def _about(change: Change) -> dict[str, object]:
+def _subject(change: Change) -> dict[str, object]:
     match change:
         case changes.ServerFreshnessChanged(server, before, after):
             return {"server": server, **_freshness(before, after)}
@@ -223,7 +223,7 @@ def _about(change: Change) -> dict[str, object]:
         case changes.OrderChanged(kind, of, before, after):
             return {"of": of, "kind": kind, "before": list(before), "after": list(after)}
         case _:
-            return _about_versions(change)
+            return _subject_of_versions(change)
 
 
 _OfVersions: TypeAlias = (
@@ -237,7 +237,7 @@ _OfVersions: TypeAlias = (
 )
 
 
-def _about_versions(change: _OfVersions) -> dict[str, object]:
+def _subject_of_versions(change: _OfVersions) -> dict[str, object]:
     match change:
         case changes.GroupAdded(group) | changes.GroupRemoved(group):
             return {"group": group.name, "versions": [version.name for version in group.versions]}
