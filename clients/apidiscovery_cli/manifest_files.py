@@ -74,6 +74,17 @@ def _below(folder: Path, *, recursive: bool) -> Iterator[Path | UnusableFile]:
     yield from files
 
 
+def readable(
+    given: Iterable[str], *, recursive: bool, name: str | None = None
+) -> Iterator[File | UnusableFile]:
+    """Yield the files of arguments, as `read` returns them, or why one is not readable."""
+    for path in paths(given, recursive=recursive):
+        try:
+            yield path if isinstance(path, UnusableFile) else read(path, name)
+        except UnusableFile as error:
+            yield error
+
+
 def read(path: Path, name: str | None) -> File:
     """Read a file; raise `UnusableFile` when that fails.
 

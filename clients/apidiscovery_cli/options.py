@@ -88,7 +88,7 @@ def _seconds(part: str) -> float:
     return float(number) * _UNITS_S[part.removeprefix(number)]
 
 
-class _Text(click.ParamType[Any]):
+class TextType(click.ParamType[Any]):
     """A text that a function turns into a value, or refuses by raising `ValueError`."""
 
     def __init__(self, name: str, read: Callable[[str], object]) -> None:
@@ -107,10 +107,10 @@ class _Text(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-BOOLEAN = _Text("boolean", boolean)
-DURATION = _Text("duration", duration_s)
-GRPC_ADDRESS = _Text("address", grpc_address)
-SERVER_URL = _Text("url", server_url)
+BOOLEAN = TextType("boolean", boolean)
+DURATION = TextType("duration", duration_s)
+GRPC_ADDRESS = TextType("address", grpc_address)
+SERVER_URL = TextType("url", server_url)
 
 
 def with_options(

@@ -15,7 +15,7 @@ from apidiscovery_cli.grpc_connection import (
     refusal_lines,
     with_registry,
 )
-from apidiscovery_cli.manifest_files import File, objects, paths, read
+from apidiscovery_cli.manifest_files import File, objects, paths, read, readable
 from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import print_data, print_lines, tell, tell_error
 from apidiscovery_cli.registration_objects import WRITERS, Object, document, object_of, short_name
@@ -153,14 +153,10 @@ class _Applying:
 
     def readable(self, given: Iterable[str]) -> Iterator[File]:
         """Yield the readable files, and report the others."""
-        for path in paths(given, recursive=self._flags["recursive"]):
-            try:
-                if isinstance(path, UnusableFile):
-                    raise path
-                file = read(path, None)
-            except UnusableFile as error:
+        for file in readable(given, recursive=self._flags["recursive"]):
+            if isinstance(file, UnusableFile):
                 self.failures += 1
-                tell_error(error)
+                tell_error(file)
             else:
                 yield file
 

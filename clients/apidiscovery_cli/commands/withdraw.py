@@ -14,7 +14,7 @@ from apidiscovery_cli.grpc_connection import (
     refusal_lines,
     with_registry,
 )
-from apidiscovery_cli.manifest_files import Named, objects, paths, read
+from apidiscovery_cli.manifest_files import Named, objects, readable
 from apidiscovery_cli.output import print_lines, tell, tell_error
 from apidiscovery_cli.registration_objects import named, of_number
 
@@ -101,11 +101,12 @@ class _Withdrawing:
     def in_files(self, given: Sequence[str]) -> list[Named]:
         """Return the objects in files, without duplicates; report files that cannot be parsed."""
         found: list[Named] = []
-        for path in paths(given, recursive=self._flags["recursive"]):
+        flags = self._flags
+        for file in readable(given, recursive=flags["recursive"], name=flags["name"]):
             try:
-                if isinstance(path, UnusableFile):
-                    raise path
-                found += objects(read(path, self._flags["name"]))
+                if isinstance(file, UnusableFile):
+                    raise file
+                found += objects(file)
             except UnusableFile as error:
                 self.failed = True
                 tell_error(error)
