@@ -1,4 +1,4 @@
-"""The command line tells what servers of every age serve, and every failure in one line."""
+"""Listings of servers of every age, and every failure in one line."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The commands over gRPC tell every failure in one line, and try again where that is safe."""
+"""Commands over gRPC report every failure in one line, and retry where that is safe."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`apidiscovery storage-versions` shows what the service says, and waits as it is told."""
+"""`apidiscovery storage-versions` shows storage versions, and waits for agreement."""
 
 import json
 import threading

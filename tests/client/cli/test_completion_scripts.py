@@ -1,4 +1,4 @@
-"""Shells complete commands, options and, from what is kept on disk, names of resources."""
+"""Shells complete commands, options and, from the disk cache, names of resources."""
 
 import json
 import os

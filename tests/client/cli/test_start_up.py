@@ -1,4 +1,4 @@
-"""Listing resources imports little: commands are typed by people who wait for them."""
+"""Commands import only what they need, as people wait for them."""
 
 import json
 

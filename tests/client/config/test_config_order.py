@@ -1,4 +1,4 @@
-"""Which server is asked: flags, variables, kubeconfig files, the cluster, or the default."""
+"""Precedence of flags, variables, kubeconfig files, the cluster, and the default."""
 
 import os
 from collections.abc import Iterator

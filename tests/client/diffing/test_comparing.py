@@ -1,4 +1,4 @@
-"""Each rule of a comparison: what it finds, how bad that is, and when it keeps quiet."""
+"""Each rule of a comparison: what it finds, and when it finds nothing."""
 
 import time
 from dataclasses import replace

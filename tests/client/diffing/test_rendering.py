@@ -1,4 +1,4 @@
-"""Reports as text, JSON and Markdown; `tests/golden/diffing` has what known upgrades give."""
+"""Reports as text, JSON and Markdown; `tests/golden/diffing` has those of known upgrades."""
 
 import json
 from dataclasses import replace

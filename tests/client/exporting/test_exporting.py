@@ -1,4 +1,4 @@
-"""What is exported is what Helm and kubeconform read."""
+"""Exports have the form that Helm and kubeconform read."""
 
 import json
 import re
