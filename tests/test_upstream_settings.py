@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from apidiscovery_kubeconfig.connection import Impersonation
 from apidiscovery_kubeconfig.credentials import Material, TokenFile
-from apidiscovery_kubeconfig.impersonation import Impersonation
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.app.settings import (
     Address,

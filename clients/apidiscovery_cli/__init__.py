@@ -1,1 +1,1 @@
-"""The `apidiscovery` command: commands, their options and output; what only they need."""
+"""The `apidiscovery` command: subcommands, their options and output."""

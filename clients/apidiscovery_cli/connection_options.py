@@ -1,88 +1,100 @@
-"""The options that say which server to ask and how, by kubectl's names."""
+"""Options that name the server to connect to and the credentials, under kubectl's names."""
 
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
+import click
 from apidiscovery_client import InvalidConfiguration
 from apidiscovery_client._connecting import Flags, read_server
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
+from click.core import ParameterSource
 
-from apidiscovery_cli.option_values import duration_s, server_url
-from apidiscovery_cli.plain_options import BadUsage, Option, Values
+from apidiscovery_cli.options import DURATION, SERVER_URL, Option, Values
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 _FROM_KUBECONFIG = ("kubeconfig", "context", "cluster", "user")
+_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
-CREDENTIALS = (
-    Option(
-        ("--token",),
-        "Bearer token for authentication to the API server.",
-        variable="APIDISCOVERY_TOKEN",
+CREDENTIALS: tuple[Option, ...] = (
+    click.option(
+        "--token",
+        envvar="APIDISCOVERY_TOKEN",
+        show_envvar=True,
+        help="Bearer token for authentication to the API server.",
     ),
-    Option(
-        ("--certificate-authority",),
-        "Path to a cert file for the certificate authority.",
-        path="file",
+    click.option(
+        "--certificate-authority",
+        type=_FILE,
+        help="Path to a cert file for the certificate authority.",
     ),
-    Option(("--client-certificate",), "Path to a client certificate file for TLS.", path="file"),
-    Option(("--client-key",), "Path to a client key file for TLS.", path="file"),
+    click.option(
+        "--client-certificate", type=_FILE, help="Path to a client certificate file for TLS."
+    ),
+    click.option("--client-key", type=_FILE, help="Path to a client key file for TLS."),
 )
-KUBECONFIG = (
-    Option(("--kubeconfig",), "Path to the kubeconfig file to use for CLI requests."),
-    Option(("--context",), "The name of the kubeconfig context to use."),
-    Option(("--cluster",), "The name of the kubeconfig cluster to use."),
-    Option(("--user",), "The name of the kubeconfig user to use."),
+KUBECONFIG_FILE: Option = click.option(
+    "--kubeconfig", help="Path to the kubeconfig file to use for CLI requests."
 )
-TIMEOUT = Option(
-    ("--request-timeout",),
-    "How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever."
-    f"  [default: {DEFAULT_TIMEOUT_S:g}s]",
-    parameter="request_timeout_s",
-    metavar="DURATION",
-    reads=duration_s,
+KUBECONFIG: tuple[Option, ...] = (
+    KUBECONFIG_FILE,
+    click.option("--context", help="The name of the kubeconfig context to use."),
+    click.option("--cluster", help="The name of the kubeconfig cluster to use."),
+    click.option("--user", help="The name of the kubeconfig user to use."),
+)
+TIMEOUT: Option = click.option(
+    "--request-timeout",
+    "request_timeout_s",
+    type=DURATION,
     default=DEFAULT_TIMEOUT_S,
+    metavar="DURATION",
+    help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever."
+    f"  [default: {DEFAULT_TIMEOUT_S:g}s]",
 )
-# How to ask, whichever server it is.
-ACCESS = (
+# Everything but which server it is.
+ACCESS: tuple[Option, ...] = (
     *CREDENTIALS,
-    # Kubernetes has not known passwords since 1.19, but servers behind proxies do.
-    Option(("--username",), is_hidden=True),
-    Option(("--password",), is_hidden=True),
-    Option(("--as",), "Username to impersonate for the operation.", parameter="as_user"),
-    Option(("--as-uid",), "UID to impersonate for the operation."),
-    Option(
-        ("--as-group",),
-        "Group to impersonate for the operation, can be repeated for several.",
-        parameter="as_groups",
-        is_repeatable=True,
+    # Kubernetes removed passwords in 1.19, but servers behind proxies still have them.
+    click.option("--username", hidden=True),
+    click.option("--password", hidden=True),
+    click.option("--as", "as_user", help="Username to impersonate for the operation."),
+    click.option("--as-uid", help="UID to impersonate for the operation."),
+    click.option(
+        "--as-group",
+        "as_groups",
+        multiple=True,
+        help="Group to impersonate for the operation, can be repeated for several.",
     ),
-    Option(
-        ("--insecure-skip-tls-verify",),
-        "Do not check the server's certificate: anyone in between can read and answer.",
-        reads=None,
+    click.option(
+        "--insecure-skip-tls-verify",
+        is_flag=True,
+        help="Do not check the server's certificate: anyone in between can read and answer.",
     ),
-    Option(
-        ("--tls-server-name",),
-        "Name that the server's certificate must have, by default that of --server.",
+    click.option(
+        "--tls-server-name",
+        help="Name that the server's certificate must have, by default that of --server.",
     ),
-    Option(
-        ("--disable-compression",),
-        "Opt out of response compression for all requests to the server.",
-        reads=None,
+    click.option(
+        "--disable-compression",
+        is_flag=True,
+        help="Opt out of response compression for all requests to the server.",
     ),
     TIMEOUT,
 )
-CONNECTION = (
-    Option(
-        ("--server", "-s"),
-        "The address and port of the API server, by default that of the kubeconfig, of the"
-        f" cluster this runs in, or {DEFAULT_SERVER}.",
-        variable="APIDISCOVERY_SERVER",
+CONNECTION: tuple[Option, ...] = (
+    click.option(
+        "--server",
+        "-s",
+        type=SERVER_URL,
         metavar="URL",
-        reads=server_url,
+        envvar="APIDISCOVERY_SERVER",
+        show_envvar=True,
+        help="The address and port of the API server, by default that of the kubeconfig, of the"
+        f" cluster this runs in, or {DEFAULT_SERVER}.",
     ),
     *KUBECONFIG,
     *ACCESS,
@@ -90,23 +102,35 @@ CONNECTION = (
 
 
 def flags_of(values: Values) -> Flags:
-    """Return the flags that say which server to ask.
+    """Take the flags that name a server out of the values of the current command.
 
-    Where the command line names something of a kubeconfig, server and token of the environment do
-    not count: they belong together, and not to that kubeconfig.
+    Server and token from the environment are dropped where the command line selects from a
+    kubeconfig: they belong together, and not to that kubeconfig.
     """
-    given = values.given
-    flags = cast("Flags", {name: given[name] for name in Flags.__annotations__ if name in given})
+    names = [name for name in Flags.__annotations__ if name in values]
+    flags = cast("Flags", {name: values.pop(name) for name in names})
     if any(flags.get(name) for name in _FROM_KUBECONFIG):
-        if "server" in values.of_environment:
+        if is_from_environment("server"):
             flags["server"] = None
-        if "token" in values.of_environment:
+        if is_from_environment("token"):
             flags["token"] = None
     return flags
 
 
+def is_from_environment(name: str) -> bool:
+    """Return whether the value of a parameter of the current command is that of a variable."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.ENVIRONMENT
+
+
+def is_on_command_line(name: str) -> bool:
+    """Return whether the current command line has a parameter."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
 def server_of(values: Values) -> Server:
-    """Return the server that the options of a command name; raise as `server_named`."""
+    """Take the server out of the values of the current command; raise as `server_named`."""
     return server_named(flags_of(values))
 
 
@@ -114,26 +138,26 @@ def server_named(flags: Flags) -> Server:
     """Return the server that flags name.
 
     Raises:
-        BadUsage: An option says what cannot be.
-        InvalidConfiguration: So does a kubeconfig.
+        click.UsageError: An option is wrong.
+        InvalidConfiguration: A kubeconfig is wrong.
     """
-    with blamed_on_options():
+    with usage_errors():
         return read_server(
             default_url=DEFAULT_SERVER, prefix="--", terminal=has_terminal(), **flags
         )
 
 
 @contextmanager
-def blamed_on_options() -> Generator[None]:
-    """Raise `BadUsage` for a configuration that is wrong by what an option says."""
+def usage_errors() -> Generator[None]:
+    """Raise `click.UsageError` for an `InvalidConfiguration` that an option causes."""
     try:
         yield
     except InvalidConfiguration as error:
         if str(error).startswith("--"):
-            raise BadUsage(str(error)) from None
+            raise click.UsageError(str(error)) from None
         raise
 
 
 def has_terminal() -> bool:
-    """Tell whether a plugin can ask the user for something."""
+    """Return whether an exec plugin can ask the user for input."""
     return os.isatty(0)

@@ -1,8 +1,9 @@
-"""Asks for discovery as kubectl does, for a subcommand that runs once."""
+"""Fetches discovery as kubectl does, for subcommands that run once."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import key_in_cache
 from apidiscovery_client._http.flow import HttpOptions
@@ -13,93 +14,91 @@ from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports.http import HttpTransport
 
-from apidiscovery_cli.connection_options import CONNECTION, server_of
-from apidiscovery_cli.plain_options import BadUsage, Option, Values
-from apidiscovery_cli.progress import told_of
+from apidiscovery_cli.connection_options import CONNECTION, FOLDER, server_of
+from apidiscovery_cli.options import Option, Values
+from apidiscovery_cli.output import progress
 
-# JSON, for this process ends soon: importing protobuf takes longer than reading that.
+# JSON: the process ends soon, and importing protobuf takes longer than parsing JSON.
 WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
 ONLY_GROUPS = HttpOptions(protobuf=False, needs_core=True, resources=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a subcommand learns what is served.
+    """A server and the cache of its snapshots.
 
     Attributes:
-        cache: None for one that keeps nothing.
-        takes_kept: Whether what is kept will do, whatever its age.
+        cache: None for no cache.
+        takes_cached: Whether a cached snapshot of any age is used without a request.
     """
 
     server: Server
     cache: DiskCache | None
-    takes_kept: bool = False
+    takes_cached: bool = False
 
 
-SOURCE = (
-    Option(
-        ("--cached",),
-        "Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
-        reads=None,
+SOURCE: tuple[Option, ...] = (
+    click.option(
+        "--cached",
+        is_flag=True,
+        help="Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
     ),
-    Option(
-        ("--cache-dir",),
-        "Folder to keep what servers serve in, by default apidiscovery/discovery in"
+    click.option(
+        "--cache-dir",
+        type=FOLDER,
+        help="Folder to keep what servers serve in, by default apidiscovery/discovery in"
         " $KUBECACHEDIR or ~/.kube/cache.",
-        path="folder",
     ),
-    Option(("--no-cache",), "Neither use nor keep anything on disk.", reads=None),
+    click.option("--no-cache", is_flag=True, help="Neither use nor keep anything on disk."),
     *CONNECTION,
 )
 
 
 def source_of(values: Values) -> Source:
-    """Return the source that the options of a command name.
+    """Take the source out of the values of the current command.
 
     Raises:
-        BadUsage: They contradict each other.
-        InvalidConfiguration: What they or a kubeconfig say cannot be used.
+        click.UsageError: Options are wrong, or contradict each other.
+        InvalidConfiguration: A kubeconfig is wrong.
     """
-    given = values.given
+    cached, folder, is_off = (values.pop(name) for name in ("cached", "cache_dir", "no_cache"))
     server = server_of(values)
-    cache = snapshot_cache(given["cache_dir"], is_off=bool(given["no_cache"]))
-    if given["cached"] and cache is None:
-        raise BadUsage("--cached and --no-cache cannot be used together")
-    return Source(server, cache, takes_kept=bool(given["cached"]))
+    cache = snapshot_cache(folder, is_off=is_off)
+    if cached and cache is None:
+        raise click.UsageError("--cached and --no-cache cannot be used together")
+    return Source(server, cache, takes_cached=cached)
 
 
-def snapshot_cache(folder: object, *, is_off: bool) -> DiskCache | None:
+def snapshot_cache(folder: Path | None, *, is_off: bool) -> DiskCache | None:
     """Return the cache in a folder, by default in that of kubectl's caches; None when it is off.
 
     Raises:
-        BadUsage: It is off, and its folder named.
+        click.UsageError: It is off, and its folder named.
     """
     if folder and is_off:
-        raise BadUsage("--cache-dir and --no-cache cannot be used together")
-    if is_off:
-        return None
-    return DiskCache(folder if isinstance(folder, Path) else None)
+        raise click.UsageError("--cache-dir and --no-cache cannot be used together")
+    return None if is_off else DiskCache(folder)
 
 
-def kept(source: Source) -> FetchedSnapshot | None:
-    """Return what is kept of the server, whatever its age; None when there is nothing."""
+def cached_snapshot(source: Source) -> FetchedSnapshot | None:
+    """Return the cached snapshot of the server, whatever its age; None when there is none."""
     return source.cache.get(key_in_cache(source.server)) if source.cache else None
 
 
 def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
-    """Return what a server serves now, or, where the source will have it, what is kept of it.
+    """Return what a server serves now, or a cached snapshot where the source takes one.
 
     Raises:
         ServerUnreachable: No answer to `/api` or `/apis`.
-        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group.
-        UnexpectedDocument: A body there that is not what its Content-Type promises.
+        RequestRefused: A status other than 200 there, except 404 at `/api`: no core group.
+        UnexpectedDocument: A body there that does not match its Content-Type.
     """
-    if source.takes_kept and (fetched := kept(source)):
+    if source.takes_cached and (fetched := cached_snapshot(source)):
         return fetched.snapshot
     cache: SnapshotCache | None = source.cache
     if cache is not None and not options.resources:
         cache = _WithResources(cache)
-    with told_of("Asking for group-versions") as tell:
+    with progress("Asking for group-versions") as tell:
         transport = HttpTransport(source.server, options, progress=tell)
         key = key_in_cache(source.server) if cache else ""
         with DiscoveryClient(transport, cache=cache or False, cache_key=key) as client:
@@ -107,7 +106,7 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
 
 
 def refuse_nothing(snapshot: Snapshot) -> None:
-    """Raise `DiscoveryError` for a server without any group: its empty table says nothing."""
+    """Raise `DiscoveryError` for a server without any group, as an empty table explains nothing."""
     if not snapshot.groups:
         raise DiscoveryError(
             f"{snapshot.server} serves no API at all: none of its sources has been reached, or it"
@@ -116,7 +115,7 @@ def refuse_nothing(snapshot: Snapshot) -> None:
 
 
 class _WithResources:
-    """A cache that takes nothing of servers which were not asked for their resources."""
+    """A cache that stores only snapshots with resources."""
 
     def __init__(self, cache: SnapshotCache) -> None:
         self._cache = cache

@@ -1,4 +1,4 @@
-"""The `apidiscovery` command as click has it: finds subcommands, helps, and refuses bad usage."""
+"""The `apidiscovery` command: its subcommands, loaded when they are run, and its help."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -8,20 +8,42 @@ from typing import TYPE_CHECKING, cast
 import click
 from apidiscovery_client._version import VERSION
 
-from apidiscovery_cli.click_options import click_command
-from apidiscovery_cli.exit_codes import BAD_USAGE, INTERRUPTED
-from apidiscovery_cli.output import tell_bad_usage, tell_error
-from apidiscovery_cli.plain_options import PlainCommand
-from apidiscovery_cli.subcommands import COMPLETE_VARIABLE, OWN, SUMMARIES
+from apidiscovery_cli.output import BAD_USAGE, INTERRUPTED, tell_bad_usage, tell_error
 
-if TYPE_CHECKING:  # importing it takes longer than asking a server; most commands are our own
+if TYPE_CHECKING:  # importing it takes longer than a request, and most commands are our own
     from importlib.metadata import EntryPoint
 
+PROGRAM = "apidiscovery"
+COMPLETE_VARIABLE = "_APIDISCOVERY_COMPLETE"
 ENTRY_POINT_GROUP = "apidiscovery.commands"
+
+# The summary of each subcommand. Its function has its name, in a module of that name in
+# `commands`, which is imported when the subcommand is run.
+OWN = {
+    "api-resources": "Print the supported API resources on the server.",
+    "api-versions": (
+        'Print the supported API versions on the server, in the form of "group/version".'
+    ),
+    "apply": "Register what manifests define.",
+    "completion": "Print the script that completes commands in a shell.",
+    "conformance": "Check whether a server does discovery as clients need it.",
+    "diff": "Tell what an upgrade, or another server, changes for clients.",
+    "explain": "Tell what a type of resources or one of its fields is.",
+    "export": "Write what a server serves in the forms that other tools read.",
+    "get": "Show registrations, or the sources of what is served.",
+    "openapi": "Print, merge, check and convert OpenAPI documents.",
+    "protos": "Print the folder that holds the .proto files.",
+    "resolve": "Tell which resource a name means.",
+    "snapshot": "Save what a server serves in a file, and show such a file.",
+    "storage-versions": "Show which API server writes which version, and wait until all agree.",
+    "watch": "Print what changes in what a server serves.",
+    "withdraw": "Remove registrations.",
+}
+_ANNOUNCED_SUMMARIES = {"serve": "Serve API discovery over gRPC and HTTP."}
 
 
 class _Commands(click.Group):
-    """Our own subcommands and those that installed packages announce as entry points."""
+    """Our own subcommands, and the entry points of installed packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -29,13 +51,13 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if own := OWN.get(cmd_name):
-            return _load(cmd_name, own.load)
+        if cmd_name in OWN:
+            return _load(cmd_name, lambda: _own(cmd_name))
         announced = _announced().get(cmd_name)
         return _load(cmd_name, announced.load) if announced else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of subcommands without importing any."""
+        """Write the list of subcommands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
 
@@ -46,24 +68,27 @@ def _announced() -> "dict[str, EntryPoint]":
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
+def _own(name: str) -> object:
+    function = name.replace("-", "_")
+    return getattr(import_module(f"apidiscovery_cli.commands.{function}"), function)
+
+
 def _summary(name: str) -> str:
-    own = OWN.get(name)
-    return own.summary if own else SUMMARIES.get(name, f"From {_announced()[name].module}.")
+    if name in OWN:
+        return OWN[name]
+    return _ANNOUNCED_SUMMARIES.get(name, f"From {_announced()[name].module}.")
 
 
 def _load(name: str, load: Callable[[], object]) -> click.Command:
     """Import a subcommand; raise `click.UsageError` when a module that it needs is missing."""
     try:
-        command = load()
+        return cast("click.Command", load())
     except ModuleNotFoundError as error:
         extra = "grpc" if name in OWN else "server"
         raise click.UsageError(
             f"'apidiscovery {name}' needs the Python module {error.name!r}, which is not"
             f" installed; run: pip install 'apidiscovery[{extra}]'"
         ) from error
-    if isinstance(command, PlainCommand):
-        return click_command(command)
-    return cast("click.Command", command)
 
 
 @click.group(
@@ -80,7 +105,7 @@ def apidiscovery(context: click.Context) -> None:
 
 
 def run(program: str, words: Sequence[str]) -> int:
-    """Run a command line and return its exit code; bad usage is told.
+    """Run a command line and return its exit code; report bad usage.
 
     `program` is what the user types to run us. Errors that are not click's are raised.
     """

@@ -1,13 +1,20 @@
-"""What the commands over gRPC share: connection options, errors as kubectl words them."""
+"""What the commands over gRPC share: connection options, calls, errors in kubectl's words."""
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
 
 import click
 import grpc
+from apidiscovery.service.v1 import (
+    discovery_pb2,
+    discovery_pb2_grpc,
+    registry_pb2,
+    registry_pb2_grpc,
+)
 from apidiscovery_client._connecting import Flags, read_grpc_server
 from apidiscovery_client._grpc.calls import (
     CallRefused,
@@ -17,24 +24,23 @@ from apidiscovery_client._grpc.calls import (
     is_local,
 )
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import (
     CREDENTIALS,
     KUBECONFIG,
     TIMEOUT,
-    blamed_on_options,
     flags_of,
     has_terminal,
+    is_on_command_line,
+    usage_errors,
 )
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.option_values import grpc_address
-from apidiscovery_cli.output import tell
-from apidiscovery_cli.plain_options import Option, Values
-from apidiscovery_cli.registry_client import RegistryClient
+from apidiscovery_cli.options import GRPC_ADDRESS, Option, Values, with_options
+from apidiscovery_cli.output import FAILED, tell
 
 P = ParamSpec("P")
 T = TypeVar("T")
 ClientT = TypeVar("ClientT", bound=GrpcClient)
+
+PAGE_SIZE = 500  # kubectl's --chunk-size
 
 # The reason of a Kubernetes Status (meta/v1 types.go `StatusReason`) for a status of gRPC.
 _REASONS = {
@@ -52,9 +58,9 @@ _REASONS = {
 _IN_MANIFEST = re.compile(
     r"manifests\[[0-9]+\](?:\.documents\[(?P<document>[0-9]{1,9})\])?(?:\.content$)?\.?(?P<path>.*)"
 )
-# How a server ends its message that has more to tell than details of an error can hold.
+# The end of a message with more errors than the details can hold.
 _MORE = re.compile(r"\band ([0-9]+) more$")
-# Errors that may be those of a part of a request; the others would be the same for every part.
+# Errors that a part of a request may cause; others would be the same for every part.
 _OF_A_PART = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -68,30 +74,37 @@ _OF_A_PART = frozenset(
 )
 
 
-_OPTIONS = (
-    Option(
-        ("--grpc-server",),
-        "The address and port of the server for gRPC.",
-        variable="APIDISCOVERY_GRPC_SERVER",
-        metavar="HOST:PORT",
-        reads=grpc_address,
+_OPTIONS: tuple[Option, ...] = (
+    click.option(
+        "--grpc-server",
+        type=GRPC_ADDRESS,
         default="127.0.0.1:50051",
+        show_default=True,
+        metavar="HOST:PORT",
+        envvar="APIDISCOVERY_GRPC_SERVER",
+        show_envvar=True,
+        help="The address and port of the server for gRPC.",
     ),
     *KUBECONFIG,
     *CREDENTIALS,
-    Option(("--token-file",), "Path to a file that holds the bearer token.", path="file"),
-    Option(
-        ("--tls-server-name",),
-        "Name that the server's certificate must have, by default that of --grpc-server.",
+    click.option(
+        "--token-file",
+        type=click.Path(exists=True, dir_okay=False, readable=True),
+        help="Path to a file that holds the bearer token.",
     ),
-    Option(
-        ("--plaintext", "--insecure"),
-        "Do without TLS; the default for this machine, where no other option asks for TLS.",
-        reads=None,
+    click.option(
+        "--tls-server-name",
+        help="Name that the server's certificate must have, by default that of --grpc-server.",
+    ),
+    click.option(
+        "--plaintext",
+        "--insecure",
+        is_flag=True,
+        help="Do without TLS; the default for this machine, where no other option asks for TLS.",
     ),
     TIMEOUT,
 )
-# What makes sense with TLS only; a kubeconfig gives nothing away without it.
+# Options that imply TLS; without it, nothing of a kubeconfig is sent.
 _FOR_TLS = (
     "certificate_authority",
     "client_certificate",
@@ -105,11 +118,64 @@ _FOR_TLS = (
 
 
 class Own(TypedDict):
-    """The options that are of gRPC alone."""
+    """The options of gRPC only."""
 
     grpc_server: str
     token_file: str | None
     plaintext: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The result of a withdrawal.
+
+    Attributes:
+        references: What was removed.
+        repeated: Whether an earlier attempt without an answer may have removed more.
+    """
+
+    references: tuple[registry_pb2.RegistrationReference, ...]
+    repeated: bool
+
+
+class RegistryClient(GrpcClient):
+    """One connection to a server for registrations."""
+
+    def __init__(self, server: GrpcServer) -> None:
+        super().__init__(server)
+        self._registry = registry_pb2_grpc.RegistryServiceStub(self._channel)
+        self._discovery = discovery_pb2_grpc.DiscoveryServiceStub(self._channel)
+
+    def apply(self, request: registry_pb2.ApplyRequest) -> tuple[registry_pb2.AppliedDocument, ...]:
+        """Apply manifests; return the result of each document, in order."""
+        answer, _ = self._call("Apply", self._registry.Apply, request)
+        return tuple(answer.documents)
+
+    def withdraw(self, request: registry_pb2.WithdrawRequest) -> Withdrawn:
+        """Remove registrations; one that does not exist is not an error."""
+        answer, repeated = self._call("Withdraw", self._registry.Withdraw, request)
+        return Withdrawn(tuple(answer.withdrawn), repeated)
+
+    def registrations(
+        self, kind: registry_pb2.RegistrationKind.ValueType, names: Sequence[str] = ()
+    ) -> Iterator[registry_pb2.Registration]:
+        """Yield the registrations of a kind by name, all or those with these names."""
+        token = ""
+        while True:
+            request = registry_pb2.ListRegistrationsRequest(
+                kinds=[kind], names=names, page_size=PAGE_SIZE, page_token=token
+            )
+            page, _ = self._call("ListRegistrations", self._registry.ListRegistrations, request)
+            yield from page.registrations
+            token = page.next_page_token
+            if not token:
+                return
+
+    def sources(self) -> tuple[discovery_pb2.DiscoverySource, ...]:
+        """Return the sources of what is served, by name."""
+        request = discovery_pb2.ListSourcesRequest()
+        answer, _ = self._call("ListSources", self._discovery.ListSources, request)
+        return tuple(answer.sources)
 
 
 def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Callable[..., None]:
@@ -120,9 +186,10 @@ def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Ca
 def with_client(
     connect: Callable[[GrpcServer], ClientT],
 ) -> Callable[[Callable[Concatenate[ClientT, P], bool]], Callable[..., None]]:
-    """Add the connection options to a command, which gets a client and returns if all went well.
+    """Add the connection options to a command, which gets a client and returns its success.
 
-    Errors of a call are told as kubectl tells those of a server, and the exit code is 1 then.
+    Refused calls are reported as kubectl reports errors of a server. The exit code of a failure is
+    1.
     """
 
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
@@ -131,11 +198,11 @@ def with_client(
         def run(server: GrpcServer, /, *args: P.args, **kwargs: P.kwargs) -> None:
             with connect(server) as client:
                 try:
-                    went_well = command(client, *args, **kwargs)
+                    succeeded = command(client, *args, **kwargs)
                 except CallRefused as refused:
                     tell_refusal(refused)
-                    went_well = False
-            if not went_well:
+                    succeeded = False
+            if not succeeded:
                 click.get_current_context().exit(FAILED)
 
         return run
@@ -144,8 +211,9 @@ def with_client(
 
 
 def _named_server(values: Values) -> GrpcServer:
-    with blamed_on_options():
-        return server_at(cast("Own", values.given), flags_of(values))
+    own = cast("Own", {name: values.pop(name) for name in Own.__annotations__})
+    with usage_errors():
+        return server_at(own, flags_of(values))
 
 
 def server_at(own: Own, flags: Flags) -> GrpcServer:
@@ -153,7 +221,7 @@ def server_at(own: Own, flags: Flags) -> GrpcServer:
 
     Raises:
         click.UsageError: They contradict each other.
-        InvalidConfiguration: What they or a kubeconfig say cannot be used.
+        InvalidConfiguration: They or a kubeconfig are not usable.
     """
     address = own["grpc_server"]
     names_tls = any(flags.get(name) for name in _FOR_TLS)
@@ -170,10 +238,9 @@ def server_at(own: Own, flags: Flags) -> GrpcServer:
 
 
 def _token(token: str | None, file: str | None) -> str | None:
-    """Return the token, never shown; raise `click.UsageError` for one that cannot be sent."""
+    """Return the token; raise `click.UsageError`, which never quotes it, for an invalid one."""
     if file:
-        source = click.get_current_context().get_parameter_source("token")
-        if token and source is click.core.ParameterSource.COMMANDLINE:
+        if token and is_on_command_line("token"):
             raise click.UsageError("--token and --token-file cannot be used together")
         token = _content(file, "--token-file").decode(errors="replace").strip()
         if not token:
@@ -191,11 +258,11 @@ def _content(path: str, option: str) -> bytes:
 
 
 def refusal_lines(error: CallRefused, file: str = "") -> list[str]:
-    """Return an error of the server in lines, one for each field that is wrong.
+    """Return an error of the server in lines, one for each wrong field.
 
     Args:
-        error: What the server answered.
-        file: The one manifest of the request, which the server may call `manifests[0]`.
+        error: The error.
+        file: The only manifest of the request, which the server may name `manifests[0]`.
     """
     if error.problems:
         lines = [f"error: {_problem(problem, file)}" for problem in error.problems]
@@ -210,27 +277,27 @@ def refusal_lines(error: CallRefused, file: str = "") -> list[str]:
 
 
 def _problem(problem: FieldProblem, file: str) -> str:
-    """Return what is wrong with a field as the server says it of its own files.
+    """Return the error of a field in the form that the server uses for its own files.
 
-    That is `crds.yaml:12, document 1, spec.scope: ...`; the line is in the description.
+    That is `crds.yaml:12, document 1, spec.scope: ...`; the description has the line.
     """
     field, description = problem.field, problem.description
     found = _IN_MANIFEST.fullmatch(field)
     if not (file and found):
         return f"{field}: {description}" if field else description
-    place = [file]
+    position = [file]
     if line := re.match(rf"{re.escape(file)}(?::[0-9]+)?: ", description):
-        place = [line[0].removesuffix(": ")]
+        position = [line[0].removesuffix(": ")]
         description = description.removeprefix(line[0])
     if found["document"]:
-        place.append(f"document {int(found['document']) + 1}")
+        position.append(f"document {int(found['document']) + 1}")
     if found["path"]:
-        place.append(found["path"])
-    return f"{', '.join(place)}: {description}"
+        position.append(found["path"])
+    return f"{', '.join(position)}: {description}"
 
 
 def tell_refusal(error: CallRefused) -> None:
-    """Write an error of the server on stderr."""
+    """Report an error of the server on stderr."""
     tell(*refusal_lines(error))
 
 
@@ -239,12 +306,12 @@ def piecewise(
     send: Callable[[Sequence[T]], None],
     refused: Callable[[T, CallRefused], None],
 ) -> None:
-    """Send all parts with one request, or, if one may be to blame, halves, halves of those ...
+    """Send parts in one request; if one part may be refused, in halves, recursively, in order.
 
-    So what is wrong with one part does not keep the others back, and all are sent in order.
+    So a wrong part does not keep the others from being applied.
 
     Raises:
-        CallRefused: For a reason that does not lie in the parts.
+        CallRefused: For a reason that does not depend on the parts.
         ServerUnreachable: As `send`.
     """
     try:

@@ -1,7 +1,7 @@
-"""What kubectl runs to complete `kubectl apidiscovery ...`.
+"""The program that kubectl runs to complete `kubectl apidiscovery ...`.
 
-It is given the words after that, the last one as far as it is typed. It wants a line for each
-candidate, a tab between the value and what it is, and in the end a colon and a number.
+Its arguments are the words after that, the last one incomplete. It prints a line for each
+candidate, with a tab between value and description, and at the end a colon and a number.
 Source: kubectl pkg/cmd/plugin/plugin_completion.go `SetupPluginCompletion`, cobra completions.go
 `ShellCompDirective`.
 """
@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from apidiscovery_client._terminal import printable
 from click.shell_completion import ShellComplete
 
-from apidiscovery_cli.group import apidiscovery
+from apidiscovery_cli.group import COMPLETE_VARIABLE, apidiscovery
 from apidiscovery_cli.output import print_text
-from apidiscovery_cli.subcommands import COMPLETE_VARIABLE
 
 _PROGRAM = "kubectl apidiscovery"
 

@@ -1,19 +1,16 @@
-"""The `apidiscovery` command: runs a command line, tells of errors and returns the exit code."""
+"""The entry point of the `apidiscovery` command: runs a command line and reports errors."""
 
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import cast
 
 from apidiscovery_client import DiscoveryError
 
-from apidiscovery_cli import plain_parser
-from apidiscovery_cli.exit_codes import BAD_USAGE, FAILED, INTERRUPTED
-from apidiscovery_cli.output import discard_stdout, tell_bad_usage, tell_error
-from apidiscovery_cli.plain_options import BadUsage, PlainCommand
-from apidiscovery_cli.subcommands import COMPLETE_VARIABLE, OWN, PROGRAM
+from apidiscovery_cli import group
+from apidiscovery_cli.group import PROGRAM
+from apidiscovery_cli.output import FAILED, INTERRUPTED, discard_stdout, tell_error
 
 _OBJECTS_BEFORE_COLLECTION = 50_000
 
@@ -24,20 +21,20 @@ def main(args: Sequence[str] | None = None) -> int:
     `args` are those after the program's name, by default those of this process. Errors are one
     line on stderr, `error: ...`.
     """
-    # Read by grpc when it is imported: what it logs on stderr of a failed handshake, we tell.
+    # grpc reads it on import; we report failed handshakes ourselves.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if args is not None:
-        return _ended(PROGRAM, args)
-    # Looking for garbage after every 700 objects, as by default, takes as long as a request.
+        return _run(PROGRAM, args)
+    # Collecting garbage after every 700 objects, the default, takes as long as a request.
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
-    exit_code = _ended(_program(sys.argv[0]), sys.argv[1:])
-    gc.freeze()  # the process ends: what is left need not be looked through for garbage
+    exit_code = _run(_program(sys.argv[0]), sys.argv[1:])
+    gc.freeze()  # the process ends: nothing is left to collect
     return exit_code
 
 
-def _ended(program: str, words: Sequence[str]) -> int:
+def _run(program: str, words: Sequence[str]) -> int:
     try:
-        return _run(program, words)
+        return group.run(program, words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except DiscoveryError as error:
@@ -47,22 +44,6 @@ def _ended(program: str, words: Sequence[str]) -> int:
         if not isinstance(error, BrokenPipeError):
             tell_error(error)
     return FAILED
-
-
-def _run(program: str, words: Sequence[str]) -> int:
-    known = OWN.get(words[0]) if words else None
-    if known and known.is_plain and COMPLETE_VARIABLE not in os.environ:
-        command = cast("PlainCommand", known.load())
-        if values := plain_parser.read(command.options, words[1:], os.environ):
-            try:
-                command.run(values)
-            except BadUsage as error:
-                tell_bad_usage(str(error), f"{program} {command.name}")
-                return BAD_USAGE
-            return 0
-    from apidiscovery_cli import group  # noqa: PLC0415 - click takes long to import
-
-    return group.run(program, words)
 
 
 def _program(file: str) -> str:

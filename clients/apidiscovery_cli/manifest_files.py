@@ -1,7 +1,6 @@
-"""Manifest files: finding them, and what stands in them as far as the client must know.
+"""Finds manifest files, and reads the kinds and names in them where a flag needs these.
 
-The server reads and checks manifests; here only kinds and names are looked for, and only where a
-flag cannot do without.
+The server parses and validates manifests.
 """
 
 import io
@@ -14,13 +13,13 @@ from typing import cast
 
 import yaml
 
-from apidiscovery_cli.inputs import STDIN, UnusableFile, read_input
-from apidiscovery_cli.kinds import GROUPS, KINDS, Kind
+from apidiscovery_cli.files import STDIN, UnusableFile, read_input
+from apidiscovery_cli.registration_objects import GROUPS, KINDS, Kind
 
 EXTENSIONS = (".json", ".yaml", ".yml")  # cli-runtime pkg/resource/builder.go `FileExtensions`
-_STDIN_PATH = "STDIN"  # as kubectl and our server name it, where they tell a place in it
+_STDIN_PATH = "STDIN"  # the name that kubectl and our server use in positions
 _MAX_DEPTH = 64  # libyaml builds by recursion
-_MAX_BYTES = 16 << 20  # twice what our server takes in one request
+_MAX_BYTES = 16 << 20  # twice the limit of our server for a request
 
 _SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
 _LIST = GROUPS.api_kind.encode()
@@ -31,8 +30,8 @@ class File:
     """The text of a manifest file.
 
     Attributes:
-        path: As it is shown.
-        list_name: For a discovery list in it that has no name itself; empty without one.
+        path: As shown to the user.
+        list_name: For a discovery list without a name; empty where there is none.
     """
 
     path: str
@@ -49,14 +48,14 @@ class Named:
 
 
 def paths(given: Iterable[str], *, recursive: bool) -> Iterator[Path | UnusableFile]:
-    """Yield the files that are meant: those of a directory sorted; `-` is stdin."""
+    """Yield the files of arguments: those of a directory sorted; `-` is stdin."""
     for text in given:
         path = Path(text)
         if text == STDIN or path.is_file():
             yield path
         elif path.is_dir():
             yield from _below(path, recursive=recursive)
-        elif path.exists():  # a pipe, such as that of a shell's <(...)
+        elif path.exists():  # a pipe, such as a shell's <(...)
             yield path
         else:
             yield UnusableFile(f'the path "{text}" does not exist')
@@ -75,11 +74,22 @@ def _below(folder: Path, *, recursive: bool) -> Iterator[Path | UnusableFile]:
     yield from files
 
 
+def readable(
+    given: Iterable[str], *, recursive: bool, name: str | None = None
+) -> Iterator[File | UnusableFile]:
+    """Yield the files of arguments, as `read` returns them, or why one is not readable."""
+    for path in paths(given, recursive=recursive):
+        try:
+            yield path if isinstance(path, UnusableFile) else read(path, name)
+        except UnusableFile as error:
+            yield error
+
+
 def read(path: Path, name: str | None) -> File:
     """Read a file; raise `UnusableFile` when that fails.
 
-    The name of a discovery list in it is `name`, or what its `metadata` says, as `apidiscovery get`
-    writes it, or that of the file without its extension.
+    The name of a discovery list in it is `name`, or that in its `metadata`, which
+    `apidiscovery get` writes, or the name of the file without extension.
     """
     is_stdin = str(path) == STDIN
     shown = _STDIN_PATH if is_stdin else str(path)
@@ -96,7 +106,7 @@ def read(path: Path, name: str | None) -> File:
 
 
 def _own_name(content: bytes) -> str:
-    """Return the name in the first discovery list; empty when there is none, or no YAML."""
+    """Return the name in the first discovery list; empty for none, and for invalid YAML."""
     with suppress(UnusableFile):
         for value in _values(File("", content)):
             fields = _fields(value)
@@ -106,17 +116,17 @@ def _own_name(content: bytes) -> str:
 
 
 def objects(file: File) -> list[Named]:
-    """Return what stands in a file, in order; raise `UnusableFile` when that cannot be told.
+    """Return the objects in a file, in order; raise `UnusableFile` for unknown ones.
 
-    Discovery lists have the names that the server gives them: their own, else that of the file,
-    and the second one of a file ends in `-2`, and so on.
+    Discovery lists have the names that the server gives them: their own, or that of the file, with
+    `-2` and so on for further ones.
     """
     found: list[Named] = []
     for value in _values(file):
         kind, name = _kind(value, file.path), _text(_fields(value.get("metadata")).get("name"))
         if kind is GROUPS and not name:
-            place = 1 + sum(earlier.kind is GROUPS for earlier in found)
-            name = file.list_name if place == 1 else f"{file.list_name}-{place}"
+            number = 1 + sum(earlier.kind is GROUPS for earlier in found)
+            name = file.list_name if number == 1 else f"{file.list_name}-{number}"
         if not name:
             wanted = "a name for the list: give --name" if kind is GROUPS else "metadata.name"
             raise UnusableFile(f"{file.path}: a {kind.api_kind} lacks {wanted}")
@@ -135,7 +145,7 @@ def _kind(value: Mapping[str, object], path: str) -> Kind:
 
 
 def _values(file: File) -> Iterator[Mapping[str, object]]:
-    """Yield the objects of every document, those of a `List` one by one; scalars are all text."""
+    """Yield the objects of all documents and of `List`s in them; all scalars are text."""
     line = 1
     start = 0
     for end, after in [
@@ -160,7 +170,7 @@ def _items(value: object) -> Iterator[Mapping[str, object]]:
 
 
 def _load(text: bytes, path: str, first_line: int) -> object:
-    """Return a document with every scalar as text, None when it is empty."""
+    """Return a document with every scalar as text, None for an empty one."""
     try:
         depth = 0
         for event in yaml.parse(io.BytesIO(text), yaml.CBaseLoader):
@@ -172,7 +182,7 @@ def _load(text: bytes, path: str, first_line: int) -> object:
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
         raise UnusableFile(f"{path}:{line}: no YAML: {error.problem}") from None
-    except yaml.reader.ReaderError as error:  # no UTF-8, or a control character
+    except yaml.reader.ReaderError as error:  # not UTF-8, or a control character
         line = first_line + text.count(b"\n", 0, error.position)
         raise UnusableFile(f"{path}:{line}: no YAML: {error.reason}") from None
     except yaml.YAMLError as error:

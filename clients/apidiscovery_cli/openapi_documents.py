@@ -1,25 +1,53 @@
-"""What the subcommands about documents share: choosing, fetching, progress, writing."""
+"""What the subcommands about OpenAPI documents share: cache options, selection, fetching, JSON."""
 
 import asyncio
 import json
-import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 
 import click
 from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client._server import Server
+from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.openapi.asking import FetchedDocument, Location
-from apidiscovery_client.openapi.cache import DocumentCache
+from apidiscovery_client.openapi.cache import DocumentCache, default_folder
 from apidiscovery_client.openapi.documents import OpenApiClient
 from apidiscovery_client.openapi.errors import NotExplained
+from apidiscovery_client.openapi.json_documents import Object
 from apidiscovery_client.openapi.resource_names import key_of, parse_group_version
 
-Step = Callable[[], object]
+from apidiscovery_cli.connection_options import FOLDER
+from apidiscovery_cli.discovery import Source, snapshot_cache
+from apidiscovery_cli.options import Option, Values
+from apidiscovery_cli.output import progress
+
+CACHE: tuple[Option, ...] = (
+    click.option(
+        "--cache-dir",
+        type=FOLDER,
+        help="Folder to keep documents in, by default apidiscovery/openapi in $KUBECACHEDIR or"
+        " ~/.kube/cache.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Neither use nor keep documents on disk."),
+)
+
+
+def cache_of(values: Values) -> DocumentCache | None:
+    """Take the cache out of the values of the current command; None when it is off."""
+    folder, is_off = values.pop("cache_dir"), values.pop("no_cache")
+    if folder and is_off:
+        raise click.UsageError("--cache-dir and --no-cache cannot be used together")
+    return None if is_off else DocumentCache(folder or default_folder())
+
+
+def discovery_source(server: Server) -> Source:
+    """Return a server with a cache for its discovery, by the cache options of the command."""
+    params = click.get_current_context().params
+    return Source(server, snapshot_cache(params["cache_dir"], is_off=params["no_cache"]))
 
 
 def compact_json(value: object) -> str:
-    """Return JSON on one line, as API servers send it, with a line feed."""
+    """Return JSON on one line, as API servers send it, and a line feed."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
@@ -27,7 +55,7 @@ WRITERS: Mapping[str, Callable[[object], str]] = {"json": compact_json, "yaml": 
 
 
 def chosen(index: Mapping[str, Location], names: Sequence[str]) -> list[Location]:
-    """Return where the documents of group-versions are, of all without names, in order of keys.
+    """Return the locations of the documents of group-versions, of all without names, by key.
 
     A name is a group-version such as `apps/v1`, or a key of the index such as `apis/apps`.
 
@@ -49,22 +77,39 @@ def chosen(index: Mapping[str, Location], names: Sequence[str]) -> list[Location
 def fetch(
     server: Server, cache: DocumentCache | None, names: Sequence[str] = ()
 ) -> list[FetchedDocument]:
-    """Return the documents of group-versions, of all without names, and show how far it is."""
+    """Return the documents of group-versions, of all without names, and show progress."""
 
     async def run() -> list[FetchedDocument]:
         async with OpenApiClient(server, cache) as client:
             locations = chosen(await client.index(), names)
-            with progress(len(locations), "Fetching documents") as advance:
+            with progress("Fetching documents") as step:
+                numbers = count(1)
+
+                def advance() -> None:
+                    if step:
+                        step(next(numbers), len(locations))
+
                 return await client.documents(locations, advance)
 
     return asyncio.run(run())
 
 
-@contextmanager
-def progress(length: int, label: str) -> Generator[Step]:
-    """Show a progress bar on stderr while it is a terminal, nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield lambda: bar.update(1)
+def parsed(documents: Iterable[FetchedDocument]) -> Iterator[tuple[str, Object]]:
+    """Yield documents by their keys in the index, parsing one at a time."""
+    for document in documents:
+        yield document.location.key, document.parsed()
+
+
+def document_of(
+    server: Server, cache: DocumentCache | None, resource: GroupVersionResource
+) -> Object:
+    """Return the document of a resource's group-version; raise `NotExplained` for none."""
+
+    async def run() -> Object:
+        async with OpenApiClient(server, cache) as client:
+            location = (await client.index()).get(key_of(resource))
+            if location is None:
+                raise NotExplained(f'couldn\'t find resource for "{resource}"')
+            return (await client.document(location)).parsed()
+
+    return asyncio.run(run())

@@ -1,16 +1,38 @@
-"""Writes what subcommands print."""
+"""What subcommands print, on stdout and stderr, and their exit codes.
+
+| exit code | when |
+|---|---|
+| 0 | success |
+| 1 | failure, also in part; the reader of the output went away |
+| 2 | bad usage, or the subcommand's extra is not installed |
+| 130 | interrupted |
+| 143 | terminated while watching |
+
+`diff` differs: 1 means that there are differences, and 2 also that a side cannot be read or the
+report not be written.
+"""
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import cast
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import TypeAlias, cast
 
 from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._terminal import printable, printable_lines
 
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+# Takes how many steps are done, and of how many.
+Step: TypeAlias = Callable[[int, int], None]
+
+_MIN_STEPS = 3  # shorter work is done before anybody has read how far it is
+_CLEAR_LINE = "\r\x1b[K"
+
 
 def write(text: str, failures: Mapping[str, str]) -> None:
-    """Write `text` on stdout as UTF-8, whatever the locale, then tell what it lacks.
+    """Write `text` on stdout as UTF-8, whatever the locale, then report what it lacks.
 
     Raises:
         IncompleteDiscovery: Some group-versions could not be discovered; stdout has the others.
@@ -29,26 +51,26 @@ def print_text(text: str) -> None:
 
 
 def print_painted(text: str) -> None:
-    """Write text with colours of ours on stdout, in which all else is safe for a terminal."""
+    """Write text on stdout that is safe for a terminal but for the colours we added."""
     _print(text.encode("utf-8", errors="replace"))
 
 
 def print_data(text: str) -> None:
-    """Write JSON or YAML on stdout: on a terminal for people, else as it is for programs."""
+    """Write JSON or YAML on stdout, escaped on a terminal, otherwise unchanged."""
     print_bytes(text.encode("utf-8", errors="replace"))
 
 
 def print_bytes(content: bytes) -> None:
-    """Write what a server has sent on stdout: on a terminal for people, else as it is."""
-    is_for_people = cast("object", sys.stdout) is not None and sys.stdout.isatty()
-    if is_for_people:
+    """Write bytes of a server on stdout, escaped on a terminal, otherwise unchanged."""
+    is_terminal = cast("object", sys.stdout) is not None and sys.stdout.isatty()
+    if is_terminal:
         print_text(content.decode("utf-8", errors="backslashreplace"))
     else:
         _print(content)
 
 
 def _print(content: bytes) -> None:
-    """Write bytes on stdout; raise `OSError` also when it was closed before we began."""
+    """Write bytes on stdout; raise `OSError`, also when it was closed before we started."""
     if cast("object", sys.stdout) is None:
         raise OSError("stdout is closed: there is nowhere to print to")
     sys.stdout.flush()
@@ -62,36 +84,65 @@ def print_lines(*lines: str) -> None:
 
 
 def discard_stdout() -> None:
-    """Let what stdout still holds go nowhere: flushing it at exit would fail once more."""
+    """Discard what stdout has buffered: flushing it at exit would fail again."""
     if cast("object", sys.stdout) is None:
         return
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    with open(os.devnull, "wb") as null:  # noqa: PTH123
+        os.dup2(null.fileno(), sys.stdout.fileno())
 
 
 def tell(*lines: str) -> None:
-    """Write lines on stderr, each safe for a terminal: names in them come from servers."""
+    """Write lines on stderr, each made safe for a terminal: names in them come from servers."""
     if cast("object", sys.stderr) is not None:  # print would write on stdout
         for line in lines:
             print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def tell_error(error: object) -> None:
-    """Tell what went wrong, as every command does."""
+    """Report an error on stderr, as every command does."""
     tell(f"error: {error}")
 
 
 def tell_bad_usage(text: str, command: str) -> None:
-    """Tell what is wrong with a command line, and where to read how it should be."""
+    """Report a wrong command line on stderr, and which command shows its help."""
     message = text.rstrip(".")
     tell(f"error: {message[:1].lower()}{message[1:]}", f"See '{command} --help' for help.")
 
 
 def has_colour() -> bool:
-    """Tell whether stdout is a terminal with colours.
+    """Return whether stdout is a terminal with colours: not a dumb one, and NO_COLOR is not set.
 
-    Its user may have set NO_COLOR (no-color.org), and one that is called dumb has none.
+    Source: no-color.org.
     """
     if cast("object", sys.stdout) is None or not sys.stdout.isatty():
         return False
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def progress(label: str) -> Generator[Step | None]:
+    """Yield a function that shows progress on stderr, which any thread may call.
+
+    It is None where stderr is not a terminal. The line is cleared at the end.
+    """
+    if cast("object", sys.stderr) is None or not sys.stderr.isatty():
+        yield None
+        return
+    lock = threading.Lock()
+    is_shown = False
+
+    def step(done: int, total: int) -> None:
+        nonlocal is_shown
+        if total < _MIN_STEPS:
+            return
+        with lock:
+            is_shown = True
+            sys.stderr.write(f"{_CLEAR_LINE}{label}: {done} of {total}")
+            sys.stderr.flush()
+
+    try:
+        yield step
+    finally:
+        if is_shown:
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()

@@ -1,11 +1,13 @@
-"""Registrations and sources as objects and as tables, in kubectl's forms."""
+"""Kinds of registrations; registrations and sources as objects and tables, in kubectl's forms."""
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias, cast
 
+import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._kubectl.printing import json_text, yaml_text
@@ -13,12 +15,11 @@ from apidiscovery_client._kubectl.table import table
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from apidiscovery_cli.kinds import API_SERVICE, CRD, GROUPS, Kind, of_number
-
 Object: TypeAlias = dict[str, object]
 
 WRITERS: Mapping[str, Callable[[object], str]] = {"json": json_text, "yaml": yaml_text}
 
+_FILES = (".json", ".yaml", ".yml")
 _UNKNOWN = "<unknown>"
 _SHOWN_NAMES = 3
 _STATES = {
@@ -32,6 +33,100 @@ _SOURCE_STATES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of registrations.
+
+    Attributes:
+        number: Its number in registry.proto.
+        prefix: Singular resource and group, which kubectl prints before the slash.
+        plural: Resource and group in errors of API servers.
+        api_kind: The kind in a manifest.
+        api_group: The group in a manifest.
+        words: Its names on the command line, the first one for help.
+    """
+
+    number: registry_pb2.RegistrationKind.ValueType
+    prefix: str
+    plural: str
+    api_kind: str
+    api_group: str
+    words: tuple[str, ...]
+
+    @property
+    def aliases(self) -> Iterator[str]:
+        """Its names on the command line, also followed by the group."""
+        for word in self.words:
+            yield word
+            yield f"{word}.{self.api_group}"
+
+
+CRD = Kind(
+    registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION,
+    "customresourcedefinition.apiextensions.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "CustomResourceDefinition",
+    "apiextensions.k8s.io",
+    ("crds", "crd", "customresourcedefinitions", "customresourcedefinition"),
+)
+API_SERVICE = Kind(
+    registry_pb2.REGISTRATION_KIND_API_SERVICE,
+    "apiservice.apiregistration.k8s.io",
+    "apiservices.apiregistration.k8s.io",
+    "APIService",
+    "apiregistration.k8s.io",
+    ("apiservices", "apiservice"),
+)
+GROUPS = Kind(
+    registry_pb2.REGISTRATION_KIND_GROUPS,
+    "groups",
+    "groups",
+    "APIGroupDiscoveryList",
+    "apidiscovery.k8s.io",
+    ("groups", "group", "registrations", "registration"),
+)
+KINDS = (CRD, API_SERVICE, GROUPS)
+
+_BY_NUMBER = {kind.number: kind for kind in KINDS}
+_BY_ALIAS = {alias: kind for kind in KINDS for alias in kind.aliases}
+
+
+def of_number(number: registry_pb2.RegistrationKind.ValueType) -> Kind:
+    """Return the kind with a number; an unknown one is named by its number."""
+    unknown = Kind(number, f"kind-{number}", f"kind-{number}", "", "", ())
+    return _BY_NUMBER.get(number, unknown)
+
+
+def of_word(word: str) -> Kind:
+    """Return the kind with a name, in any case; raise `click.UsageError` for none."""
+    kind = _BY_ALIAS.get(word.lower())
+    if kind is None:
+        known = ", ".join(kind.words[0] for kind in KINDS)
+        hint = "; files are given with -f" if word.endswith(_FILES) else ""
+        raise click.UsageError(f"there is no type {word!r}, only {known}{hint}")
+    return kind
+
+
+def named(words: Sequence[str]) -> list[tuple[Kind, str]]:
+    """Return the kinds and names in `TYPE NAME...` or `TYPE/NAME...`, in order, without duplicates.
+
+    The name is empty for a type alone. Raises `click.UsageError` for anything else.
+
+    Source: kubectl's resource arguments, cli-runtime pkg/resource/builder.go
+    `ResourceTypeOrNameArgs`.
+    """
+    if not any("/" in word for word in words):
+        kind = of_word(words[0])
+        return list(dict.fromkeys((kind, name) for name in words[1:] or ("",)))
+    found: list[tuple[Kind, str]] = []
+    for word in words:
+        type_, slash, name = word.partition("/")
+        if not (slash and name) or "/" in name:
+            raise click.UsageError(f"want TYPE/NAME everywhere or nowhere, got {word!r}")
+        found.append((of_word(type_), name))
+    return list(dict.fromkeys(found))
+
+
 def short_name(registration: registry_pb2.Registration) -> str:
     """Return it as kubectl's -o name does: `apiservice.apiregistration.k8s.io/v1.example.com`."""
     return f"{of_number(registration.kind).prefix}/{registration.name}"
@@ -40,8 +135,8 @@ def short_name(registration: registry_pb2.Registration) -> str:
 def object_of(registration: registry_pb2.Registration) -> Object:
     """Return the manifest, with the revision as its resourceVersion, keys sorted.
 
-    So it can be edited and applied again, and is refused when somebody else was faster. Groups
-    become a discovery list that has a name, which Kubernetes' own has not.
+    So it can be edited and applied again, and is refused after a concurrent change. Groups become a
+    discovery list with a name, which Kubernetes' own lists do not have.
     """
     if registration.WhichOneof("content") == "groups":
         fields = _discovery_list(registration.groups)
@@ -104,7 +199,7 @@ Registrations: TypeAlias = Sequence[registry_pb2.Registration]
 def registrations_table(
     kind: Kind, found: Registrations, now: datetime, *, wide: bool, headers: bool
 ) -> str:
-    """Return the table of a kind, aligned as kubectl aligns it; empty without rows."""
+    """Return the table of a kind, aligned as in kubectl; empty without rows."""
     head, row = _TABLES[kind]
     rows = [row(registration, now, wide) for registration in found]
     return table([*([head] if headers else []), *rows]) if rows else ""
@@ -161,7 +256,7 @@ def sources_table(
 ) -> str:
     """Return the table of sources; wide has their addresses and every group-version.
 
-    What another source serves in place of one is told with that source.
+    A group-version that another source serves instead is listed with that source.
     """
     last = [*(["ADDRESS"] if wide else []), "ERROR"]
     head = ["NAME", "STATE", "SINCE", "GROUP-VERSIONS", "SHADOWED", *last]
@@ -188,7 +283,7 @@ def _source_row(source: discovery_pb2.DiscoverySource, *, wide: bool) -> list[st
 
 
 def _listed(names: Sequence[str], *, wide: bool) -> str:
-    """Return the first names and how many more there are, all when wide.
+    """Return the first names and the number of the others; all names when wide.
 
     Source: kubernetes pkg/printers/internalversion/printers.go `formatEndpoints`.
     """
@@ -218,7 +313,7 @@ def _inner(fields: Object, key: str) -> Object:
 
 
 def human_age(now: datetime, since: Timestamp) -> str:
-    """Return how long ago something was, such as 90s, 5m10s, 3h, 2d4h or 1y30d.
+    """Return an age such as 90s, 5m10s, 3h, 2d4h or 1y30d.
 
     Source: apimachinery pkg/util/duration/duration.go `HumanDuration`.
     """
@@ -233,7 +328,7 @@ def human_age(now: datetime, since: Timestamp) -> str:
 
 
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
-# Unit, up to which age, and the smaller unit that is shown too.
+# Unit in seconds and its letter, the limit of ages in it, and the smaller unit shown with it.
 _AGES: Sequence[tuple[int, str, float, int, str]] = (
     (1, "s", 2 * _MINUTE_S, 0, ""),
     (_MINUTE_S, "m", 10 * _MINUTE_S, 1, "s"),

@@ -1,4 +1,4 @@
-"""Completes names of resources from what is kept on disk, without asking anybody."""
+"""Completes names of resources from the disk cache, without a request."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,29 +10,26 @@ from apidiscovery_client._kubectl.preferred import preferred_resources
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Snapshot
 
-from apidiscovery_cli.click_options import values_of
 from apidiscovery_cli.connection_options import DEFAULT_SERVER, flags_of
-from apidiscovery_cli.discovery import Source, kept, snapshot_cache
-from apidiscovery_cli.plain_options import BadUsage
+from apidiscovery_cli.discovery import Source, cached_snapshot, snapshot_cache
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_MOST = 500  # more than anybody reads; shells ask whether to show as few as 100
+_MAX_CANDIDATES = 500  # shells ask for confirmation from 100 on
 
 
 def complete_resources(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """Return the names that begin so: plural names, those with a group, and short names.
+    """Return the names with a prefix: plural names, also with their group, and short names.
 
-    There are none when nothing is kept of the server that the command line names, or it names
-    none that can be understood.
+    There are none where the server of the command line is not in the cache, or not valid.
     """
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - for completion alone
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for completion
 
     del param
-    snapshot = _kept_snapshot(ctx)
+    snapshot = _cached(ctx)
     if snapshot is None:
         return []
     found = {
@@ -41,12 +38,13 @@ def complete_resources(
         if name.startswith(incomplete) and printable(name) == name
     }
     return [
-        CompletionItem(name, help=printable(kind)) for name, kind in sorted(found.items())[:_MOST]
+        CompletionItem(name, help=printable(kind))
+        for name, kind in sorted(found.items())[:_MAX_CANDIDATES]
     ]
 
 
 def _names(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield names with kinds; a name of several groups is that of the last, whose kind is shown."""
+    """Yield names with kinds; for a name in several groups the preferred group comes last."""
     listed = [resource for _, found in preferred_resources(snapshot) for resource in found]
     for resource in reversed(listed):
         if resource.verbs:
@@ -55,12 +53,13 @@ def _names(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield from ((name, resource.kind) for name in resource.short_names)
 
 
-def _kept_snapshot(ctx: click.Context) -> Snapshot | None:
-    flags = flags_of(values_of(ctx, ctx.params))
+def _cached(ctx: click.Context) -> Snapshot | None:
+    with ctx.scope(cleanup=False):
+        flags = flags_of(dict(ctx.params))
     try:
         server = read_server(default_url=DEFAULT_SERVER, **flags)
         cache = snapshot_cache(ctx.params.get("cache_dir"), is_off=bool(ctx.params.get("no_cache")))
-        fetched = kept(Source(server, cache))
-    except (DiscoveryError, BadUsage, OSError, ValueError):
-        return None  # a shell that completes has no use for what went wrong
+        fetched = cached_snapshot(Source(server, cache))
+    except (DiscoveryError, click.UsageError, OSError, ValueError):
+        return None  # a shell cannot show errors of completion
     return fetched.snapshot if fetched else None

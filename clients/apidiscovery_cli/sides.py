@@ -1,13 +1,16 @@
-"""Opens whatever can be compared: files, servers, contexts of a kubeconfig, releases."""
+"""The sides of a comparison: files, servers, contexts of a kubeconfig, releases of Kubernetes."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from apidiscovery_client import InvalidConfiguration
+from apidiscovery_client import DiscoveryClient, InvalidConfiguration
+from apidiscovery_client._connecting import Flags, open_blocking
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import MAX_BYTES, load
 from apidiscovery_client.snapshots.releases import PREFIX, release
 
-from apidiscovery_cli.inputs import input_name, read_input
+from apidiscovery_cli.connection_options import ACCESS, KUBECONFIG_FILE, is_from_environment
+from apidiscovery_cli.files import input_name, read_input
 
 CONTEXT = "context:"
 SCHEMES = ("http", "https", "grpc", "grpcs")
@@ -15,6 +18,15 @@ SCHEMES = ("http", "https", "grpc", "grpcs")
 _WANTED = (
     "want a file, - for standard input, a URL of http, https, grpc or grpcs,"
     f" {CONTEXT}NAME or {PREFIX}1.30"
+)
+
+
+# Options for how to connect; arguments name the servers.
+SIDE_OPTIONS = (KUBECONFIG_FILE, *ACCESS)
+SIDE_HELP = (
+    "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
+    " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
+    " such as kubernetes:1.30"
 )
 
 
@@ -36,7 +48,7 @@ def open_side(text: str, connect: Connect) -> Snapshot:
         connect: Asks servers.
 
     Raises:
-        InvalidConfiguration: There is no such thing, or it cannot be read.
+        InvalidConfiguration: The text names nothing, or it cannot be read.
         DiscoveryError: The server does not answer.
     """
     if text.startswith(PREFIX):
@@ -52,16 +64,16 @@ def open_side(text: str, connect: Connect) -> Snapshot:
 
 
 def side_name(text: str) -> str:
-    """Return what the side that a text names is called: as it was typed.
+    """Return the name of a side in reports: the text as it was typed.
 
-    What a server was called when its snapshot was saved may be what the other side is called.
-    There are no secrets in it: URLs with credentials are not opened.
+    The server that a saved snapshot names may be the other side. The text has no secrets: URLs
+    with credentials are refused.
     """
     return input_name(text)
 
 
 def is_server(text: str) -> bool:
-    """Tell whether a text names a server, which is asked for what it serves."""
+    """Return whether a text names a server."""
     return text.startswith(CONTEXT) or "://" in text
 
 
@@ -80,3 +92,26 @@ def _content(path: str) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         reason = getattr(error, "strerror", None) or error
         raise InvalidConfiguration(f"{path!r} cannot be read: {reason}; {_WANTED}") from None
+
+
+def connector(flags: Flags) -> Connect:
+    """Return a function that asks servers with these flags; a URL is asked without a kubeconfig."""
+
+    def connect(target: str | None, context: str | None) -> Snapshot:
+        kubeconfig = None if target else flags.get("kubeconfig")
+        own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
+        opened = open_blocking(target, **own)
+        with DiscoveryClient(opened.transport) as client:
+            return client.refresh()
+
+    return connect
+
+
+def flags_for(flags: Flags, sides: Sequence[str]) -> Flags:
+    """Return the flags without a token of the environment where a side is a context.
+
+    Contexts have credentials of their own.
+    """
+    if any(side.startswith(CONTEXT) for side in sides) and is_from_environment("token"):
+        return {**flags, "token": None}
+    return flags

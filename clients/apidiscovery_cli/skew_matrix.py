@@ -1,18 +1,31 @@
-"""Storage versions as a matrix of resources and servers, and as a document."""
+"""Storage versions as a matrix of resources and servers, and as JSON in Kubernetes' form.
 
+Source of what the JSON omits: k8s.io/apimachinery pkg/apis/meta/v1/types.go and time.go, k8s.io/api
+coordination/v1/types.go and apiserverinternal/v1alpha1/types.go.
+"""
+
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import click
 from apidiscovery.coordination.v1 import lease_pb2
+from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.storage_versions.agreement import AGREED
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
-from apidiscovery_cli.kube_json import lease_json, rfc3339, storage_version_json
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Kubernetes writes it although it is null.
+_NULLABLE = "lastTransitionTime"
 
 _HOSTNAME = "kubernetes.io/hostname"
 _NOTHING = "-"
@@ -34,12 +47,12 @@ class _Cell:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """What is known of all resources and servers.
+    """Storage versions of resources by server.
 
     Attributes:
         objects: The StorageVersions to show, by name.
-        members: Leases of the API servers that are there, by name.
-        comparisons: Discovery's hash against the reports, by name of the StorageVersion.
+        members: Leases of the current API servers, by name.
+        comparisons: Hashes in discovery compared with reports, by name of the StorageVersion.
     """
 
     objects: tuple[storageversion_pb2.StorageVersion, ...]
@@ -50,7 +63,7 @@ class Skew:
     def of(
         cls, answer: storage_version_pb2.ListStorageVersionsResponse, names: Sequence[str]
     ) -> "Skew":
-        """Return what an answer tells of some StorageVersions, or of all if none is named."""
+        """Return the part of an answer about the named StorageVersions, all without names."""
         objects = (one for one in answer.list.items if not names or one.metadata.name in names)
         return cls(
             tuple(objects),
@@ -60,10 +73,10 @@ class Skew:
 
 
 def matrix(skew: Skew, *, wide: bool, colour: bool) -> str:
-    """Return a line for each resource with a column for each server.
+    """Return a table with a line for each resource and a column for each server.
 
-    A cell is the version that the server writes, without the group where that is the resource's.
-    A server that is no member any more is marked `(gone)` until its entries are collected.
+    A cell is the version that the server writes, without the group if it is that of the resource. A
+    former member is marked `(gone)` until its entries are collected.
     """
     servers = _servers(skew)
     head = [_Cell("RESOURCE"), *(_Cell(title) for title in servers.values())]
@@ -76,7 +89,7 @@ def matrix(skew: Skew, *, wide: bool, colour: bool) -> str:
 
 
 def hostnames(members: Sequence[lease_pb2.Lease]) -> dict[str, str]:
-    """Return what to call each member: its hostname, its identity where several share that."""
+    """Return the display name of each member: its hostname, its identity if several share that."""
     hosts = {one.metadata.name: one.metadata.labels.get(_HOSTNAME, "") for one in members}
     # The titles of columns are in upper case.
     count = Counter(host.upper() for host in hosts.values())
@@ -86,7 +99,7 @@ def hostnames(members: Sequence[lease_pb2.Lease]) -> dict[str, str]:
 
 
 def _servers(skew: Skew) -> dict[str, str]:
-    """Return the title of each server's column by its identity: members, then who has gone."""
+    """Return the title of each column by identity: members, then former members."""
     hosts = hostnames(skew.members)
     titles = {name: hosts[name].upper() for name in sorted(hosts, key=lambda one: hosts[one])}
     for found in skew.objects:
@@ -140,7 +153,7 @@ def _hash_cell(comparison: storage_version_pb2.HashComparison | None, *, wide: b
 
 
 def _most_usual(versions: Sequence[str]) -> str:
-    """Return the version that most servers write, of several the first by name; empty for none."""
+    """Return the version that most servers write; of several the first by name; empty for none."""
     count = Counter(versions)
     return min(count, key=lambda version: (-count[version], version), default="")
 
@@ -151,8 +164,8 @@ def _short(version: str, found: storageversion_pb2.StorageVersion) -> str:
 
 
 def _coloured(plain: str, rows: Sequence[Sequence[_Cell]]) -> str:
-    """Return the table with colours, which take no room."""
-    # A cell has no line feed, nor anything else that is not printable.
+    """Return the table with colours, which do not affect alignment."""
+    # Cells have printable characters only, so no line feeds.
     lines = plain.removesuffix("\n").split("\n")
     return "".join(f"{_coloured_line(line, row)}\n" for line, row in zip(lines, rows, strict=True))
 
@@ -169,7 +182,7 @@ def _coloured_line(line: str, row: Sequence[_Cell]) -> str:
 
 
 def as_document(skew: Skew) -> dict[str, object]:
-    """Return everything as objects in Kubernetes' JSON form, and the comparisons."""
+    """Return objects in Kubernetes' JSON form, and the comparisons of hashes."""
     compared = (skew.comparisons.get(one.metadata.name) for one in skew.objects)
     return {
         "storageVersions": [storage_version_json(one) for one in skew.objects],
@@ -185,3 +198,84 @@ def as_document(skew: Skew) -> dict[str, object]:
             if one
         ],
     }
+
+
+def storage_version_json(found: storageversion_pb2.StorageVersion) -> dict[str, object]:
+    """Return a StorageVersion with its apiVersion and kind."""
+    return {
+        "apiVersion": "internal.apiserver.k8s.io/v1alpha1",
+        "kind": "StorageVersion",
+        # Kubernetes writes these also when empty.
+        "metadata": {},
+        "spec": {},
+        "status": {},
+        **dict(_fields(found)),
+    }
+
+
+def lease_json(found: lease_pb2.Lease) -> dict[str, object]:
+    """Return a Lease with its apiVersion and kind."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {},
+        "spec": {},
+        **dict(_fields(found)),
+    }
+
+
+def rfc3339(time: meta_pb2.Time | meta_pb2.MicroTime) -> str | None:
+    """Return a time as Kubernetes writes it; None for one that is not set.
+
+    A Time has seconds, a MicroTime microseconds. Times beyond the years 1 to 9999, which healthy
+    servers do not send, are None too.
+    """
+    if not time.HasField("seconds"):
+        return None
+    try:
+        moment = _EPOCH + timedelta(seconds=time.seconds, microseconds=time.nanos // 1000)
+    except OverflowError:
+        return None
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    micros = f".{moment.microsecond:06d}" if isinstance(time, meta_pb2.MicroTime) else ""
+    return f"{text.zfill(19)}{micros}Z"
+
+
+def _fields(message: Message) -> Iterator[tuple[str, object]]:
+    for field, value in message.ListFields():
+        written = _written(field, value)
+        name = field.json_name
+        if name == _NULLABLE or not (written is None or written == ""):
+            yield name, written
+
+
+def _written(field: FieldDescriptor, value: object) -> object:
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        entries = cast("Mapping[str, str]", value)
+        return {key: entries[key] for key in sorted(entries)}
+    if field.is_repeated:
+        return [_single(each) for each in cast("Sequence[object]", value)]
+    # An int64 of these kinds is not a pointer, so Kubernetes omits zero.
+    if field.type == FieldDescriptor.TYPE_INT64 and value == 0:
+        return None
+    return _single(value)
+
+
+def _single(value: object) -> object:
+    match value:
+        case meta_pb2.Time() | meta_pb2.MicroTime():
+            return rfc3339(value)
+        case meta_pb2.FieldsV1():
+            return _json(value.raw)
+        case Message():
+            return dict(_fields(value))
+        case _:
+            return value
+
+
+def _json(raw: bytes) -> object:
+    try:
+        parsed: object = json.loads(raw)
+    except ValueError:
+        return None
+    return parsed

@@ -20,7 +20,7 @@ from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
 
 if TYPE_CHECKING:  # they are imported when they are needed
     from apidiscovery_kubeconfig.connection import Connection
-    from apidiscovery_kubeconfig.overrides import Overrides
+    from apidiscovery_kubeconfig.kubeconfig import Overrides
 
     from apidiscovery_client._grpc.calls import GrpcServer
 
@@ -357,7 +357,7 @@ def _connection(
 
 
 def _overrides(flags: Flags, prefix: str) -> "Overrides":
-    from apidiscovery_kubeconfig.overrides import Overrides  # noqa: PLC0415 - the same
+    from apidiscovery_kubeconfig.kubeconfig import Overrides  # noqa: PLC0415 - the same
 
     return Overrides(
         cluster=flags.get("cluster") or "",

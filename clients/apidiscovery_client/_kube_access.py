@@ -95,4 +95,4 @@ class KubeAccess:
 
     def _proof(self) -> Proof:
         with translated():
-            return self._connection.credentials.held() or self._connection.credentials.get()
+            return self._connection.credentials.cached() or self._connection.credentials.get()

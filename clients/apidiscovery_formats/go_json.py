@@ -1,7 +1,7 @@
 """JSON text as Go's encoding/json writes it, by the standard library.
 
-Go escapes five more characters than JSON wants, for the sake of HTML and JavaScript: encoding/json
-`appendString` with escapeHTML. A lone surrogate, which UTF-8 cannot hold, is U+FFFD, as it is for
+Go escapes five more characters than JSON requires, for HTML and JavaScript: encoding/json
+`appendString` with escapeHTML. A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD, as in
 Go.
 """
 
@@ -14,7 +14,7 @@ JSONValue: TypeAlias = (
     bool | int | float | str | Sequence["JSONValue"] | Mapping[str, "JSONValue"] | None
 )
 
-# In JSON text they stand in strings only.
+# In JSON text these occur in strings only.
 ESCAPES = tuple((character, f"\\u{ord(character):04x}") for character in "<>&\u2028\u2029")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -1,4 +1,4 @@
-"""Text as Go's fmt and strconv read and write it, where Kubernetes has to be met to the letter."""
+"""Text as Go's fmt and strconv read and write it, for messages equal to those of Kubernetes."""
 
 import math
 from decimal import Decimal
@@ -19,7 +19,7 @@ _ESCAPES = {
     "\\": r"\\",
 }
 _FIRST_SUPPLEMENTARY = 0x10000
-_BYTES = range(0xDC80, 0xDD00)  # how `surrogateescape` keeps a byte that is not UTF-8
+_BYTES = range(0xDC80, 0xDD00)  # bytes that are not UTF-8, by `surrogateescape`
 
 
 def quote(text: str) -> str:
@@ -84,7 +84,7 @@ def float_text(value: float) -> str:
 
 
 def parse_bool(text: str) -> bool | None:
-    """Return what strconv.ParseBool makes of it; None where that is an error."""
+    """Return the value of a text by strconv.ParseBool; None for an error."""
     if text in _TRUE:
         return True
     return False if text in _FALSE else None

@@ -1,17 +1,16 @@
-"""YAML as Kubernetes' `application/yaml` writes it, byte for byte, from the value its JSON says.
+"""YAML as Kubernetes' `application/yaml` writes it, byte for byte, from a JSON value.
 
 Kubernetes has no YAML encoder of its own: `Serializer.doEncode` (apimachinery
 `pkg/runtime/serializer/json/json.go`) makes JSON and hands it to `JSONToYAML` of sigs.k8s.io/yaml
 (v1.6.0 in Kubernetes v1.34), which reads it into plain maps and writes those with
-go.yaml.in/yaml/v2 (v2.4.2). File names below are those of go.yaml.in/yaml/v2. What is easily got
-wrong:
+go.yaml.in/yaml/v2 (v2.4.2). File names below are those of go.yaml.in/yaml/v2. Pitfalls:
 
 - Keys are not in the order of their code points: `v2` stands before `v10`, a digit before letters.
 - Quotes depend on what a reader of *YAML 1.1* would take the string for: `y`, `off`, `0x1F`,
   `1:30` and `2020-1-1` are in double quotes; `1e999`, `=` and `<<` have none.
 - A string is folded at the first lone space past column 80; a key of up to 128 bytes never is.
 
-`JSONToYAML` reads its JSON *as YAML*, so some strings do not survive it. It takes U+0085 for a
+`JSONToYAML` reads its JSON *as YAML*, so some strings change or fail. It takes U+0085 for a
 line break and fails on the other characters from U+007F to U+009F, on U+FFFE and U+FFFF, and on
 keys of more than 1024 characters, quotes included. No name that Kubernetes serves is like that;
 here they are written like any other string.

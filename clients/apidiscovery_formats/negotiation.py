@@ -1,4 +1,4 @@
-"""From an Accept header to the one representation that answers it, or to 406.
+"""Content negotiation: from an Accept header to the representation that answers it, or 406.
 
 This is kube-apiserver's algorithm and not RFC 9110: no quoting, `q=0` excludes nothing, and a
 clause that names an aggregated document beats every plain one whatever its weight. Sources:
@@ -17,18 +17,18 @@ from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 
 _FLOAT32 = Struct("f")
 
-# Go sorts up to this many clauses by insertion; the comparison is no strict weak order, so the
-# algorithm decides the result.
+# Go sorts up to this many clauses by insertion; the comparison is not a strict weak order, so
+# the result depends on the algorithm.
 _GO_INSERTION_SORT_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Serializer:
-    """One way to write a document.
+    """A format of documents.
 
     Attributes:
         media_type: Without parameters.
-        streams: Whether `stream=watch` may be asked of it.
+        streams: Whether it supports `stream=watch`.
     """
 
     media_type: str
@@ -39,18 +39,18 @@ JSON = Serializer(media_types.JSON, streams=True)
 YAML = Serializer(media_types.YAML, streams=False)
 PROTOBUF = Serializer(media_types.PROTOBUF, streams=True)
 
-# In the order of k8s.io/apimachinery pkg/runtime/serializer/codec_factory.go, which also decides
-# what a wildcard means.
+# In the order of k8s.io/apimachinery pkg/runtime/serializer/codec_factory.go, which also
+# decides the meaning of wildcards.
 SERIALIZERS = (JSON, YAML, PROTOBUF)
 MEDIA_TYPES = tuple(serializer.media_type for serializer in SERIALIZERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """What a request is answered with.
+    """The form of an answer.
 
     Attributes:
-        serializer: How the body is written.
+        serializer: The format of the body.
         aggregated: Version of the aggregated document (`v2`, `v2beta1`); None for a plain one.
         pretty: Whether JSON is indented because the clause says so (`pretty=1`).
         profile: The clause's `profile`, such as `nopeer`; it selects content, never the form.
@@ -84,18 +84,18 @@ class Clause:
 
     @property
     def converts(self) -> bool:
-        """Whether the clause asks for another kind of document, well or badly."""
+        """Whether the clause names another kind of document, also incompletely."""
         return any(name in self.parameters for name in ("g", "v", "as"))
 
     def aggregated_version(self) -> str | None:
-        """Return the version of the aggregated document that is asked for, if one is."""
+        """Return the version of the aggregated document in the clause, None for none."""
         names = self.parameters
         if names.get("g") == AGGREGATED_GROUP and names.get("as") == AGGREGATED_KIND:
             return names.get("v")
         return None
 
     def matches(self, serializer: Serializer) -> bool:
-        """Tell whether the range and the parameters `stream` and `sv` admit the serializer."""
+        """Return whether the range and the parameters `stream` and `sv` allow a serializer."""
         main, _, _ = serializer.media_type.partition("/")
         media_range = f"{self.type}/{self.subtype}"
         if media_range not in (serializer.media_type, f"{main}/*", "*/*"):
@@ -107,14 +107,14 @@ class Clause:
 
 
 def _weight(text: str) -> float:
-    """Read `q` as Go's ParseFloat does, to 32 bits; what cannot be read weighs nothing."""
+    """Return `q` as Go's ParseFloat reads it, to 32 bits; 0 for an error."""
     if text != text.strip() or "_" in text:
         return 0.0
     try:
         weight: float = _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0]
     except (ValueError, OverflowError):
         return 0.0
-    return weight if weight == weight else 0.0  # noqa: PLR0124 - NaN compares with nothing
+    return weight if weight == weight else 0.0  # noqa: PLR0124 - NaN is not equal to itself
 
 
 def _clause(part: str) -> Clause | None:
@@ -154,8 +154,8 @@ def _compare(a: Clause, b: Clause) -> int:
 
 def _go_sorted(clauses: list[Clause]) -> list[Clause]:
     if len(clauses) > _GO_INSERTION_SORT_MAX:
-        # Go's pattern-defeating quicksort has no stated result for such a comparison; a stable
-        # sort is as good, and a hostile header costs no more than n log n.
+        # Go's pattern-defeating quicksort has no defined result for such a comparison; a
+        # stable sort is as good, and bounds the cost of a hostile header to n log n.
         return sorted(clauses, key=cmp_to_key(_compare))
     for i in range(1, len(clauses)):
         j = i
@@ -166,7 +166,7 @@ def _go_sorted(clauses: list[Clause]) -> list[Clause]:
 
 
 def parse_accept(header: str) -> list[Clause]:
-    """Return the clauses of an Accept header in the order in which they are tried."""
+    """Return the clauses of an Accept header in order of preference."""
     clauses = (_clause(part) for part in header.split(","))
     return _go_sorted([clause for clause in clauses if clause is not None])
 
@@ -190,12 +190,12 @@ def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation | N
 
     Args:
         accept: The first Accept header line; empty when there is none.
-        aggregated: Versions of the aggregated document that can be served here, in any order; the
-            header decides between them.
+        aggregated: Versions of the aggregated document that can be served, in any order; the
+            header chooses between them.
 
     Returns:
-        An aggregated representation if any clause admits one, else a plain one; None, which is
-        406, if no clause admits anything that can be served.
+        An aggregated representation if any clause allows one, else a plain one; None (406) if
+        nothing that can be served is acceptable.
     """
     if not accept:
         return Representation(JSON)
@@ -208,7 +208,7 @@ def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation | N
 
 
 def not_acceptable_message(offered: Sequence[str] = MEDIA_TYPES) -> str:
-    """Return what kube-apiserver says to who accepts none of these media types.
+    """Return kube-apiserver's message of a 406 that offers these media types.
 
     Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/errors.go `errNotAcceptable`.
     """
@@ -216,10 +216,10 @@ def not_acceptable_message(offered: Sequence[str] = MEDIA_TYPES) -> str:
 
 
 def route_accepts(accept: str, produced: Sequence[str] = MEDIA_TYPES) -> bool:
-    """Tell whether go-restful lets a request through to a route that produces these media types.
+    """Return whether go-restful routes a request to a route that produces these media types.
 
-    It comes before `negotiate` on `/api`, `/api/v1`, `/apis/{group}/{version}` and `/version`, and
-    is cruder: a clause counts up to its first `;` and must equal a media type or `*/*`, so that
+    It precedes `negotiate` on `/api`, `/api/v1`, `/apis/{group}/{version}` and `/version`, and is
+    simpler: a clause ends at its first `;` and must equal a media type or `*/*`, so that
     `application/*` is refused. Source: emicklei/go-restful route.go:matchesAccept.
     """
     ranges = [part.partition(";")[0].strip() for part in (accept or "*/*").split(",")]

@@ -1,7 +1,7 @@
-"""What of JSON text cannot be kept as it is: repeated names, odd numbers, halves of characters.
+"""Finds JSON that Go and Python read differently: repeated names, large numbers, lone surrogates.
 
-The hooks of a JSON decoder put marks into the value, for they know no places; the marks are told
-with their places afterwards.
+The hooks of a JSON decoder do not know positions, so they put marks into the value; the marks are
+reported with their positions afterwards.
 """
 
 import json
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from apidiscovery_formats.go_json import JSONValue
-from apidiscovery_formats.openapi.places import Path, Place, Problem, path_of
+from apidiscovery_formats.openapi.pointers import Path, Place, Problem, path_of
 
 Object = dict[str, JSONValue]
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 _MAX_DIGITS = 20
 
-# Beyond it not every integer is a double.
+# Larger integers are not all exact as a double.
 _MAX_EXACT = 2**53
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -36,17 +36,17 @@ class _Repeated(dict[str, JSONValue]):
 
 
 @dataclass(frozen=True, slots=True)
-class _NoNumber:
-    """What stands where a number should."""
+class _NotANumber:
+    """Text in place of a number that JSON or 64 bits cannot hold."""
 
     text: str
 
 
 class Marks:
-    """Puts marks into a document where something cannot be kept, which has no place yet.
+    """Reads a document and marks values that cannot be represented.
 
     Attributes:
-        any: Whether there is one.
+        any: Whether there is a mark.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Marks:
         """Return the value of JSON text.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is not JSON.
             RecursionError: It is nested too deeply.
         """
         value: JSONValue = json.loads(
@@ -69,7 +69,7 @@ class Marks:
         return value
 
     def members(self, pairs: list[tuple[str, JSONValue]]) -> Object:
-        """Make an object: the decoder's `object_pairs_hook`."""
+        """Return an object: the decoder's `object_pairs_hook`."""
         made = dict(pairs)
         if len(made) < len(pairs):
             self.any = True
@@ -77,31 +77,31 @@ class Marks:
         return made
 
     def constant(self, text: str) -> object:
-        """Mark what is no number: `parse_constant`."""
+        """Return the mark for text that is not a number: `parse_constant`."""
         self.any = True
-        return _NoNumber(text)
+        return _NotANumber(text)
 
     def integer(self, text: str) -> object:
-        """Read a number of 64 bits: `parse_int`."""
+        """Return an integer of 64 bits: `parse_int`."""
         if len(text) <= _MAX_DIGITS and _MIN_INTEGER <= (value := int(text)) <= _MAX_INTEGER:
             return value
         return self.constant(text)
 
     def fraction(self, text: str) -> object:
-        """Read a number as Go writes it, 1.0 and 1 alike: `parse_float`."""
+        """Return a number as Go writes it, 1.0 and 1 alike: `parse_float`."""
         value = float(text)
         if math.isinf(value):
             return self.constant(text)
         return int(value) if value.is_integer() and abs(value) <= _MAX_EXACT else value
 
     def problems(self, document: bytes, value: JSONValue) -> Iterator[Problem]:
-        """Yield what cannot be kept of a document, given its text and its value."""
+        """Yield the values of a document that cannot be represented, given its text and value."""
         if self.any or _SURROGATE.search(document):
             yield from _marked(value)
 
 
 def walk(value: JSONValue) -> Iterator[tuple[JSONValue, Place]]:
-    """Yield every value in the order of the document, with its place."""
+    """Yield every value in the order of the document, with its position."""
     stack: list[tuple[JSONValue, Place]] = [(value, None)]
     while stack:
         node, place = stack.pop()
@@ -115,12 +115,12 @@ def walk(value: JSONValue) -> Iterator[tuple[JSONValue, Place]]:
 
 
 def _marked(value: JSONValue) -> Iterator[Problem]:
-    """Yield what is marked; a name that is no text would be no step of a path."""
+    """Yield the errors of marked values and of texts with lone surrogates."""
     for node, place in walk(value):
         if isinstance(node, _Repeated):
             for name in node.names:
                 yield Problem(_sendable(path_of(place)), f"{name!a} stands more than once")
-        elif isinstance(node, _NoNumber):
+        elif isinstance(node, _NotANumber):
             message = f"want a number of 64 bits, got {node.text[:40]}"
             yield Problem(_sendable(path_of(place)), message)
         texts = cast("Iterable[str]", (node,) if isinstance(node, str) else node)

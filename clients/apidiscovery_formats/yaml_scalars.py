@@ -1,4 +1,4 @@
-"""What both versions of go-yaml see in a scalar, and how they escape characters.
+"""Rules for scalars that both versions of go-yaml share: quoting, escapes, numbers and dates.
 
 Source: resolve.go, emitterc.go and yamlprivateh.go of gopkg.in/yaml.v2 and go.yaml.in/yaml/v3
 (v3.0.4), which agree in all that is here.
@@ -11,10 +11,10 @@ import re
 BREAKS = "\n\u2028\u2029"
 ANY_BREAK = re.compile("[\r\n\x85\u2028\u2029]")  # is_break
 
-# For a class of characters: is_printable; surrogates are let through for whoever encodes to refuse.
+# For a class of characters: is_printable; surrogates pass, and fail when encoded.
 PRINTABLE = "\n\\x20-\\x7e\\xa0-\ufefe\uff00-\ufffd"
 
-# What a string without quotes may not begin with or hold: yaml_emitter_analyze_scalar.
+# What an unquoted string may not begin with or contain: yaml_emitter_analyze_scalar.
 NOT_PLAIN = re.compile(
     r"""
       \A (?: --- | \.\.\. | [#,\[\]{}&*!|>'"%@`\ ] | [?-](?:\ |\Z) )
@@ -57,12 +57,12 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a string as it stands between double quotes, in one line."""
+    """Return a string escaped for double quotes, in one line."""
     # is_bom looks at the start of the string, whatever position it is asked about.
     return (_ANY if text.startswith("\ufeff") else _ESCAPED).sub(_escape, text)
 
 
-# What both take for something else than a string, beside numbers and dates: resolve.go, init.
+# Words that are not strings, beside numbers and dates: resolve.go, init.
 # `<<` is in that table too, but nothing that begins with `<` is looked up there.
 WORDS = frozenset(
     {
@@ -99,7 +99,7 @@ _TIMESTAMP = re.compile(
 
 
 def is_number_or_date(text: str) -> bool:
-    """Tell whether a string without quotes would be read as a number or a date; it is not empty."""
+    """Return whether a string, not empty, would be read as a number or a date without quotes."""
     if text[0] not in "+-.0123456789":
         return False
     if text[0] == ".":
@@ -117,7 +117,7 @@ def _is_finite(number: re.Match[str] | None) -> bool:
 
 
 def fits_64_bits(number: re.Match[str] | None) -> bool:
-    """Tell whether a match is a whole number that both read; its first group is the sign."""
+    """Return whether a match is an integer of 64 bits; its first group is the sign."""
     if number is None:
         return False
     sign = number[1]

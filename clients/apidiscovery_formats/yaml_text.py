@@ -1,11 +1,11 @@
-"""YAML from strangers into values that JSON can hold.
+"""Reads untrusted YAML into values that JSON can represent.
 
-libyaml finds the events, and values are built from these in one flat pass: PyYAML's own way goes
-down by recursion in C, where too much nesting ends the process, keeps the last of two equal keys
-without a word, takes dates for something else than text, and lets tags run constructors.
+libyaml parses events, from which values are built without recursion. PyYAML's own constructors
+recurse in C, where deep nesting crashes the process, silently keep the last of two equal keys, turn
+dates into objects, and let tags run code.
 
-Plain scalars are what they are to kubectl: YAML 1.1 as sigs.k8s.io/yaml reads it, but for dates
-and numbers of base 60, which are text there too.
+Plain scalars have kubectl's meaning: YAML 1.1 as sigs.k8s.io/yaml reads it, in which dates and
+numbers of base 60 are text.
 """
 
 import math
@@ -15,10 +15,10 @@ from typing import TypeAlias, TypeGuard
 
 import yaml
 
-# Schemas have two levels for each of their fields; the deepest of the golden CRDs has 38.
+# Schemas have two levels for each field; the deepest CRD of the golden files has 38.
 MAX_DEPTH = 128
 
-# What aliases may stand for in all: nine lines can be a thousand million values.
+# Including the values behind aliases: nine lines can expand to a thousand million values.
 MAX_VALUES = 5_000_000
 
 _STRING_TAGS = ("!", "tag:yaml.org,2002:str")
@@ -53,10 +53,10 @@ _Scalar: TypeAlias = str | int | float | bool | None
 
 
 class Unparsable(Exception):
-    """A text is not what it should be.
+    """A text is not YAML that JSON can represent.
 
     Attributes:
-        line: Where, counted from 0.
+        line: Counted from 0.
     """
 
     def __init__(self, message: str, line: int = 0) -> None:
@@ -65,11 +65,11 @@ class Unparsable(Exception):
 
 
 class Budget:
-    """How many values several texts may have together.
+    """The number of values that several texts may have together.
 
     Attributes:
-        values: All that there may be.
-        left: What is left of that.
+        values: The whole budget.
+        left: The rest of it.
     """
 
     def __init__(self, values: int = MAX_VALUES) -> None:
@@ -80,7 +80,7 @@ class Budget:
         """Count values.
 
         Raises:
-            Unparsable: They are more than are left.
+            Unparsable: The budget is exceeded.
         """
         self.left -= count
         if self.left < 0:
@@ -88,15 +88,15 @@ class Budget:
 
 
 def load(text: str, budget: Budget | None = None) -> object:
-    """Return the value of a YAML document, None of an empty one.
+    """Return the value of a YAML document, None for an empty one.
 
     Args:
         text: The document.
-        budget: How many values it may have, `MAX_VALUES` unless said.
+        budget: The number of values that it may have, by default `MAX_VALUES`.
 
     Raises:
-        Unparsable: It is no YAML, nested deeper than `MAX_DEPTH`, has a key twice, a tag, a number
-            that JSON has not, more values than it may, or a second document.
+        Unparsable: It is not YAML, nested deeper than `MAX_DEPTH`, or exceeds the budget; it has a
+            duplicate key, a tag, a number that JSON cannot represent, or a second document.
     """
     try:
         return _Builder(text, budget or Budget()).build()
@@ -108,10 +108,10 @@ def load(text: str, budget: Budget | None = None) -> object:
 
 
 def plain(text: str) -> _Scalar:
-    """Return the value of a scalar without quotes.
+    """Return the value of an unquoted scalar.
 
     Raises:
-        ValueError: It is infinite, no number, or has some hundred digits.
+        ValueError: It is infinite, not a number, or longer than `_MAX_DIGITS`.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -124,7 +124,7 @@ def plain(text: str) -> _Scalar:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number that a text is; infinite, and text to Go, if it is beyond floats."""
+    """Return the number in a text, None for none; infinite where it exceeds floats, text to Go."""
     for pattern, base in _INTEGERS:
         if pattern.fullmatch(text):
             return _integer(text.replace("_", ""), base)
@@ -132,7 +132,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _integer(digits: str, base: int) -> int | float:
-    """Return a number; beyond 64 bits it is a float, as in Go."""
+    """Return an integer, as a float beyond 64 bits, as in Go."""
     if len(digits) > _MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     number = int(digits.replace("0o", "0") if base == 8 else digits, base)  # noqa: PLR2004
@@ -153,11 +153,11 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 class _Level:
-    """A mapping or sequence that is open.
+    """An open mapping or sequence.
 
     Attributes:
         anchor: Its name for aliases, None for none.
-        before: How many values there were in all when it began.
+        before: The number of values of the document when it began.
     """
 
     __slots__ = ("_at_key", "_key", "_merged", "anchor", "before", "value")
@@ -173,7 +173,7 @@ class _Level:
         self._merged: list[dict[object, object]] = []
 
     def add(self, value: object, line: Callable[[], int], *, merge: bool = False) -> None:
-        """Take the next key, value or element; `merge` marks the key of YAML's merge type."""
+        """Add the next key, value or element; `merge` marks a merge key (`<<`)."""
         container = self.value
         if isinstance(container, list):
             container.append(value)
@@ -206,7 +206,7 @@ class _Level:
             self._merged.append(one)
 
     def end(self) -> object:
-        """Return what it has become; a key of its own goes before one merged into it."""
+        """Return the finished value; its own keys override merged ones."""
         if isinstance(self.value, dict):
             for merged in self._merged:
                 for key, value in merged.items():
@@ -218,20 +218,20 @@ _MERGE_KEY = object()
 
 
 class _Builder:
-    """Builds the value of one text."""
+    """Builds the value of one document."""
 
     def __init__(self, text: str, budget: Budget) -> None:
         self._budget = budget
         self._parser = yaml.CSafeLoader(text)
         self._open: list[_Level] = []
-        # What an alias may name: the value and how many values it holds; None while it is open.
+        # By anchor: the value and the number of values in it; None while it is open.
         self._anchors: dict[str, tuple[object, int] | None] = {}
         self._count = 0
         self._result: object = None
         self._event: yaml.Event | None = None
 
     def build(self) -> object:
-        """Go through all events."""
+        """Return the value of the document."""
         try:
             return self._build()
         finally:
@@ -310,7 +310,7 @@ class _Builder:
         self._add(*found)
 
     def _add(self, value: object, count: int, *, merge: bool = False) -> None:
-        """Put a value where it belongs; it stands for so many values not yet counted."""
+        """Add a value to the open collection; `count` values of it are not yet counted."""
         self._take(count)
         if self._open:
             self._open[-1].add(value, self._line, merge=merge)

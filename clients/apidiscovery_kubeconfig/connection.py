@@ -1,13 +1,20 @@
-"""From the keys of a cluster and a user to what a connection is made with.
+"""Connections from the keys of a cluster and a user in a kubeconfig.
 
 Source: client-go tools/clientcmd/validation.go and client_config.go
 `DirectClientConfig.ClientConfig`.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from apidiscovery_kubeconfig.addresses import server_url
+from apidiscovery_kubeconfig.addresses import (
+    environment_proxy,
+    proxy_url,
+    server_url,
+    stays_secret,
+    without_password,
+)
 from apidiscovery_kubeconfig.credentials import (
     Anonymous,
     BasicAuth,
@@ -17,27 +24,90 @@ from apidiscovery_kubeconfig.credentials import (
     TokenFile,
 )
 from apidiscovery_kubeconfig.fields import Fields
-from apidiscovery_kubeconfig.impersonation import Impersonation, read_impersonation
-from apidiscovery_kubeconfig.proxies import (
-    environment_proxy,
-    proxy_url,
-    stays_secret,
-    without_password,
-)
 from apidiscovery_kubeconfig.tls import Tls, check_trust
+
+# RFC 9110 section 5.6.2, tchar.
+_TOKEN_CHARACTERS = frozenset(
+    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """The user that requests impersonate (`as` and its companions in a kubeconfig)."""
+
+    user: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the header lines; names may repeat.
+
+        Source: client-go transport/round_trippers.go `impersonatingRoundTripper.RoundTrip`.
+        """
+        lines = [("Impersonate-User", self.user)]
+        if self.uid:
+            lines.append(("Impersonate-Uid", self.uid))
+        lines += [("Impersonate-Group", group) for group in self.groups]
+        lines += [
+            (f"Impersonate-Extra-{_escape(key)}", value)
+            for key, values in self.extra.items()
+            for value in values
+        ]
+        return lines
+
+
+def read_impersonation(fields: Fields) -> Impersonation | None:
+    """Return the impersonation in `as`, `as-uid`, `as-groups` and `as-user-extra`, or None.
+
+    Raises:
+        ConfigurationError: One is set without `as`, or is not a header value.
+    """
+    asked = Impersonation(
+        fields.text("as"),
+        fields.text("as-uid"),
+        fields.texts("as-groups"),
+        fields.text_lists("as-user-extra"),
+    )
+    values = {
+        "as": (asked.user,),
+        "as-uid": (asked.uid,),
+        "as-groups": asked.groups,
+        "as-user-extra": tuple(text for texts in asked.extra.values() for text in texts),
+    }
+    for key, texts in values.items():
+        if key in fields and not asked.user:
+            raise fields.wrong(key, "want `as` beside it: whom to impersonate")
+        if not all(map(is_header_value, texts)):
+            raise fields.wrong(key, "holds a control character, which no header may")
+    return asked if asked.user else None
+
+
+def is_header_value(text: str) -> bool:
+    """Return whether a text is a header value (RFC 9110 section 5.5, UTF-8 allowed)."""
+    return all(character >= " " and character != "\x7f" for character in text)
+
+
+def _escape(key: str) -> str:
+    """Return a key fit for a header name (`headerKeyEscape` of the same file)."""
+    return "".join(
+        chr(byte) if chr(byte) in _TOKEN_CHARACTERS and chr(byte) != "%" else f"%{byte:02X}"
+        for byte in key.encode()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A server, and all that a request to it needs.
+    """A server, and everything that requests to it need.
 
     Attributes:
         url: Scheme, host, where needed port and path; no slash at the end.
-        tls: How the server is verified, and a client certificate for it.
-        credentials: What goes with each request.
-        impersonation: Whom to ask as; None for oneself.
-        proxy_url: None for what the environment says.
-        compress: Whether compressed answers are asked for.
+        tls: How to verify the server, and a client certificate.
+        credentials: Authentication of each request.
+        impersonation: The user to impersonate; None for none.
+        proxy_url: None for the proxy of the environment.
+        compress: Whether requests accept compressed answers.
     """
 
     url: str
@@ -48,10 +118,10 @@ class Connection:
     compress: bool = True
 
     def check(self) -> None:
-        """Read what the settings name, to tell of a mistake at once; blocks on files.
+        """Read the files that the settings name, to report mistakes at once; blocks.
 
         Raises:
-            ConfigurationError: As the message says: which key, what was seen, what is wanted.
+            ConfigurationError: The message names the key, what was seen and what is wanted.
         """
         if self.url.startswith("https:") and (self.tls.ca or self.tls.certificate):
             self.tls.context()
@@ -62,12 +132,12 @@ class Connection:
 
 
 def connection(cluster: Fields, user: Fields, *, terminal: bool = False) -> Connection:
-    """Return what the keys under `cluster` and `user` of a kubeconfig say.
+    """Return the connection of the keys under `cluster` and `user` of a kubeconfig.
 
     Args:
-        cluster: The keys of the one.
-        user: Those of the other; none for a request without credentials.
-        terminal: Whether there is one that a plugin may use.
+        cluster: The keys of the cluster.
+        user: The keys of the user, empty for requests without credentials.
+        terminal: Whether an exec plugin may use a terminal.
 
     Raises:
         ConfigurationError: The message names file, key, and what to do.
@@ -99,7 +169,7 @@ def _tls(cluster: Fields, user: Fields) -> Tls:
     tls = Tls(
         ca=_material(cluster, "certificate-authority"),
         certificate=certificate,
-        # As with kubectl, a key alone is not looked at.
+        # As kubectl does, ignore a key without a certificate.
         key=key if certificate is not None else None,
         server_name=cluster.text("tls-server-name"),
         insecure=cluster.flag("insecure-skip-tls-verify"),
@@ -109,7 +179,7 @@ def _tls(cluster: Fields, user: Fields) -> Tls:
 
 
 def _material(fields: Fields, key: str) -> Material | None:
-    """Return what is under a key or its `-data` companion, of which there may be one only."""
+    """Return the material of a key or its `-data` companion; setting both is an error."""
     path, data_key = fields.path(key), f"{key}-data"
     data = fields.base64(data_key)
     if path is not None and data:
@@ -122,29 +192,29 @@ def _material(fields: Fields, key: str) -> Material | None:
 def _credentials(
     cluster: Fields, user: Fields, tls: Tls, url: str, *, terminal: bool
 ) -> Credentials:
-    """Return what is shown to the server.
+    """Return the credentials of a user.
 
-    Of token and tokenFile the file wins while it can be read; a plugin is run only where there is
-    nothing else (exec.go `UpdateTransportConfig`).
+    A readable tokenFile precedes a token; a plugin is used only where there is nothing else
+    (exec.go `UpdateTransportConfig`).
     """
     _refuse_conflicts(user)
     plugin = _plugin(cluster, user, tls, terminal=terminal)
     if url.startswith("http:"):
-        return _in_plain(user, url, _proxy(cluster))
+        return _without_tls(user, url, _proxy(cluster))
     token_file = user.path("tokenFile")
     if token_file is not None:
         source = Material(user.where("tokenFile"), file=token_file)
         return TokenFile(source, user.text("token"))
-    if shown := _shown(user):
-        return shown
+    if static := _static(user):
+        return static
     return plugin if plugin is not None and tls.certificate is None else Anonymous()
 
 
-def _in_plain(user: Fields, url: str, proxy: str | None) -> Credentials:
-    """Return what is shown without TLS: as with client-go nothing that a kubeconfig has.
+def _without_tls(user: Fields, url: str, proxy: str | None) -> Credentials:
+    """Return the credentials without TLS: as in client-go, none of a kubeconfig.
 
-    What was given beside it is shown to this machine, and an error elsewhere, also where a proxy
-    is on the way.
+    Credentials from overrides are sent to this machine; for another one, or through a proxy on
+    another one, they are an error.
     """
     given = [key for key in ("token", "username", "password") if user.is_given(key)]
     if not given:
@@ -152,10 +222,10 @@ def _in_plain(user: Fields, url: str, proxy: str | None) -> Credentials:
     if not stays_secret(url, proxy):
         way = f", and asked through {without_password(proxy)}" if proxy else ""
         raise user.wrong(given[0], f"is not sent without TLS: {url} is not https{way}")
-    return _shown(user) or Anonymous()
+    return _static(user) or Anonymous()
 
 
-def _shown(user: Fields) -> Credentials | None:
+def _static(user: Fields) -> Credentials | None:
     if user.text("token"):
         return StaticToken(user.text("token"), user.where("token"))
     if user.text("username") or user.text("password"):
@@ -180,9 +250,9 @@ def _refuse_conflicts(user: Fields) -> None:
 def _plugin(cluster: Fields, user: Fields, tls: Tls, *, terminal: bool) -> Credentials | None:
     if "exec" not in user:
         return None
-    from apidiscovery_kubeconfig.exec_plugin import ExecPlugin  # noqa: PLC0415 - few need it
-    from apidiscovery_kubeconfig.plugins import (  # noqa: PLC0415 - the same
+    from apidiscovery_kubeconfig.exec_plugin import (  # noqa: PLC0415 - rarely needed
         EXTENSION,
+        ExecPlugin,
         cluster_info,
         read_plugin,
     )

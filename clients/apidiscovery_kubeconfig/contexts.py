@@ -1,4 +1,4 @@
-"""From the TLS settings of a server to what a connection is made with."""
+"""`ssl` contexts from the TLS settings of a server."""
 
 import logging
 import os
@@ -21,14 +21,13 @@ _log = logging.getLogger("apidiscovery_kubeconfig")
 
 
 class RenewedContext:
-    """The context of a server, made anew when a file or the certificate of a plugin changes.
+    """The context of a server, remade when a file or the certificate of a plugin changes.
 
-    Between two files that are replaced one after the other, and do not belong together meanwhile,
-    the context before is kept.
+    While two files are replaced one after the other, and do not match, the former context stays.
 
     Args:
         tls: The settings.
-        shared: Whether a context that is as for every other server may be the same as theirs.
+        shared: Whether servers without settings of their own may share a context.
     """
 
     def __init__(self, tls: Tls, *, shared: bool = True) -> None:
@@ -39,21 +38,21 @@ class RenewedContext:
         self._context: ssl.SSLContext | None = None
         self._lock = threading.Lock()
 
-    def current(self, held: ClientCertificate | None) -> ssl.SSLContext:
-        """Return the context of now, the same object while nothing has changed; blocks on files.
+    def current(self, issued: ClientCertificate | None) -> ssl.SSLContext:
+        """Return the current context, the same object until something changes; blocks on files.
 
         Args:
-            held: Shown where the settings have no client certificate.
+            issued: A certificate from a plugin, for settings without a client certificate.
 
         Raises:
-            ConfigurationError: There is none that could be used, and was none before.
+            ConfigurationError: The settings are not usable, and there is no former context.
         """
         with self._lock:
-            basis = (self._tls.stamp(), held)
+            basis = (self._tls.stamp(), issued)
             if self._context is not None and basis in (self._basis, self._unusable):
                 return self._context
             try:
-                self._context = made(self._tls, held, shared=self._shared)
+                self._context = make_context(self._tls, issued, shared=self._shared)
             except ConfigurationError as error:
                 if self._context is None:
                     raise
@@ -64,22 +63,24 @@ class RenewedContext:
             return self._context
 
 
-def made(tls: Tls, held: ClientCertificate | None, *, shared: bool = True) -> ssl.SSLContext:
+def make_context(
+    tls: Tls, issued: ClientCertificate | None, *, shared: bool = True
+) -> ssl.SSLContext:
     """Return a context.
 
-    The trust is that of Go's crypto/x509, on which clusters are built: whatever is named is an
-    anchor, be it self-signed or not, and the common name says nothing.
+    Trust follows Go's crypto/x509, on which clusters are built: every named certificate is an
+    anchor, self-signed or not, and the common name is ignored.
 
     Args:
         tls: The settings.
-        held: Shown where the settings have no client certificate.
-        shared: Whether a context that is as for every other server may be the same as theirs;
-            whoever changes it, as by `set_alpn_protocols`, changes it for all.
+        issued: A certificate from a plugin, for settings without a client certificate.
+        shared: Whether settings without anything of their own may share a context; a change to
+            it, such as `set_alpn_protocols`, then affects all.
 
     Raises:
-        ConfigurationError: A file cannot be read, or there is something else in it.
+        ConfigurationError: A file cannot be read or parsed.
     """
-    shown = tls.own_certificate() or held
+    shown = tls.own_certificate() or issued
     if shared and tls.ca is None and shown is None and not tls.insecure:
         return _system_context()
     context = _bare_context()
@@ -96,7 +97,7 @@ def made(tls: Tls, held: ClientCertificate | None, *, shared: bool = True) -> ss
     return context
 
 
-@cache  # it takes a megabyte and 20 ms, and many upstreams may share it
+@cache  # 1 MB and 20 ms each, and many upstreams may share it
 def _system_context() -> ssl.SSLContext:
     context = _bare_context()
     context.load_default_certs()
@@ -112,7 +113,7 @@ def _bare_context() -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, ca: Material) -> None:
-    text = ca.read().decode("ascii", "ignore")  # between certificates there may be comments
+    text = ca.read().decode("ascii", "ignore")  # there may be comments between certificates
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):

@@ -1,6 +1,6 @@
-"""What a server is shown so that it knows who asks: tokens, passwords, certificates.
+"""Credentials: tokens, passwords, client certificates.
 
-Nothing here shows a secret in its repr, and no error quotes one.
+No repr and no error shows a secret.
 """
 
 import base64
@@ -15,11 +15,11 @@ MAX_FILE_BYTES = 1 << 20  # a bundle of all public authorities is 220 kB
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Bytes that are given outright or are in a file, which may change.
+    """Bytes that are given inline, or in a file that may change.
 
     Attributes:
-        where: The key that the operator wrote, with the file it is in.
-        data: Wins over `file`.
+        where: The key in the configuration, and the file that has the key.
+        data: Takes precedence over `file`.
     """
 
     where: str
@@ -27,7 +27,7 @@ class Material:
     file: Path | None = None
 
     def read(self) -> bytes:
-        """Return the bytes, which are never none.
+        """Return the bytes, which are not empty.
 
         Raises:
             ConfigurationError: The file cannot be read, is empty or very large.
@@ -50,7 +50,7 @@ class Material:
         return content
 
     def stamp(self) -> tuple[int, ...]:
-        """Return something that is another when the file is; the same for ever without one."""
+        """Return a value that changes when the file does; constant without one."""
         if self.data or self.file is None:
             return ()
         try:
@@ -61,7 +61,7 @@ class Material:
 
     @property
     def identity(self) -> str:
-        """What tells this from others: the path of the file, or a digest of what was given."""
+        """The path of the file, or a digest of the inline data."""
         return digest(self.data) if self.data or self.file is None else str(self.file)
 
 
@@ -75,11 +75,11 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What goes with one request.
+    """Authentication of one request.
 
     Attributes:
         authorization: Value of the header, or None.
-        certificate: For the TLS handshake, when it comes with the header from one source.
+        certificate: For the TLS handshake, where one source issues both.
     """
 
     authorization: str | None = field(default=None, repr=False)
@@ -87,10 +87,10 @@ class Proof:
 
 
 class Credentials(Protocol):
-    """A source of proofs, which several threads may ask.
+    """A source of proofs; thread-safe.
 
     Attributes:
-        gives_certificates: Whether proofs may have one.
+        gives_certificates: Whether proofs may have a certificate.
     """
 
     @property
@@ -98,32 +98,32 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> str:
-        """Who this is, in a way that is the same tomorrow and no secret."""
+        """A stable name of these credentials, which is not a secret."""
         ...
 
-    def held(self) -> Proof | None:
-        """Return what is valid now, if that takes no time; None where `get` must be called."""
+    def cached(self) -> Proof | None:
+        """Return a valid proof without blocking; None where `get` must be called."""
         ...
 
     def get(self) -> Proof:
-        """Return what is valid now; it may read a file or run a program for a minute.
+        """Return a valid proof; may read a file, or run a program for a minute.
 
         Raises:
-            CredentialsUnavailable: There is nothing, such as when a plugin fails.
+            CredentialsUnavailable: There is none, such as when a plugin fails.
         """
         ...
 
     def drop(self, refused: str | None = None) -> None:
-        """Forget what is cached, when `refused` is None or the Authorization that it gives."""
+        """Forget the cached proof if `refused` is None or its Authorization."""
         ...
 
     def close(self) -> None:
-        """End what runs for another thread; that thread then gets `CredentialsUnavailable`."""
+        """Stop what another thread waits for, which then raises `CredentialsUnavailable`."""
         ...
 
 
 class Anonymous:
-    """Nothing is shown."""
+    """No credentials."""
 
     gives_certificates = False
     _proof = Proof()
@@ -132,21 +132,21 @@ class Anonymous:
     def identity(self) -> str:
         return ""
 
-    def held(self) -> Proof | None:
+    def cached(self) -> Proof | None:
         return self._proof
 
     def get(self) -> Proof:
         return self._proof
 
     def drop(self, refused: str | None = None) -> None:
-        """There is nothing to forget."""
+        """Do nothing: nothing is cached."""
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: nothing runs."""
 
 
 class StaticToken(Anonymous):
-    """A bearer token that stays the same."""
+    """A bearer token that does not change."""
 
     def __init__(self, token: str, where: str) -> None:
         self._proof = Proof(bearer(token, where))
@@ -170,10 +170,10 @@ class BasicAuth(Anonymous):
 
 
 class TokenFile(Anonymous):
-    """A bearer token in a file that somebody replaces, such as the kubelet.
+    """A bearer token in a file that is replaced, for example by the kubelet.
 
-    The file is read for each request. While it cannot be, the token read last is used, or else the
-    one given outright (client-go transport/token_source.go `cachingTokenSource.Token`).
+    The file is read for each request. While it is not readable, the last token is used, or the
+    inline one (client-go transport/token_source.go `cachingTokenSource.Token`).
     """
 
     def __init__(self, source: Material, fallback: str = "") -> None:
@@ -186,11 +186,11 @@ class TokenFile(Anonymous):
         return f"token in {self._source.file}"
 
     def check(self) -> None:
-        """Raise `ConfigurationError` when there is no token now."""
+        """Raise `ConfigurationError` if there is no token now."""
         if not self._fallback:
             self._read()
 
-    def held(self) -> Proof | None:
+    def cached(self) -> Proof | None:
         return None
 
     def get(self) -> Proof:
@@ -200,7 +200,7 @@ class TokenFile(Anonymous):
         except ConfigurationError as error:
             if last is None:
                 raise CredentialsUnavailable(str(error)) from None
-            _tell_kept(error)
+            _log_stale_token(error)
         return Proof(last)
 
     def drop(self, refused: str | None = None) -> None:
@@ -212,8 +212,8 @@ class TokenFile(Anonymous):
         return bearer(token, self._source.where)
 
 
-def _tell_kept(error: ConfigurationError) -> None:
-    import logging  # noqa: PLC0415 - hardly ever
+def _log_stale_token(error: ConfigurationError) -> None:
+    import logging  # noqa: PLC0415 - rarely needed
 
     logging.getLogger("apidiscovery_kubeconfig").warning("%s kept: %s", "token", error)
 
@@ -222,7 +222,7 @@ def bearer(token: str, where: str) -> str:
     """Return the value of the Authorization header; `where` is for the error.
 
     Raises:
-        ConfigurationError: The token holds what no header may; it is not quoted.
+        ConfigurationError: The token is not a header value; the message does not quote it.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError(
@@ -233,8 +233,8 @@ def bearer(token: str, where: str) -> str:
 
 
 def digest(content: str | bytes) -> str:
-    """Return what tells contents apart and gives none of them away."""
-    import hashlib  # noqa: PLC0415 - for those who keep something by identity
+    """Return a digest, which identifies content and does not reveal it."""
+    import hashlib  # noqa: PLC0415 - only caches need it
 
     data = content.encode() if isinstance(content, str) else content
     return hashlib.sha256(data).hexdigest()[:32]

@@ -1,13 +1,13 @@
-"""What is wrong with a configuration, told with file and key."""
+"""Errors of configurations; messages name file and key."""
 
 
 class ConfigurationError(Exception):
-    """Something that was configured cannot be used; the text says what, where and what to do."""
+    """A configuration is not usable; the message says where, why, and what to do."""
 
 
 class CredentialsUnavailable(ConfigurationError):
-    """What the server is to be shown cannot be had now; the text says where from and why."""
+    """Credentials cannot be obtained now; the message says from where, and why."""
 
 
 class NothingConfigured(ConfigurationError):
-    """There is no kubeconfig, or there is nothing in it."""
+    """There is no kubeconfig, or it is empty."""

@@ -1,4 +1,4 @@
-"""Reads the keys of a configuration, each as what it must be; an error names the place."""
+"""Typed access to the keys of a configuration; errors name the key."""
 
 import base64
 import binascii
@@ -20,13 +20,13 @@ _KINDS: dict[type, str] = {
 
 
 class Fields:
-    """A mapping at a place of a configuration.
+    """A mapping in a configuration.
 
-    A key that is there without a value counts as absent, as it does for Kubernetes.
+    A key with a null value counts as absent, as in Kubernetes.
 
     Attributes:
-        place: What goes before a key in an error: empty, or such as `FILE, users[jane].`.
-        folder: Where relative paths start; None for the working directory of the process.
+        place: Precedes a key in errors, such as `FILE, users[jane].`; may be empty.
+        folder: Base of relative paths; None for the working directory.
     """
 
     def __init__(self, values: object, place: str = "", folder: Path | None = None) -> None:
@@ -47,12 +47,12 @@ class Fields:
     def overridden(
         self, values: Mapping[str, object], names: Mapping[str, str], without: Collection[str] = ()
     ) -> "Fields":
-        """Return these fields with others in their place.
+        """Return these fields with some values replaced.
 
         Args:
-            values: What wins; relative paths in it start in the working directory.
-            names: How an error calls each key of `values`.
-            without: Keys of which those here are not to be seen.
+            values: New values; relative paths in them start in the working directory.
+            names: The name of each key of `values` in errors.
+            without: Keys to remove.
         """
         merged = {key: value for key, value in self._values.items() if key not in without}
         merged.update(values)
@@ -61,7 +61,7 @@ class Fields:
         return made
 
     def is_given(self, key: str) -> bool:
-        """Tell whether a value is from `overridden`."""
+        """Return whether a value comes from `overridden`."""
         return key in self._given
 
     def where(self, key: str) -> str:
@@ -76,7 +76,7 @@ class Fields:
         """Refuse every key that is not in `known`."""
         for key in self:
             if key not in known:
-                import difflib  # noqa: PLC0415 - it takes its time, and only mistakes need it
+                import difflib  # noqa: PLC0415 - slow, and only for mistakes
 
                 close = difflib.get_close_matches(key, known, 1)
                 hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
@@ -111,7 +111,7 @@ class Fields:
         return {name: inner.texts(name) for name in sorted(inner)}
 
     def base64(self, key: str) -> bytes:
-        """Return the bytes that a text in base64 stands for, none when absent.
+        """Return the bytes of a text in base64, empty when absent.
 
         Line breaks are skipped, as Go's encoding/base64 does.
         """

@@ -1,4 +1,4 @@
-"""Kubeconfig files and what several of them say together.
+"""Reads kubeconfig files and merges several of them.
 
 Source: client-go tools/clientcmd/loader.go `ClientConfigLoadingRules.Load`.
 """
@@ -24,7 +24,7 @@ def default_files() -> list[Path]:
 
 @dataclass(slots=True)
 class Config:
-    """What several files say together; entries by kind and name."""
+    """The merged content of kubeconfig files: entries by kind and name."""
 
     clusters: dict[str, Fields] = field(default_factory=dict[str, Fields])
     users: dict[str, Fields] = field(default_factory=dict[str, Fields])
@@ -34,19 +34,19 @@ class Config:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file says anything."""
+        """Whether all files are empty or missing."""
         return not (self.clusters or self.users or self.contexts or self.current_context)
 
     @property
     def place(self) -> str:
-        """What an error calls all files."""
+        """The names of all files, for errors."""
         return " and ".join(map(str, self.files))
 
     def add(self, file: Path, *, may_be_missing: bool) -> None:
-        """Add what a file of lower precedence says.
+        """Merge a file of lower precedence.
 
         Raises:
-            ConfigurationError: It cannot be read, or is no kubeconfig.
+            ConfigurationError: It cannot be read, or is not a kubeconfig.
         """
         content = _read(file, may_be_missing=may_be_missing)
         if content is None:
@@ -77,13 +77,13 @@ class Config:
 
 
 def known(entries: Iterable[str]) -> str:
-    """Return the names that there are, for an error."""
+    """Return the list of existing names, for an error."""
     names = sorted(entries)
     return f"there are {', '.join(names)}" if names else "there are none"
 
 
 def _read(file: Path, *, may_be_missing: bool) -> bytes | None:
-    """Return the content of a file; None when it is missing, where it may be."""
+    """Return the content of a file; None where it is missing and may be."""
     try:
         with file.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
@@ -99,7 +99,7 @@ def _read(file: Path, *, may_be_missing: bool) -> bytes | None:
 
 
 def _parsed(content: bytes, file: Path) -> object:
-    from apidiscovery_formats import yaml_text  # noqa: PLC0415 - only where there is a file
+    from apidiscovery_formats import yaml_text  # noqa: PLC0415 - only needed for a file
 
     try:
         value = yaml_text.load(content.decode("utf-8-sig"))
@@ -111,7 +111,7 @@ def _parsed(content: bytes, file: Path) -> object:
 
 
 def _entries(fields: Fields, kind: str) -> dict[str, Fields]:
-    """Return the entries of a list by name; each is under a key named as the list, in singular."""
+    """Return the entries of a list by name; their keys are under the singular of its name."""
     found: dict[str, Fields] = {}
     for entry in fields.inners(kind):
         name = entry.text("name")

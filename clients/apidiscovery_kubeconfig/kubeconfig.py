@@ -1,10 +1,11 @@
-"""Which server, which credentials: kubeconfig files and clusters, as kubectl finds them.
+"""Which server and credentials to use, by kubeconfig files or a service account, as in kubectl.
 
-Source: client-go tools/clientcmd. Stricter than kubectl where it would go on without what was
-named: a user that does not exist, an address without a scheme.
+Source: client-go tools/clientcmd. Stricter than kubectl where it would ignore a name: a user that
+does not exist, an address without a scheme.
 """
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,13 +13,96 @@ from apidiscovery_kubeconfig.connection import Connection, connection
 from apidiscovery_kubeconfig.errors import ConfigurationError, NothingConfigured
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.files import Config, default_files, known
-from apidiscovery_kubeconfig.overrides import Overrides
 from apidiscovery_kubeconfig.tls import Tls
+
+_TRUST = (
+    "certificate-authority",
+    "certificate-authority-data",
+    "insecure-skip-tls-verify",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """Values that override a kubeconfig, as kubectl's flags do; empty and False ones do not.
+
+    Source: client-go tools/clientcmd/client_config.go `DirectClientConfig.getCluster`,
+    `getAuthInfo`.
+
+    Attributes:
+        cluster: The name of a cluster, in place of that of the context.
+        user: The name of a user, likewise.
+        server: A URL. It also clears `tls-server-name`, which is for another host.
+        certificate_authority: A path. It also clears all other trust settings, as
+            `insecure_skip_tls_verify` does.
+        impersonate: The user to impersonate.
+        prefix: Precedes the names of these values in errors, such as `--`.
+    """
+
+    cluster: str = ""
+    user: str = ""
+    server: str = ""
+    certificate_authority: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = field(default="", repr=False)
+    disable_compression: bool = False
+    token: str = field(default="", repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    client_certificate: str = ""
+    client_key: str = ""
+    impersonate: str = ""
+    impersonate_uid: str = ""
+    impersonate_groups: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def of_cluster(self, fields: Fields) -> Fields:
+        """Return the keys under `cluster` with these values."""
+        without: tuple[str, ...] = ()
+        if self.certificate_authority or self.insecure_skip_tls_verify:
+            without += _TRUST
+        if self.server or self.tls_server_name:
+            without += ("tls-server-name",)
+        values: dict[str, object] = {
+            "server": self.server,
+            "certificate-authority": self.certificate_authority,
+            "insecure-skip-tls-verify": self.insecure_skip_tls_verify,
+            "tls-server-name": self.tls_server_name,
+            "proxy-url": self.proxy_url,
+            "disable-compression": self.disable_compression,
+        }
+        return self._over(fields, values, without)
+
+    def of_user(self, fields: Fields) -> Fields:
+        """Return the keys under `user` with these values."""
+        without: tuple[str, ...] = ()
+        if self.client_certificate:
+            without += ("client-certificate-data",)
+        if self.client_key:
+            without += ("client-key-data",)
+        values: dict[str, object] = {
+            "token": self.token,
+            "username": self.username,
+            "password": self.password,
+            "client-certificate": self.client_certificate,
+            "client-key": self.client_key,
+            "as": self.impersonate,
+            "as-uid": self.impersonate_uid,
+            "as-groups": self.impersonate_groups,
+        }
+        return self._over(fields, values, without)
+
+    def _over(self, fields: Fields, values: dict[str, object], without: tuple[str, ...]) -> Fields:
+        names = {key: f"{self.prefix}{key.replace('groups', 'group')}" for key in values}
+        given = {key: value for key, value in values.items() if value}
+        return fields.overridden(given, names, without)
+
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-# How errors call what is in a cluster.
+# The names of in-cluster settings in errors.
 _NAMES = {
     "server": "KUBERNETES_SERVICE_HOST",
     "certificate-authority": "service account, ca.crt",
@@ -27,12 +111,11 @@ _NAMES = {
 
 
 class Resolved(NamedTuple):
-    """A connection and the names it was found under.
+    """A connection and the names in the kubeconfig, which are empty in a cluster.
 
     Attributes:
-        context: As all names empty in a cluster, where there are none.
-        namespace: Empty when the context names none.
-        files: Those that were read, in the order of precedence.
+        namespace: Empty where the context has none.
+        files: The files that were read, in order of precedence.
     """
 
     connection: Connection
@@ -52,19 +135,19 @@ def read_kubeconfig(
 ) -> Resolved:
     """Return the server of a context, the current one for None.
 
-    Without a path: the files of KUBECONFIG, else ~/.kube/config, else what a cluster gives to its
-    pods. Of several files those that are missing are skipped, and the first to name something wins.
-    Every file that the server needs is read once, to tell of a mistake at once.
+    Without a path: the files of KUBECONFIG, else ~/.kube/config, else the service
+    account of the pod. Of several files missing ones are skipped, and the first to set a name wins.
+    Every file that the connection needs is read once, to report mistakes at once.
 
     Args:
-        path: The one file to read.
-        context: The name of one.
-        overrides: What goes before the files.
-        terminal: Whether there is one that a plugin may use.
+        path: The only file to read.
+        context: The name of a context.
+        overrides: Values that precede the files.
+        terminal: Whether an exec plugin may use a terminal.
 
     Raises:
         ConfigurationError: The message names file, key, and what to do; `NothingConfigured` where
-            there is nothing at all.
+            there is no configuration at all.
     """
     wanted = overrides or Overrides()
     candidates = [Path(path)] if path else default_files()
@@ -75,9 +158,9 @@ def read_kubeconfig(
     if config.is_empty and not names_something and _is_in_cluster():
         return Resolved(_in_cluster(wanted))
     if config.is_empty:
-        looked_at = " and ".join(map(str, candidates)) or "KUBECONFIG"
+        searched = " and ".join(map(str, candidates)) or "KUBECONFIG"
         raise NothingConfigured(
-            f"kubeconfig: nothing in {looked_at}; name a file, with --kubeconfig or KUBECONFIG"
+            f"kubeconfig: nothing in {searched}; name a file, with --kubeconfig or KUBECONFIG"
         )
     resolved = _resolved(config, context or config.current_context, wanted, terminal=terminal)
     resolved.connection.check()
@@ -85,9 +168,9 @@ def read_kubeconfig(
 
 
 def without_kubeconfig(overrides: Overrides) -> Connection:
-    """Return what is given beside any kubeconfig, with `server` at least; raise as it does.
+    """Return the connection of overrides alone, which have a `server`; raise as `read_kubeconfig`.
 
-    Files are read once even where they are not needed, such as those for TLS without TLS.
+    All files are read once, also those for TLS where the server has none.
     """
     nothing = Fields({}, overrides.prefix)
     found = connection(overrides.of_cluster(nothing), overrides.of_user(nothing))
@@ -101,8 +184,8 @@ def in_cluster() -> Connection:
     """Return the API server of the cluster that this process is a pod of.
 
     Raises:
-        ConfigurationError: A file of the service account cannot be used; `NothingConfigured` where
-            this is no pod, or one without a service account.
+        ConfigurationError: A file of the service account is not usable; `NothingConfigured` where
+            this process is not in a pod with a service account.
     """
     if not _is_in_cluster():
         raise NothingConfigured(
@@ -113,19 +196,18 @@ def in_cluster() -> Connection:
 
 
 def _in_cluster(overrides: Overrides) -> Connection:
-    """Return the API server of the cluster that this process is a pod of.
+    """Source: client-go rest/config.go `InClusterConfig`.
 
-    The token is read anew for each request, for the kubelet replaces it.
-    Source: client-go rest/config.go `InClusterConfig`. All overrides count here, and not some as
-    with kubectl: whoever wants to ask as somebody else shall not ask as the pod.
+    The token is read for each request, as the kubelet replaces it. All overrides apply, unlike in
+    kubectl: a request with other credentials must not be sent as the pod.
     """
     host, port = _service_address()
-    is_other = bool(overrides.token or overrides.username or overrides.password)
+    has_credentials = bool(overrides.token or overrides.username or overrides.password)
     cluster = {
         "server": f"https://{f'[{host}]' if ':' in host else host}:{port}",
         "certificate-authority": str(SERVICE_ACCOUNT / "ca.crt"),
     }
-    user = {} if is_other else {"tokenFile": str(SERVICE_ACCOUNT / "token")}
+    user = {} if has_credentials else {"tokenFile": str(SERVICE_ACCOUNT / "token")}
     found = connection(
         overrides.of_cluster(Fields({}).overridden(cluster, _NAMES)),
         overrides.of_user(Fields({}).overridden(user, _NAMES)),
@@ -146,7 +228,7 @@ def _is_in_cluster() -> bool:
 
 
 def _resolved(config: Config, name: str, overrides: Overrides, *, terminal: bool) -> Resolved:
-    """Return what a context stands for, which need not be there if cluster or server are given."""
+    """Return the connection of a context, which may be missing if cluster or server are given."""
     is_needed = name or not (overrides.cluster or overrides.server)
     context = config.context(name) if is_needed else Fields({})
     cluster = overrides.cluster or context.text("cluster")
@@ -155,7 +237,7 @@ def _resolved(config: Config, name: str, overrides: Overrides, *, terminal: bool
         raise _missing(config, context, "cluster", cluster, is_given=bool(overrides.cluster))
     if user and user not in config.users:
         raise _missing(config, context, "user", user, is_given=bool(overrides.user))
-    # Without a user a request goes without credentials.
+    # Without a user, requests have no credentials.
     found = connection(
         overrides.of_cluster(config.clusters.get(cluster, Fields({}))),
         overrides.of_user(config.users.get(user, Fields({}))),

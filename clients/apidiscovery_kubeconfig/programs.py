@@ -1,4 +1,4 @@
-"""Runs a program with a time limit, keeps the beginning of what it says, and can end it."""
+"""Runs a program with a time limit, captures the start of its output, and can kill it."""
 
 import os
 import signal
@@ -15,32 +15,31 @@ _LAST_WORDS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """What a program left behind.
+class Finished:
+    """The result of a program.
 
     Attributes:
-        status: 0 for success; negative for the signal that ended it.
-        output: The beginning of its standard output, one byte more than `MAX_OUTPUT_BYTES` if it
-            went on.
-        complaints: The same of standard error; empty when that went to the terminal.
+        status: 0 for success; negative for a signal.
+        output: The start of stdout, one byte more than `MAX_OUTPUT_BYTES` if there was more.
+        stderr: The start of stderr; empty where that is the terminal.
     """
 
     status: int
     output: bytes = field(repr=False)
-    complaints: bytes = field(repr=False)
+    stderr: bytes = field(repr=False)
 
 
 class Program:
-    """A program that runs.
+    """A running program.
 
     Args:
         command: Path or name, and the arguments.
-        environment: All of it.
-        interactive: Whether it has our terminal. Otherwise it reads nothing, and is in a session
-            of its own, so that what it starts itself can be ended with it.
+        environment: The whole environment.
+        interactive: Whether it has our terminal. Otherwise it has no stdin and runs in a session
+            of its own, so that its children can be killed with it.
 
     Raises:
-        OSError, ValueError: It cannot be run.
+        OSError, ValueError: It cannot be started.
     """
 
     def __init__(
@@ -56,11 +55,11 @@ class Program:
             start_new_session=self._has_session,
         )
 
-    def wait(self, timeout_s: float | None) -> Ended:
-        """Return what it left, both outputs read to their ends; None waits for ever.
+    def wait(self, timeout_s: float | None) -> Finished:
+        """Wait for the end of the program and its outputs; None for no time limit.
 
         Raises:
-            TimeoutError: It took longer, and was ended.
+            TimeoutError: It took longer, and was killed.
         """
         readers = [_Reader(stream) for stream in (self._process.stdout, self._process.stderr)]
         end = None if timeout_s is None else time.monotonic() + timeout_s
@@ -74,18 +73,18 @@ class Program:
             raise TimeoutError from None
         finally:
             self._finish(readers)
-        return Ended(status, *(bytes(reader.kept) for reader in readers))
+        return Finished(status, *(bytes(reader.captured) for reader in readers))
 
     def _finish(self, readers: "Sequence[_Reader]") -> None:
         if self._process.poll() is None or any(reader.is_alive() for reader in readers):
             self.kill()
         self._process.wait()
         for reader in readers:
-            # Not for ever: what went into a session of its own may still hold the pipe.
+            # With a limit: a child in another session may keep the pipe open.
             reader.join(_LAST_WORDS_S)
 
     def kill(self) -> None:
-        """End it, with those it started where it has a session of its own."""
+        """Kill it, with its children where it has a session of its own."""
         with suppress(ProcessLookupError, PermissionError):
             if self._has_session and hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -98,11 +97,11 @@ def _left_s(end: float | None) -> float | None:
 
 
 class _Reader(threading.Thread):
-    """Reads a pipe to its end, so that nobody waits to write, and keeps the beginning."""
+    """Reads a pipe to its end, so that writers never block, and captures the start."""
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         super().__init__(name="output of a program", daemon=True)
-        self.kept = bytearray()
+        self.captured = bytearray()
         self._stream = stream
         self.start()
 
@@ -111,4 +110,4 @@ class _Reader(threading.Thread):
             return
         with self._stream as stream:
             while some := os.read(stream.fileno(), 1 << 16):
-                self.kept += some[: MAX_OUTPUT_BYTES + 1 - len(self.kept)]
+                self.captured += some[: MAX_OUTPUT_BYTES + 1 - len(self.captured)]

@@ -1,23 +1,25 @@
-"""How a server proves who it is, and which certificate it is shown."""
+"""TLS settings: how to verify a server, and the client certificate."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from apidiscovery_kubeconfig.credentials import ClientCertificate, Material
 from apidiscovery_kubeconfig.errors import ConfigurationError
 
-if TYPE_CHECKING:  # it takes long to import, and a server without TLS needs none of it
+if TYPE_CHECKING:  # slow to import, and not needed without TLS
     import ssl
 
 
-class Tls(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tls:
     """The TLS settings of one server.
 
     Attributes:
-        ca: Authorities to trust in place of the system's.
+        ca: Certificate authorities to trust instead of the system's.
         certificate: The client certificate with its chain, which needs `key`.
         key: Its key, unencrypted.
-        server_name: Asked for and expected in place of the host in the URL; empty for that.
-        insecure: Whether any certificate will do.
+        server_name: Expected instead of the host in the URL; empty for the host.
+        insecure: Whether to accept any certificate.
     """
 
     ca: Material | None = None
@@ -26,22 +28,22 @@ class Tls(NamedTuple):
     server_name: str = ""
     insecure: bool = False
 
-    def context(self, held: ClientCertificate | None = None) -> "ssl.SSLContext":
-        """Return a context; `held` is shown where the settings have no client certificate.
+    def context(self, issued: ClientCertificate | None = None) -> "ssl.SSLContext":
+        """Return a context; `issued` is for settings without a client certificate.
 
         Raises:
-            ConfigurationError: A file cannot be read, or there is something else in it.
+            ConfigurationError: A file cannot be read or parsed.
         """
-        from apidiscovery_kubeconfig.contexts import made  # noqa: PLC0415 - it imports ssl
+        from apidiscovery_kubeconfig.contexts import make_context  # noqa: PLC0415 - it imports ssl
 
-        return made(self, held)
+        return make_context(self, issued)
 
     def stamp(self) -> tuple[tuple[int, ...], ...]:
-        """Return something that is another when a file is."""
+        """Return a value that changes when a file does."""
         return tuple(part.stamp() for part in (self.ca, self.certificate, self.key) if part)
 
     def own_certificate(self) -> ClientCertificate | None:
-        """Return what the settings name; raise `ConfigurationError` when it cannot be used."""
+        """Return the configured certificate; raise `ConfigurationError` if it is not usable."""
         if self.certificate is None or self.key is None:
             return None
         key = self.key.read()
@@ -54,7 +56,7 @@ class Tls(NamedTuple):
 
 
 def check_trust(tls: Tls) -> None:
-    """Raise `ConfigurationError` when an authority is named that is not to be asked.
+    """Raise `ConfigurationError` for a certificate authority beside `insecure`.
 
     Source: client-go transport/transport.go `TLSConfigFor`.
     """

@@ -1,4 +1,4 @@
-"""apply, withdraw and get say what kubectl says, lose nothing and never show a traceback."""
+"""apply, withdraw and get print what kubectl prints, and report every failure."""
 
 import io
 import json

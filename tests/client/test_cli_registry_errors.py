@@ -1,4 +1,4 @@
-"""The commands over gRPC tell every failure in one line, and try again where that is safe."""
+"""Commands over gRPC report every failure in one line, and retry where that is safe."""
 
 import os
 import signal
@@ -11,7 +11,6 @@ import grpc
 import pytest
 from certificates import Authority
 from command_line import Outcome, run
-from fake_api_server import FakeApiServer, builtin
 from fake_registry import FakeRegistry, Refusal
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2  # pyright: ignore[reportMissingTypeStubs] - no py.typed
@@ -136,21 +135,6 @@ class TestErrors:
             f"error: the connection to the server {registry.address} was refused"
             " - did you specify the right host or port?\n",
         )
-
-    @pytest.mark.usefixtures("hurry")
-    def test_server_that_is_not_grpc(self, capsys: Capture) -> None:
-        with FakeApiServer(builtin()) as server:
-            address = server.url.removeprefix("http://")
-            outcome = run(capsys, "get", "crds", "--grpc-server", address)
-        assert (outcome.exit_code, outcome.stdout) == (1, "")
-        assert outcome.stderr.startswith(f"error: ListRegistrations {address}: ")
-        assert outcome.stderr.count("\n") == 1
-
-    @pytest.mark.usefixtures("hurry")
-    def test_unknown_host(self, capsys: Capture) -> None:
-        outcome = run(capsys, "get", "crds", "--grpc-server", "host.invalid:1", "--plaintext")
-        assert outcome.exit_code == 1
-        assert outcome.stderr.startswith("error: ListRegistrations host.invalid:1: ")
 
     def test_deadline(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
         write(folder, crd=CRON_TAB_CRD)

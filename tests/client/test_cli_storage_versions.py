@@ -1,4 +1,4 @@
-"""`apidiscovery storage-versions` shows what the service says, and waits as it is told."""
+"""`apidiscovery storage-versions` shows storage versions, and waits for agreement."""
 
 import json
 import threading
@@ -10,7 +10,8 @@ import grpc
 import pytest
 import yaml
 from apidiscovery.service.v1 import storage_version_pb2 as pb
-from apidiscovery_cli import outage, skew_matrix
+from apidiscovery_cli import skew_matrix
+from apidiscovery_cli.commands import storage_versions
 from click import unstyle
 from command_line import Outcome, run
 from registry_commands import Capture
@@ -45,7 +46,7 @@ def fixture_service() -> Iterator[ScriptedStorageVersions]:
 @pytest.fixture(autouse=True)
 def _no_colour_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(outage, "_PAUSE_S", 0.05)
+    monkeypatch.setattr(storage_versions, "_PAUSE_S", 0.05)
 
 
 def cli(capsys: Capture, service: ScriptedStorageVersions, *args: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a user names is read to its end, or refused for its size, and never read without an end."""
+"""Files that a user names are read whole or refused for their size, also endless ones."""
 
 import io
 import os
@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from apidiscovery_cli.inputs import UnusableFile, read_input
+from apidiscovery_cli.files import UnusableFile, read_input
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Resources are chosen and printed as kubectl does."""
+"""Resources are selected and printed as by kubectl."""
 
 import json
 from datetime import UTC, datetime

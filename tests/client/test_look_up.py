@@ -1,4 +1,4 @@
-"""Questions of one's own to a client: asked of what is known, and once more of what is new."""
+"""`look_up`: a custom look-up in what is known, repeated once after a refresh."""
 
 import pytest
 from apidiscovery_client import (

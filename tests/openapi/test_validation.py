@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import cast
 
 import pytest
-from apidiscovery_formats.openapi.places import json_path
+from apidiscovery_formats.openapi.pointers import json_path
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path

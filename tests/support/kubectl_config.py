@@ -42,14 +42,19 @@ def write(path: Path, content: object) -> str:
 
 
 def write_plugin(folder: Path, token: str = "of-the-plugin") -> Path:  # noqa: S107 - for tests
-    """Write a plugin that gives a token, and notes each run as a line in `runs`."""
+    """Write a plugin that gives a token.
+
+    It adds a line to `runs`, and writes its arguments and KUBERNETES_EXEC_INFO to `told`.
+    """
     credential = {
         "apiVersion": f"{EXEC}/v1",
         "kind": "ExecCredential",
         "status": {"token": token},
     }
     path = folder / "plugin"
-    path.write_text(f"#!/bin/sh\necho run >> {folder}/runs\necho '{json.dumps(credential)}'\n")
+    noted = f'printf "%s\\n%s" "$*" "$KUBERNETES_EXEC_INFO" > {folder}/told'
+    given = f"echo '{json.dumps(credential)}'"
+    path.write_text(f"#!/bin/sh\necho run >> {folder}/runs\n{noted}\n{given}\n")
     path.chmod(0o700)
     return path
 

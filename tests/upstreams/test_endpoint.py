@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from apidiscovery_kubeconfig.addresses import environment_proxy, is_excepted
 from apidiscovery_kubeconfig.credentials import Material, StaticToken
 from apidiscovery_kubeconfig.errors import ConfigurationError
-from apidiscovery_kubeconfig.proxies import environment_proxy, is_excepted
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import CredentialsUnavailable

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from apidiscovery_kubeconfig.credentials import Material, Proof
 from apidiscovery_kubeconfig.errors import ConfigurationError, CredentialsUnavailable
-from apidiscovery_kubeconfig.exec_plugin import ExecPlugin
+from apidiscovery_kubeconfig.exec_plugin import ExecPlugin, Plugin, read_plugin
 from apidiscovery_kubeconfig.fields import Fields
-from apidiscovery_kubeconfig.plugins import Plugin, read_plugin
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.sources.upstreams import credentials
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials

@@ -1,6 +1,5 @@
 """Kubeconfig files, read as the real kubectl reads them."""
 
-import asyncio
 import base64
 import json
 import os
@@ -17,9 +16,7 @@ from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_kubeconfig
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, Request, server_context
-from kubectl_config import EXEC, Content, config, write
-
-from tools import find_tool
+from kubectl_config import EXEC, Content, config, kubectl, write, write_plugin
 
 OK = Answer(b"{}")
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
@@ -35,27 +32,12 @@ def _nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def kubectl(*arguments: str) -> tuple[int, str, str]:
-    """Run kubectl with the environment of this process; return status and both outputs."""
-    process = await asyncio.create_subprocess_exec(
-        find_tool("kubectl"),
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(os.environ),
-    )
-    out, err = await process.communicate()
-    return cast("int", process.returncode), out.decode(), err.decode()
-
-
 async def kubectl_view(*flags: str) -> dict[str, object] | None:
     """Return what kubectl makes of the files, with all certificates in it; None when it fails."""
-    status, out, _ = await kubectl(
-        "config", "view", "--raw", "--minify", "--flatten", "-o", "json", *flags
-    )
-    if status != 0:
+    done = await kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json", *flags)
+    if done.status != 0:
         return None
-    view = cast("dict[str, Any]", json.loads(out))
+    view = cast("dict[str, Any]", json.loads(done.out))
     context, cluster = view["contexts"][0], view["clusters"][0]
     user: dict[str, Any] = view["users"][0] if view["users"] else {"name": "", "user": {}}
     found = {"context": context["name"], "cluster": cluster["name"], "user": user["name"]}
@@ -278,7 +260,7 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
     (tmp_path / "tls.crt").write_bytes(pair.cert_file.read_bytes())
     (tmp_path / "tls.key").write_bytes(pair.key_file.read_bytes())
     (tmp_path / "token").write_text("of-the-file\n")
-    _write_plugin(tmp_path)
+    write_plugin(tmp_path)
     context = server_context(authority.server(["127.0.0.1"]))
     context.load_verify_locations(authority.ca_file)
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -293,8 +275,8 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
             defaults = {"apiVersion": f"{EXEC}/v1", "interactiveMode": "Never"}
             user["exec"] = defaults | cast("dict[str, object]", plugin)
         path = write(tmp_path / "config", config(cluster, user))
-        status, _, err = await kubectl("--kubeconfig", path, "get", "--raw", "/apis")
-        assert status == 0, err
+        done = await kubectl("--kubeconfig", path, "get", "--raw", "/apis")
+        assert done.status == 0, done.err
         theirs, told = _sent(server.requests[-1]), _told(tmp_path)
         endpoint = endpoint_from_kubeconfig(path, None)
         await endpoint.client().get("/apis", headers=await endpoint.headers())
@@ -303,20 +285,8 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
         await endpoint.aclose()
 
 
-def _write_plugin(folder: Path) -> None:
-    credential = {
-        "apiVersion": f"{EXEC}/v1",
-        "kind": "ExecCredential",
-        "status": {"token": "of-the-plugin"},
-    }
-    noted = f'printf "%s\\n%s" "$*" "$KUBERNETES_EXEC_INFO" > {folder}/told'
-    script = f"{noted}\necho '{json.dumps(credential)}'\n"
-    (folder / "plugin").write_text(f"#!/bin/sh\n{script}")
-    (folder / "plugin").chmod(0o700)
-
-
 def _told(folder: Path) -> tuple[str, object]:
-    """Return arguments and environment that the plugin was given, and begin anew."""
+    """Return arguments and environment of the last run of the plugin, and forget the run."""
     told = folder / "told"
     if not told.exists():
         return "never run", None

@@ -1,8 +1,8 @@
-"""`apidiscovery api-resources`, and its options for whatever else lists resources."""
+"""`apidiscovery api-resources`, and the listing options that other commands share with it."""
 
 from dataclasses import dataclass
-from typing import TypedDict, cast
 
+import click
 from apidiscovery_client._kubectl.listing import (
     OUTPUTS,
     SORT_KEYS,
@@ -13,56 +13,43 @@ from apidiscovery_client._kubectl.listing import (
 from apidiscovery_client._kubectl.view import failures
 from apidiscovery_client.model import Snapshot
 
-from apidiscovery_cli.discovery import SOURCE, discover, refuse_nothing, source_of
-from apidiscovery_cli.option_values import boolean
+from apidiscovery_cli.discovery import SOURCE, Source, discover, refuse_nothing, source_of
+from apidiscovery_cli.options import BOOLEAN, Option, Values, with_options
 from apidiscovery_cli.output import write
-from apidiscovery_cli.plain_options import Option, PlainCommand, Values
 
-OUTPUT = Option(
-    ("--output", "-o"),
-    "Output format, by default a table.",
+OUTPUT: Option = click.option(
+    "--output",
+    "-o",
+    type=click.Choice([name for name in OUTPUTS if name]),
     metavar="wide|name|json|yaml",
-    choices=[name for name in OUTPUTS if name],
+    help="Output format, by default a table.",
 )
-NO_HEADERS = Option(("--no-headers",), "Don't print headers.", reads=None)
-LISTING = (
+NO_HEADERS: Option = click.option("--no-headers", is_flag=True, help="Don't print headers.")
+LISTING: tuple[Option, ...] = (
     OUTPUT,
     NO_HEADERS,
-    Option(("--api-group",), "Limit to resources in the specified API group."),
-    Option(
-        ("--namespaced",),
-        "Limit to namespaced resources, or with =false to the others.",
+    click.option("--api-group", help="Limit to resources in the specified API group."),
+    click.option(
+        "--namespaced",
+        type=BOOLEAN,
+        is_flag=False,
+        flag_value=True,
         metavar="BOOLEAN",
-        reads=boolean,
-        bare=True,
+        help="Limit to namespaced resources, or with =false to the others.",
     ),
-    Option(
-        ("--verbs",),
-        "Limit to resources that support all of these verbs.",
-        is_repeatable=True,
+    click.option(
+        "--verbs", multiple=True, help="Limit to resources that support all of these verbs."
     ),
-    Option(
-        ("--categories",),
-        "Limit to resources in all of these categories.",
-        is_repeatable=True,
+    click.option(
+        "--categories", multiple=True, help="Limit to resources in all of these categories."
     ),
-    Option(
-        ("--sort-by",),
-        "Sort by this column, by default by group and name.",
+    click.option(
+        "--sort-by",
+        type=click.Choice([name for name in SORT_KEYS if name]),
         metavar="name|kind",
-        choices=[name for name in SORT_KEYS if name],
+        help="Sort by this column, by default by group and name.",
     ),
 )
-
-
-class _Flags(TypedDict):
-    output: str | None
-    no_headers: bool
-    api_group: str | None
-    namespaced: bool | None
-    verbs: tuple[str, ...]
-    categories: tuple[str, ...]
-    sort_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +62,38 @@ class Listing:
     headers: bool
 
     def print(self, snapshot: Snapshot) -> None:
-        """Print those of a snapshot; raise `IncompleteDiscovery` for what it cannot tell."""
+        """Print the resources of a snapshot; raise `IncompleteDiscovery` for what it lacks."""
         resources = select(snapshot, self.selection, self.sort_by)
         text = print_resources(resources, self.output, headers=self.headers)
         write(text, failures(snapshot))
 
 
 def listing_of(values: Values) -> Listing:
-    """Return what the options of a command say of its listing."""
-    flags = cast("_Flags", values.given)
+    """Take the listing out of the values of the current command."""
     selection = Selection(
-        api_group=flags["api_group"],
-        namespaced=flags["namespaced"],
-        verbs=_words(flags["verbs"]),
-        categories=_words(flags["categories"]),
+        api_group=values.pop("api_group"),
+        namespaced=values.pop("namespaced"),
+        verbs=_words(values.pop("verbs")),
+        categories=_words(values.pop("categories")),
     )
     return Listing(
-        selection, flags["sort_by"] or "", flags["output"] or "", not flags["no_headers"]
+        selection,
+        sort_by=values.pop("sort_by") or "",
+        output=values.pop("output") or "",
+        headers=not values.pop("no_headers"),
     )
 
 
 def _words(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a flag that takes several, comma-separated, and may be repeated."""
+    """Return the words of a repeatable option, each value of which may be comma-separated."""
     return tuple(word for value in values if value for word in value.split(","))
 
 
-def _api_resources(values: Values) -> None:
-    snapshot = discover(source_of(values))
-    listing_of(values).print(snapshot)
+@click.command("api-resources")
+@with_options(LISTING, listing_of)
+@with_options(SOURCE, source_of)
+def api_resources(source: Source, listing: Listing) -> None:
+    """Print the supported API resources on the server."""
+    snapshot = discover(source)
+    listing.print(snapshot)
     refuse_nothing(snapshot)
-
-
-API_RESOURCES = PlainCommand(
-    "api-resources",
-    "Print the supported API resources on the server.",
-    (*LISTING, *SOURCE),
-    _api_resources,
-)

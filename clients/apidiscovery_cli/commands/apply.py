@@ -8,20 +8,20 @@ from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.duration_pb2 import Duration
 
-from apidiscovery_cli.click_options import DURATION
+from apidiscovery_cli.files import UnusableFile
 from apidiscovery_cli.grpc_connection import (
+    RegistryClient,
     piecewise,
     refusal_lines,
     with_registry,
 )
-from apidiscovery_cli.inputs import UnusableFile
-from apidiscovery_cli.manifest_files import File, objects, paths, read
+from apidiscovery_cli.manifest_files import File, objects, paths, read, readable
+from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import print_data, print_lines, tell, tell_error
 from apidiscovery_cli.registration_objects import WRITERS, Object, document, object_of, short_name
-from apidiscovery_cli.registry_client import RegistryClient
 
-# Far below the 4 MB that gRPC servers take by default, and so little that one file that is wrong
-# sends few others a second time. A larger file is a request of its own.
+# Far below gRPC's default limit of 4 MB, and small enough that a wrong file makes us resend few
+# others. A larger file is a request of its own.
 _REQUEST_BYTES = 1 << 20
 _REQUEST_FILES = 200
 
@@ -110,7 +110,7 @@ def _check(flags: _Flags) -> None:
 
 
 def _the_file(given: Sequence[str], flags: _Flags) -> File:
-    """Return the only file; raise `click.UsageError` when there are more, `UnusableFile`."""
+    """Return the only file; raise `UnusableFile`, or `click.UsageError` where there are more."""
     option = "--name" if flags["name"] is not None else "--expect-revision"
     found = list(paths(given, recursive=flags["recursive"]))
     if len(found) != 1:
@@ -122,7 +122,7 @@ def _the_file(given: Sequence[str], flags: _Flags) -> File:
 
 
 def _batches(files: Iterable[File]) -> Iterator[list[File]]:
-    """Yield the files in requests of at most `_REQUEST_BYTES`, larger files by themselves."""
+    """Yield the files in batches of at most `_REQUEST_BYTES`, larger files alone."""
     batch: list[File] = []
     size = 0
     for file in files:
@@ -139,8 +139,8 @@ class _Applying:
     """One run of the command.
 
     Attributes:
-        count: How many documents the server has taken.
-        failures: How many files it has not, or could not be read.
+        count: The number of applied documents.
+        failures: The number of files that were refused or not readable.
     """
 
     def __init__(self, client: RegistryClient, flags: _Flags) -> None:
@@ -152,20 +152,16 @@ class _Applying:
         self.failures = 0
 
     def readable(self, given: Iterable[str]) -> Iterator[File]:
-        """Yield the files that can be read, and tell of the others."""
-        for path in paths(given, recursive=self._flags["recursive"]):
-            try:
-                if isinstance(path, UnusableFile):
-                    raise path
-                file = read(path, None)
-            except UnusableFile as error:
+        """Yield the readable files, and report the others."""
+        for file in readable(given, recursive=self._flags["recursive"]):
+            if isinstance(file, UnusableFile):
                 self.failures += 1
-                tell_error(error)
+                tell_error(file)
             else:
                 yield file
 
     def send(self, files: Sequence[File]) -> None:
-        """Apply files; tell what became of each."""
+        """Apply files, and report the result of each."""
         piecewise(files, self._request, self._refused)
 
     def _request(self, files: Sequence[File]) -> None:
@@ -209,7 +205,7 @@ class _Applying:
 
     def _print(self, applied: registry_pb2.AppliedDocument) -> None:
         self.count += 1
-        _tell_taken_names(applied.registration)
+        _warn_of_name_conflict(applied.registration)
         output = self._flags["output"]
         if output in WRITERS:
             self._objects.append(object_of(applied.registration))
@@ -221,14 +217,14 @@ class _Applying:
         print_lines(line)
 
     def print_objects(self) -> None:
-        """Print the objects that were taken, where the output is objects."""
+        """Print the applied objects, where the output format is one of objects."""
         if self._objects:
             write = WRITERS[self._flags["output"] or ""]
             print_data(write(document(self._objects, always_list=False)))
 
 
-def _tell_taken_names(registration: registry_pb2.Registration) -> None:
-    """Tell of a CustomResourceDefinition that wants names which another has."""
+def _warn_of_name_conflict(registration: registry_pb2.Registration) -> None:
+    """Warn of a CustomResourceDefinition whose names another one has."""
     if registration.kind != registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION:
         return
     status = cast("dict[str, Any]", object_of(registration).get("status") or {})

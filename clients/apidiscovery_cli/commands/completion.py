@@ -1,4 +1,4 @@
-"""`apidiscovery completion`: scripts that have shells ask us how commands may go on."""
+"""`apidiscovery completion`: scripts that make shells complete our commands."""
 
 import os
 from typing import ClassVar
@@ -12,16 +12,16 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from apidiscovery_cli.group import COMPLETE_VARIABLE, PROGRAM, apidiscovery
 from apidiscovery_cli.output import print_text
-from apidiscovery_cli.subcommands import COMPLETE_VARIABLE, PROGRAM
 
 _SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 class PowerShellComplete(ShellComplete):
-    """Completes in PowerShell, from 5.1 on, which gives the line up to the cursor.
+    """Completion in PowerShell from 5.1 on, which passes the line up to the cursor.
 
-    We print a line for each candidate: type, value and help, with tabs between.
+    We print a line for each candidate: type, value and help, separated by tabs.
     """
 
     name: ClassVar[str] = "powershell"
@@ -48,7 +48,7 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 """
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and what there is of the one that it is in."""
+        """Return the words before the cursor, and the incomplete one at the cursor."""
         words = split_arg_string(os.environ.get("COMP_WORDS", ""))[1:]
         incomplete = os.environ.get("COMP_CWORD", "")
         if incomplete and words and words[-1] == incomplete:
@@ -65,7 +65,7 @@ add_completion_class(PowerShellComplete)
 
 class _Shell(click.Choice[str]):
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
-        """Return what is added to the message that none was given, in one line."""
+        """Return the end of the message for a missing argument, in one line."""
         del param, ctx
         return f"Choose from {', '.join(self.choices)}"
 
@@ -84,11 +84,7 @@ def completion(shell: str) -> None:
         powershell: apidiscovery completion powershell | Out-String | Invoke-Expression
 
     Names of resources come from what earlier commands have kept on disk; no server is asked.
-    """  # noqa: D301 - it is the character that click wants
-    from apidiscovery_cli.group import (  # noqa: PLC0415 - it has all commands, also this
-        apidiscovery,
-    )
-
+    """  # noqa: D301 - \b is a control character for click
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"this release of click has no completion for {shell}")

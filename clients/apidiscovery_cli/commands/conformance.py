@@ -1,4 +1,4 @@
-"""`apidiscovery conformance`: checks whether a server does discovery as its clients need it."""
+"""`apidiscovery conformance`: checks whether a server does discovery as clients need it."""
 
 import functools
 import re
@@ -9,62 +9,35 @@ import click
 from apidiscovery_client._server import Server
 from click.core import ParameterSource
 
-from apidiscovery_cli.click_options import Reads, with_options
 from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
 from apidiscovery_cli.conformance.reporting import FORMATS, listed
 from apidiscovery_cli.conformance.subject import Release
-from apidiscovery_cli.connection_options import CONNECTION, server_of
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.option_values import server_url
-from apidiscovery_cli.output import has_colour, print_painted, print_text
+from apidiscovery_cli.connection_options import CONNECTION, is_on_command_line, server_of
+from apidiscovery_cli.options import SERVER_URL, TextType, with_options
+from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text
 
 _AUTO = "auto"
 
 
-class _Release(click.ParamType[Release]):
-    """A release of Kubernetes, such as 1.30."""
-
-    name = "release"
-
-    def convert(
-        self, value: str | Release, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Release:
-        """Return the two numbers; fail for anything else."""
-        if not isinstance(value, str):
-            return value
-        found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\d+)?", value, re.ASCII)
-        if found is None:
-            self.fail(f"{value!r} is no release of Kubernetes such as 1.30", param, ctx)
-        return (int(found[1]), int(found[2]))
+def _release(text: str) -> Release:
+    found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\d+)?", text, re.ASCII)
+    if found is None:
+        raise ValueError(f"{text!r} is no release of Kubernetes such as 1.30")
+    return (int(found[1]), int(found[2]))
 
 
-class _Numbers(click.ParamType[tuple[Check, ...]]):
-    """Numbers of checks with commas between, such as 4,5,10."""
-
-    name = "numbers"
-
-    def convert(
-        self,
-        value: str | tuple[Check, ...],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[Check, ...]:
-        """Return the checks, in their own order; fail if one is not there."""
-        if not isinstance(value, str):
-            return value
-        asked = [piece.strip() for piece in value.split(",")]
-        known = {str(check.number): check for check in CHECKS}
-        for number in asked:
-            if number not in known:
-                self.fail(f"there is no check {number!r}; see --list", param, ctx)
-        return tuple(check for number, check in known.items() if number in asked)
+def _checks(text: str) -> tuple[Check, ...]:
+    """Return the checks with numbers separated by commas, such as 4,5,10, in their own order."""
+    numbers = [piece.strip() for piece in text.split(",")]
+    by_number = {str(check.number): check for check in CHECKS}
+    for number in numbers:
+        if number not in by_number:
+            raise ValueError(f"there is no check {number!r}; see --list")
+    return tuple(check for number, check in by_number.items() if number in numbers)
 
 
 def _with_url(command: Callable[..., None]) -> Callable[..., None]:
-    """Take an argument `url` for the option --server, so that all that goes for it does.
-
-    With --list no server is needed, so none is looked for.
-    """
+    """Treat the argument `url` as the option --server; with --list, need no server."""
 
     @functools.wraps(command)
     def run(*, url: str | None, **kwargs: object) -> None:
@@ -74,7 +47,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
             return
         context = click.get_current_context()
         if url is not None:
-            if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+            if is_on_command_line("server"):
                 raise click.UsageError("give the server as URL or by --server, not both")
             context.set_parameter_source("server", ParameterSource.COMMANDLINE)
             kwargs["server"] = url
@@ -84,7 +57,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("url", type=Reads("url", server_url), required=False)
+@click.argument("url", type=SERVER_URL, required=False)
 @click.option(
     "--profile",
     type=click.Choice([*(one.value for one in Profile), _AUTO]),
@@ -94,10 +67,15 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option(
     "--release",
-    type=_Release(),
+    type=TextType("release", _release),
     help="The release of Kubernetes to go by, such as 1.30; by default what a kube-apiserver says.",
 )
-@click.option("--only", type=_Numbers(), default=CHECKS, help="Run just these checks, such as 4,5.")
+@click.option(
+    "--only",
+    type=TextType("numbers", _checks),
+    default=CHECKS,
+    help="Run just these checks, such as 4,5.",
+)
 @click.option("--list", "lists", is_flag=True, help="Print what checks there are and run none.")
 @click.option(
     "--output",

@@ -4,9 +4,7 @@
 |---|---|
 | 0 | the same; with --breaking-only: nothing breaks |
 | 1 | different; with --breaking-only: something breaks |
-| 2 | trouble: bad usage, a side cannot be read, a server does not answer, nobody takes the report |
-
-Nobody takes the report where stdout cannot be written, or its reader goes away.
+| 2 | trouble: bad usage, a side cannot be read, a server does not answer, stdout is not writable |
 """
 
 from typing import TypedDict, Unpack, cast
@@ -15,14 +13,21 @@ import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.diffing import FORMATS, Names, Report, compare, render
 from apidiscovery_cli.diffing.rendering import Format
-from apidiscovery_cli.inputs import STDIN
+from apidiscovery_cli.files import STDIN
+from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import discard_stdout, has_colour, print_painted
-from apidiscovery_cli.side_options import ASKING, SIDE_HELP, asking, flags_for
-from apidiscovery_cli.sides import is_server, open_side, side_name
+from apidiscovery_cli.sides import (
+    SIDE_HELP,
+    SIDE_OPTIONS,
+    connector,
+    flags_for,
+    is_server,
+    open_side,
+    side_name,
+)
 
 _DIFFERENT, _TROUBLE = 1, 2
 _IDENTITY = {
@@ -35,7 +40,7 @@ _IDENTITY = {
 
 
 class _Trouble(click.ClickException):
-    """A side cannot be opened, or the report not be written."""
+    """A side cannot be read, or the report not be written."""
 
     exit_code = _TROUBLE
 
@@ -63,7 +68,7 @@ class _Options(TypedDict):
     show_default=True,
     help="The form of the report.",
 )
-@with_options(ASKING, flags_of)
+@with_options(SIDE_OPTIONS, flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     """Print a report, and end with the exit code that it stands for."""
     report = _report(before, after, flags)
@@ -80,7 +85,7 @@ def _report(before: str, after: str, flags: Flags) -> Report:
     flags = flags_for(flags, [before, after])
     if is_server(before) and is_server(after):
         _refuse_identity(flags)
-    connect = asking(flags)
+    connect = connector(flags)
     try:
         sides = open_side(before, connect), open_side(after, connect)
     except DiscoveryError as error:
@@ -89,7 +94,7 @@ def _report(before: str, after: str, flags: Flags) -> Report:
 
 
 def _print(text: str) -> None:
-    """Write the report; what could not be written must look neither the same nor different."""
+    """Write the report; a failure to write must not look like the exit codes 0 and 1."""
     try:
         print_painted(text)
     except BrokenPipeError:
@@ -101,7 +106,7 @@ def _print(text: str) -> None:
 
 
 def _refuse_identity(flags: Flags) -> None:
-    """Refuse what says who we are where it would go to two servers."""
+    """Refuse credentials that would be sent to two servers."""
     given = cast("dict[str, object]", flags)
     if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
         raise click.UsageError(

@@ -1,6 +1,5 @@
 """`apidiscovery explain`."""
 
-import asyncio
 from typing import TypedDict, Unpack
 
 import click
@@ -10,22 +9,18 @@ from apidiscovery_client._kubectl.view import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
+from apidiscovery_client.openapi.errors import UnknownResource
 from apidiscovery_client.openapi.explain import Explained, Question, levels
-from apidiscovery_client.openapi.json_documents import Object
 from apidiscovery_client.openapi.resource_names import (
     ResourceNames,
-    key_of,
     parse_group_version,
 )
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.openapi_cache_options import discovery_source, with_cache
-from apidiscovery_cli.output import print_data, print_text, tell
+from apidiscovery_cli.openapi_documents import CACHE, cache_of, discovery_source, document_of
+from apidiscovery_cli.options import with_options
+from apidiscovery_cli.output import FAILED, print_data, print_text, tell
 from apidiscovery_cli.resource_names import complete_resources
 
 
@@ -56,7 +51,7 @@ class _Flags(TypedDict):
     help="Output format, by default plaintext.",
 )
 @with_options(CONNECTION, server_of)
-@with_cache
+@with_options(CACHE, cache_of)
 def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
     """Tell what a type of resources or one of its fields is, from the server's OpenAPI v3.
 
@@ -70,28 +65,18 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     except UnknownResource as error:
         tell(str(error))
         click.get_current_context().exit(FAILED)
-    document = asyncio.run(_document(server, cache, resource))
+    document = document_of(server, cache, resource)
     depth = levels(recursive=flags["recursive"], max_depth=flags["max_depth"])
     explained = Explained(document, Question(resource, path, depth))
     if flags["output"] == "json":
         print_data(json_text(explained.data()))
     else:
-        print_text(explained.header())  # also where the field does not exist, as kubectl
+        print_text(explained.header())  # also where the field does not exist, as in kubectl
         print_text(explained.text())
 
 
-async def _document(
-    server: Server, cache: DocumentCache | None, resource: GroupVersionResource
-) -> Object:
-    async with OpenApiClient(server, cache) as client:
-        location = (await client.index()).get(key_of(resource))
-        if location is None:
-            raise NotExplained(f'couldn\'t find resource for "{resource}"')
-        return (await client.document(location)).parsed()
-
-
 def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, list[str]]:
-    """Return the resource and fields that are meant, and warn where another could be."""
+    """Return the resource and fields of the argument, and warn where it is ambiguous."""
     names = ResourceNames(snapshot)
     argument, api_version = flags["type_and_fields"], flags["api_version"]
     try:
@@ -109,6 +94,6 @@ def _named(snapshot: Snapshot, flags: _Flags) -> tuple[GroupVersionResource, lis
 
 
 def _tell_incomplete(snapshot: Snapshot) -> None:
-    """Tell of group-versions that may have the resource, but could not be discovered."""
+    """Report group-versions that may have the resource, but could not be discovered."""
     if lacking := failures(snapshot):
         tell(f"error: {IncompleteDiscovery(lacking)}")

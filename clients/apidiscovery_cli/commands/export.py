@@ -11,15 +11,18 @@ from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Current, Snapshot
 from apidiscovery_client.openapi.cache import DocumentCache
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_of
-from apidiscovery_cli.exporting import helm_api_versions, kubeconform_schemas, schema_location
+from apidiscovery_cli.exporting import (
+    helm_api_versions,
+    kind_schemas,
+    kubeconform_schemas,
+    schema_location,
+)
 from apidiscovery_cli.files import make_folder, write_file
-from apidiscovery_cli.openapi_cache_options import with_cache
-from apidiscovery_cli.openapi_documents import fetch
+from apidiscovery_cli.openapi_documents import CACHE, cache_of, fetch, parsed
+from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import print_lines, tell, write
-from apidiscovery_cli.side_options import ASKING, SIDE_HELP, asking, flags_for
-from apidiscovery_cli.sides import open_side
+from apidiscovery_cli.sides import SIDE_HELP, SIDE_OPTIONS, connector, flags_for, open_side
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _FORMS: Mapping[str, Callable[[str], str]] = {
@@ -52,10 +55,10 @@ def export(context: click.Context) -> None:
     show_default=True,
     help="One a line, or as the flags that helm takes.",
 )
-@with_options(ASKING, flags_of)
+@with_options(SIDE_OPTIONS, flags_of)
 def _helm_api_versions(flags: Flags, *, source: str | None, output: str) -> None:
     flags = flags_for(flags, [] if source is None else [source])
-    connect = asking(flags)
+    connect = connector(flags)
     snapshot = connect(None, None) if source is None else open_side(source, connect)
     form = _FORMS[output]
     lines = (form(printable(name)) for name in helm_api_versions(snapshot))
@@ -75,20 +78,19 @@ def _failures(snapshot: Snapshot) -> dict[str, str]:
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option("--strict", is_flag=True, help="Refuse properties that are not in the schemas.")
 @with_options(CONNECTION, server_of)
-@with_cache
+@with_options(CACHE, cache_of)
 def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, strict: bool) -> None:
     """Write the JSON Schemas of all kinds of the server into FOLDER, for kubeconform.
 
     What is printed is the value for its -schema-location.
     """
-    if not folder:  # which a Path would take for the folder that we are in
+    if not folder:  # as a Path it would be the current folder
         raise click.UsageError("the name of FOLDER is empty; it is . for the one that this runs in")
-    documents = ((found.location.key, found.parsed()) for found in fetch(server, cache))
-    schemas = kubeconform_schemas(documents, strict=strict)
-    place = Path(folder)
-    make_folder(place)
+    schemas = kubeconform_schemas(kind_schemas(parsed(fetch(server, cache)), strict=strict))
+    path = Path(folder)
+    make_folder(path)
     for name, schema in schemas.files.items():
-        write_file(place / name, json_text(schema).encode())
+        write_file(path / name, json_text(schema).encode())
     for kind in schemas.unfit:
         tell(f"Warning: no file for {kind.name} of {kind.api_version}: no kind can be named so")
     for kind in schemas.hidden:
@@ -96,4 +98,4 @@ def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, st
             f"Warning: kubeconform will not find {kind.name} of {kind.api_version}:"
             " another group with the same first label has a kind of that name"
         )
-    print_lines(schema_location(place))
+    print_lines(schema_location(path))

@@ -7,19 +7,19 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 
-from apidiscovery_cli.grpc_connection import with_registry
-from apidiscovery_cli.kinds import Kind, named
+from apidiscovery_cli.grpc_connection import RegistryClient, with_registry
 from apidiscovery_cli.output import print_data, print_lines, print_text, tell
 from apidiscovery_cli.registration_objects import (
     WRITERS,
+    Kind,
     document,
+    named,
     object_of,
     registrations_table,
     short_name,
     sources_document,
     sources_table,
 )
-from apidiscovery_cli.registry_client import RegistryClient
 
 _SOURCES = frozenset({"sources", "source"})
 
@@ -82,9 +82,9 @@ def _print(
             tell("No resources found")
 
 
-def _tell_missing(plural: str, names: Iterable[str], there: Iterable[str]) -> bool:
-    """Tell of names that are not there; return whether all are."""
-    missing = [name for name in dict.fromkeys(names) if name not in set(there)]
+def _tell_missing(plural: str, names: Iterable[str], existing: Iterable[str]) -> bool:
+    """Report names that do not exist; return whether all exist."""
+    missing = [name for name in dict.fromkeys(names) if name not in set(existing)]
     tell(*(f'Error from server (NotFound): {plural} "{name}" not found' for name in missing))
     return not missing
 

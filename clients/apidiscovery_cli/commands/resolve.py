@@ -11,11 +11,10 @@ from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
-from apidiscovery_cli.click_options import click_option, with_options
 from apidiscovery_cli.commands.api_resources import NO_HEADERS, OUTPUT
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
-from apidiscovery_cli.exit_codes import FAILED
-from apidiscovery_cli.output import has_colour, print_painted, print_text, tell
+from apidiscovery_cli.options import with_options
+from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
 from apidiscovery_cli.resource_names import complete_resources
 
 
@@ -37,8 +36,8 @@ class _Flags(TypedDict):
     is_flag=True,
     help="Refuse what is not certain: several groups have that name, or one does not answer.",
 )
-@click_option(OUTPUT)
-@click_option(NO_HEADERS)
+@OUTPUT
+@NO_HEADERS
 @with_options(SOURCE, source_of)
 def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
     """Tell which resource each TEXT means to kubectl.
@@ -51,10 +50,10 @@ def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
         raise click.UsageError("--explain cannot be used with --output, --no-headers or --strict")
     resolver = Resolver(discover(source))
     if flags["explains"]:
-        went_well = _explain(resolver, flags["texts"])
+        succeeded = _explain(resolver, flags["texts"])
     else:
-        went_well = _resolve(resolver, flags)
-    if not went_well:
+        succeeded = _resolve(resolver, flags)
+    if not succeeded:
         click.get_current_context().exit(FAILED)
 
 
@@ -76,7 +75,7 @@ def _resolve(resolver: Resolver, flags: _Flags) -> bool:
 
 
 def _row(resolution: Resolution) -> Resource:
-    """Return what is listed: a subresource as unaggregated discovery lists it."""
+    """Return the row for a resource, or for a subresource as unaggregated discovery lists it."""
     resource, below = resolution.resource, resolution.subresource
     if below is None:
         return resource

@@ -7,11 +7,10 @@ from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._kubectl.view import failures
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
 
-from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.commands.api_resources import LISTING, Listing, listing_of
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
-from apidiscovery_cli.files import write_file
-from apidiscovery_cli.inputs import input_name, read_input
+from apidiscovery_cli.files import input_name, read_input, write_file
+from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import print_bytes
 
 

@@ -10,13 +10,12 @@ from typing import NoReturn, TypedDict, Unpack
 import click
 import grpc
 from apidiscovery.service.v1 import storage_version_pb2
-from apidiscovery_client import ServerUnreachable
+from apidiscovery_client import DiscoveryError, ServerUnreachable
 from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client.storage_versions.service import StorageVersionClient
 
-from apidiscovery_cli.click_options import DURATION
 from apidiscovery_cli.grpc_connection import with_client
-from apidiscovery_cli.outage import Outage
+from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import (
     has_colour,
     print_data,
@@ -30,14 +29,17 @@ from apidiscovery_cli.skew_matrix import Skew, as_document, hostnames, matrix
 
 TIMED_OUT = 3
 
-# A rolling upgrade changes hundreds of objects one after the other; so long they are gathered.
-_GATHER_S = 0.2
+# A rolling upgrade changes hundreds of objects in succession; changes are collected for so long.
+_COLLECT_S = 0.2
+
+# In addition to the pauses between attempts of a call.
+_PAUSE_S = 0.5
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 class _Group(click.Group):
-    """Runs `show` when no subcommand is named."""
+    """Runs `show` when there is no subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
@@ -98,7 +100,7 @@ def show(client: StorageVersionClient, **flags: Unpack[_ShowFlags]) -> bool:
 
 
 def _follow(client: StorageVersionClient, names: Sequence[str], printer: "_Printer") -> NoReturn:
-    """Show what there is, and again whenever it changes.
+    """Print storage versions, and again after each change.
 
     Raises:
         DiscoveryError: The server does not answer any more.
@@ -107,53 +109,53 @@ def _follow(client: StorageVersionClient, names: Sequence[str], printer: "_Print
     while True:
         try:
             for answer in _answers(client, names):
-                outage.is_over()
+                outage.end()
                 printer.show(Skew.of(answer, names))
-            time.sleep(_GATHER_S)  # no server of ours ends a watch so
+            time.sleep(_COLLECT_S)  # our servers do not end a watch so
         except CallRefused as error:
-            # What has changed since is not known any more: it is listed again.
+            # The watch has lost changes: list again.
             if error.code != grpc.StatusCode.OUT_OF_RANGE:
-                outage.bear(error)
+                outage.wait(error)
         except ServerUnreachable as error:
-            outage.bear(error)
+            outage.wait(error)
 
 
 def _answers(
     client: StorageVersionClient, names: Sequence[str]
 ) -> Iterator[storage_version_pb2.ListStorageVersionsResponse]:
-    """Yield what there is, and again after changes of these names, or of any if none is given."""
+    """Yield a list now and after each change of these names, of any name without names."""
     answer = client.list()
     yield answer
     listed = time.monotonic()
     for event in client.watch(names, answer.list.metadata.resource_version):
         if (
             event.type == storage_version_pb2.WatchStorageVersionsResponse.EVENT_TYPE_BOOKMARK
-            or _has(answer, event)
+            or _includes(answer, event)
         ):
             continue
-        time.sleep(max(0.0, listed + _GATHER_S - time.monotonic()))
+        time.sleep(max(0.0, listed + _COLLECT_S - time.monotonic()))
         answer = client.list()
         yield answer
         listed = time.monotonic()
 
 
-def _has(
+def _includes(
     answer: storage_version_pb2.ListStorageVersionsResponse,
     event: storage_version_pb2.WatchStorageVersionsResponse,
 ) -> bool:
-    """Tell whether an event happened before something was listed."""
+    """Return whether a list includes the change of an event."""
     return int(event.resource_version) <= int(answer.list.metadata.resource_version)
 
 
 class _Printer:
-    """Prints what there is, and later only what differs from that."""
+    """Prints storage versions, and again only when they differ."""
 
     def __init__(self, flags: _ShowFlags) -> None:
         self._flags = flags
         self._last: Skew | None = None
 
     def show(self, skew: Skew) -> None:
-        """Print it, unless it is what was printed last."""
+        """Print storage versions, unless they equal the last ones."""
         last, self._last = self._last, skew
         if last is not None and last.objects == skew.objects:
             return
@@ -216,16 +218,16 @@ def wait(client: StorageVersionClient, **flags: Unpack[_WaitFlags]) -> bool:
         try:
             if waiting.reach(outage, None if math.isinf(left_s) else left_s):
                 return True
-            time.sleep(min(left_s, _GATHER_S))  # the time has passed, or nearly
+            time.sleep(min(left_s, _COLLECT_S))  # the time is over, or almost
         except (CallRefused, ServerUnreachable) as error:
             if time.monotonic() < end:
-                outage.bear(error)
+                outage.wait(error)
     tell(f"error: timed out waiting for agreement on {', '.join(waiting.missing)}")
     raise click.exceptions.Exit(TIMED_OUT)
 
 
 class _Waiting:
-    """Who is waited for, and what has been told of that."""
+    """The resources that are waited for, and what was reported of them."""
 
     def __init__(
         self, client: StorageVersionClient, targets: Sequence[tuple[str, str]], *, quiet: bool
@@ -237,19 +239,19 @@ class _Waiting:
         self._hosts: dict[str, str] = {}
         self.missing = _once(name for name, _ in targets)
 
-    def reach(self, outage: Outage, timeout_s: float | None) -> bool:
-        """Tell who is waited for until all agree; False when the time has passed.
+    def reach(self, outage: "Outage", timeout_s: float | None) -> bool:
+        """Report progress until all agree; return False when the time is over.
 
         Raises:
-            CallRefused: The service does not say it.
+            CallRefused: The service refuses.
             ServerUnreachable: It does not answer.
         """
         for answer in self._client.wait(self._targets, timeout_s):
-            outage.is_over()
+            outage.end()
             self._find_hosts(answer, timeout_s)
             self.missing = _once(one.name for one in answer.progress if not one.agreed)
-            for place, progress in enumerate(answer.progress):
-                self._tell(place, progress)
+            for index, progress in enumerate(answer.progress):
+                self._tell(index, progress)
             if answer.done:
                 return True
         return False
@@ -257,18 +259,18 @@ class _Waiting:
     def _find_hosts(
         self, answer: storage_version_pb2.WaitForAgreementResponse, timeout_s: float | None
     ) -> None:
-        """Learn what to call the servers that are to be named."""
+        """Look up the hostnames of servers that a report names."""
         if not self._quiet and any(_servers(one) - self._hosts.keys() for one in answer.progress):
             self._hosts |= hostnames(self._client.list(timeout_s).members)
-            # Whoever is no member has no hostname either, and is not looked for again.
+            # Former members have no hostname, and are not looked up again.
             for one in answer.progress:
                 self._hosts |= {each: each for each in _servers(one) - self._hosts.keys()}
 
-    def _tell(self, place: int, progress: storage_version_pb2.AgreementProgress) -> None:
+    def _tell(self, index: int, progress: storage_version_pb2.AgreementProgress) -> None:
         line = _progress_line(progress, self._hosts)
-        if self._told.get(place) == line:
+        if self._told.get(index) == line:
             return
-        self._told[place] = line
+        self._told[index] = line
         if progress.agreed:
             print_lines(line)
         elif not self._quiet:
@@ -312,3 +314,45 @@ def _target(word: str) -> tuple[str, str]:
 def _name(word: str) -> str:
     """Return the name of the StorageVersion of a resource."""
     return word if "." in word else f"core.{word}"
+
+
+class Outage:
+    """An outage of a server that has answered before.
+
+    A server that never answered may be the wrong one, so an error is raised at once.
+
+    Args:
+        limit_s: The longest outage; None for no limit.
+    """
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self._has_answered = False
+        self._since: float | None = None
+
+    def end(self) -> None:
+        """Record that the server has answered."""
+        self._has_answered = True
+        self._since = None
+
+    def wait(self, error: DiscoveryError) -> None:
+        """Report an error once per outage, and wait before the next attempt.
+
+        Raises:
+            DiscoveryError: The error, where it is permanent or the outage too long.
+        """
+        if not self._has_answered or not _is_temporary(error):
+            raise error
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            tell(f"warning: {error}; trying again")
+        if self._limit_s is not None and now - self._since >= self._limit_s:
+            raise error
+        time.sleep(_PAUSE_S)
+
+
+def _is_temporary(error: DiscoveryError) -> bool:
+    if isinstance(error, CallRefused):
+        return error.code == grpc.StatusCode.UNAVAILABLE or error.retry_after_s is not None
+    return isinstance(error, ServerUnreachable)

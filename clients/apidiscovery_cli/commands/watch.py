@@ -10,22 +10,27 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 
 import click
+from apidiscovery_client import changes
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client._interfaces import Transport
-from apidiscovery_client.changes import Change, changes
+from apidiscovery_client.changes import Change
 from apidiscovery_client.client import DiscoveryClient
-from click.core import ParameterSource
+from apidiscovery_client.model import Current, Freshness, GroupVersion, Resource
 
-from apidiscovery_cli.change_json import change_object
-from apidiscovery_cli.click_options import DURATION, Reads, usage_errors, with_options
-from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_named
-from apidiscovery_cli.option_values import grpc_address
+from apidiscovery_cli.connection_options import (
+    CONNECTION,
+    FOLDER,
+    flags_of,
+    is_on_command_line,
+    server_named,
+)
+from apidiscovery_cli.options import DURATION, GRPC_ADDRESS, with_options
 from apidiscovery_cli.output import print_lines, print_text, tell
 
-_CLOSES_WITHIN_S = 5.0
+_CLOSE_TIMEOUT_S = 5.0
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -59,7 +64,7 @@ class _Flags(TypedDict):
 )
 @click.option(
     "--grpc",
-    type=Reads("address", grpc_address),
+    type=GRPC_ADDRESS,
     metavar="HOST:PORT",
     help="Ask the server at this address over gRPC, which tells each change as it happens.",
 )
@@ -79,11 +84,11 @@ class _Flags(TypedDict):
 )
 @click.option(
     "--cache-dir",
-    type=click.Path(file_okay=False),
+    type=FOLDER,
     help="Folder of what was served before, for --once, as of api-resources.",
 )
 @with_options(CONNECTION, flags_of)
-def watch(flags: Flags, cache_dir: str | None, **own: Unpack[_Flags]) -> None:
+def watch(flags: Flags, cache_dir: Path | None, **own: Unpack[_Flags]) -> None:
     """Print what changes in what a server serves, until you stop it.
 
     A server that stops answering is a change too; it is asked again and again. The exit code is 1
@@ -98,8 +103,7 @@ def watch(flags: Flags, cache_dir: str | None, **own: Unpack[_Flags]) -> None:
         return
     if cache_dir:
         raise click.UsageError("--cache-dir is for --once")
-    with usage_errors():
-        transport = _transport(flags, own["grpc"])
+    transport = _transport(flags, own["grpc"])
     with DiscoveryClient(transport) as client, _ended_by_signals(client):
         _print_each(client.watch(interval_s=own["interval_s"], initial=own["initial"]), printed)
 
@@ -110,23 +114,21 @@ def _refuse_with_once(own: _Flags) -> None:
             raise click.UsageError(f"--once and --{name} cannot be used together")
 
 
-def _print_since_last(flags: Flags, folder: str | None, printed: Callable[[Change], None]) -> None:
+def _print_since_last(flags: Flags, folder: Path | None, printed: Callable[[Change], None]) -> None:
     from apidiscovery_cli.discovery import (  # noqa: PLC0415 - it imports HTTP
         Source,
+        cached_snapshot,
         discover,
-        kept,
         snapshot_cache,
     )
 
-    with usage_errors():
-        server = server_named(flags)
-    source = Source(server, snapshot_cache(Path(folder) if folder else None, is_off=False))
-    before = kept(source)
+    source = Source(server_named(flags), snapshot_cache(folder, is_off=False))
+    before = cached_snapshot(source)
     now = discover(source)
     if before is None:
-        tell(f"nothing was known of {now.server} before; from now on it is")
+        tell(f"no earlier snapshot of {now.server}; saved one now")
         return
-    _print_each(changes(before.snapshot, now), printed)
+    _print_each(changes.changes(before.snapshot, now), printed)
 
 
 def _print_each(news: Iterable[Change], printed: Callable[[Change], None]) -> None:
@@ -139,22 +141,21 @@ def _transport(flags: Flags, address: str | None) -> Transport:
     if address is None:
         from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415
 
-        from apidiscovery_cli.discovery import WITH_RESOURCES  # noqa: PLC0415 - as above
+        from apidiscovery_cli.discovery import WITH_RESOURCES  # noqa: PLC0415 - the same
 
         return HttpTransport(server_named(flags), replace(WITH_RESOURCES, needs_core=False))
     return _grpc_transport(flags, address)
 
 
 def _grpc_transport(flags: Flags, address: str) -> Transport:
-    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - too
+    from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - it imports grpc
 
     from apidiscovery_cli.grpc_connection import (  # noqa: PLC0415 - it imports grpc
         Own,
         server_at,
     )
 
-    context = click.get_current_context()
-    if context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+    if is_on_command_line("server"):
         raise click.UsageError("--server and --grpc cannot be used together")
     named: Flags = {**flags, "server": None}
     own: Own = {"grpc_server": address, "token_file": None, "plaintext": False}
@@ -163,16 +164,16 @@ def _grpc_transport(flags: Flags, address: str) -> Transport:
 
 @contextmanager
 def _ended_by_signals(client: DiscoveryClient) -> Generator[None]:
-    """Close the client when the process is told to end, and then leave with the code for that.
+    """Close the client on a signal that ends the process, then exit with its code.
 
-    The signal raises nothing where it finds us: that may be in code which lets no exception out.
-    A second one does as it would have without us.
+    The handler raises nothing, as the interrupted code may swallow exceptions. A second signal has
+    its former effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     received: list[int] = []
-    # By a thread, for the locks of the client may be held where the signal finds us.
+    # In a thread, as the interrupted code may hold locks of the client.
     closing = threading.Thread(target=client.close, daemon=True)
 
     def close(number: int, _frame: FrameType | None) -> None:
@@ -191,5 +192,74 @@ def _ended_by_signals(client: DiscoveryClient) -> Generator[None]:
     finally:
         restore()
     if received:
-        closing.join(_CLOSES_WITHIN_S)  # grpc crashes where the process ends in the midst of it
+        closing.join(_CLOSE_TIMEOUT_S)  # grpc crashes if the process ends meanwhile
         click.get_current_context().exit(128 + received[0])
+
+
+def change_object(change: Change, time: datetime) -> dict[str, object]:
+    """Return a change as JSON: time, type of change, subject, and text.
+
+    The subject is in `group`, empty for the core group, `version`, `resource` and `kind`, as far as
+    they apply.
+    """
+    return {
+        "time": time.isoformat(timespec="milliseconds"),
+        "type": type(change).__name__,
+        **_subject(change),
+        "text": str(change),
+    }
+
+
+def _subject(change: Change) -> dict[str, object]:
+    match change:
+        case changes.ServerFreshnessChanged(server, before, after):
+            return {"server": server, **_freshness(before, after)}
+        case changes.FreshnessChanged(gv, before, after):
+            return {**_group_version(gv), **_freshness(before, after)}
+        case changes.ResourceAdded(resource) | changes.ResourceRemoved(resource):
+            return _resource(resource)
+        case changes.ResourceChanged(_, after, fields):
+            return {**_resource(after), "fields": list(fields)}
+        case changes.OrderChanged(kind, of, before, after):
+            return {"of": of, "kind": kind, "before": list(before), "after": list(after)}
+        case _:
+            return _subject_of_versions(change)
+
+
+_OfVersions: TypeAlias = (
+    changes.GroupAdded
+    | changes.GroupRemoved
+    | changes.GroupChanged
+    | changes.VersionAdded
+    | changes.VersionRemoved
+    | changes.VersionChanged
+    | changes.PreferredVersionChanged
+)
+
+
+def _subject_of_versions(change: _OfVersions) -> dict[str, object]:
+    match change:
+        case changes.GroupAdded(group) | changes.GroupRemoved(group):
+            return {"group": group.name, "versions": [version.name for version in group.versions]}
+        case changes.GroupChanged(_, after, fields):
+            return {"group": after.name, "fields": list(fields)}
+        case changes.VersionAdded(version) | changes.VersionRemoved(version):
+            names = [resource.name for resource in version.resources]
+            return {**_group_version(version.gv), "resources": names}
+        case changes.VersionChanged(_, after, fields):
+            return {**_group_version(after.gv), "fields": list(fields)}
+        case changes.PreferredVersionChanged(group, before, after):
+            return {"group": group, "before": before, "after": after}
+
+
+def _group_version(gv: GroupVersion) -> dict[str, object]:
+    return {"group": gv.group, "version": gv.version}
+
+
+def _resource(resource: Resource) -> dict[str, object]:
+    return {**_group_version(resource.gv), "resource": resource.name, "kind": resource.kind}
+
+
+def _freshness(before: Freshness, after: Freshness) -> dict[str, object]:
+    words: dict[str, object] = {"before": type(before).__name__, "after": type(after).__name__}
+    return words if isinstance(after, Current) else {**words, "reason": after.reason}

@@ -7,16 +7,16 @@ import click
 from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_client._grpc.calls import CallRefused
 
+from apidiscovery_cli.files import UnusableFile
 from apidiscovery_cli.grpc_connection import (
+    RegistryClient,
     piecewise,
     refusal_lines,
     with_registry,
 )
-from apidiscovery_cli.inputs import UnusableFile
-from apidiscovery_cli.kinds import named, of_number
-from apidiscovery_cli.manifest_files import Named, objects, paths, read
+from apidiscovery_cli.manifest_files import Named, objects, readable
 from apidiscovery_cli.output import print_lines, tell, tell_error
-from apidiscovery_cli.registry_client import RegistryClient
+from apidiscovery_cli.registration_objects import named, of_number
 
 _REQUEST_NAMES = 200
 
@@ -90,7 +90,7 @@ class _Withdrawing:
     """One run of the command.
 
     Attributes:
-        failed: Whether anything could not be withdrawn.
+        failed: Whether something was not withdrawn.
     """
 
     def __init__(self, client: RegistryClient, flags: _Flags) -> None:
@@ -99,13 +99,14 @@ class _Withdrawing:
         self.failed = False
 
     def in_files(self, given: Sequence[str]) -> list[Named]:
-        """Return what stands in files, once each; tell of files that cannot be understood."""
+        """Return the objects in files, without duplicates; report files that cannot be parsed."""
         found: list[Named] = []
-        for path in paths(given, recursive=self._flags["recursive"]):
+        flags = self._flags
+        for file in readable(given, recursive=flags["recursive"], name=flags["name"]):
             try:
-                if isinstance(path, UnusableFile):
-                    raise path
-                found += objects(read(path, self._flags["name"]))
+                if isinstance(file, UnusableFile):
+                    raise file
+                found += objects(file)
             except UnusableFile as error:
                 self.failed = True
                 tell_error(error)
@@ -115,7 +116,7 @@ class _Withdrawing:
         return list(dict.fromkeys(found))
 
     def all_of_owner(self) -> bool:
-        """Withdraw what an owner has; return whether there was anything."""
+        """Withdraw the registrations of an owner; return whether there were any."""
         owner = self._flags["owner"]
         outcome = self._client.withdraw(registry_pb2.WithdrawRequest(owner=owner))
         for reference in outcome.references:
@@ -126,7 +127,7 @@ class _Withdrawing:
         return False
 
     def send(self, targets: Sequence[Named]) -> None:
-        """Withdraw; tell what became of each."""
+        """Withdraw registrations, and report the result of each."""
         piecewise(targets, self._request, self._refused)
 
     def _request(self, targets: Sequence[Named]) -> None:
@@ -141,7 +142,7 @@ class _Withdrawing:
         outcome = self._client.withdraw(registry_pb2.WithdrawRequest(registrations=references))
         there = {(reference.kind, reference.name) for reference in outcome.references}
         for target in targets:
-            # An attempt that got no answer may have been the one that withdrew it.
+            # An earlier attempt without an answer may have withdrawn it.
             if (target.kind.number, target.name) in there or outcome.repeated:
                 self._print(target)
             elif not self._flags["ignore_not_found"]:

@@ -1,24 +1,32 @@
-"""The aggregated documents: apidiscovery.k8s.io, KEP-3352."""
+"""Checks of the aggregated documents: apidiscovery.k8s.io, KEP-3352."""
 
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from apidiscovery_client._reading import ParsedDocument, UnreadableError, read_document
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON, PROTOBUF
 
-from apidiscovery_cli.conformance.check import Check, FailedError, SkippedError, expect, some
+from apidiscovery_cli.conformance.check import (
+    Check,
+    FailedError,
+    Node,
+    SkippedError,
+    document,
+    expect,
+    some,
+)
 from apidiscovery_cli.conformance.exchange import Reply
-from apidiscovery_cli.conformance.nodes import Node, document
 from apidiscovery_cli.conformance.subject import OK, Subject, aggregated_type, aggregated_version
 
-_SECTION = "Aggregated documents"
+_check = partial(Check, "Aggregated documents")
 _REFUSALS = (404, 405, 406, 415)
 
 
 def _states_type(subject: Subject) -> None:
-    """See that Content-Type says whether a document is aggregated, both ways."""
+    """Check that Content-Type states whether a document is aggregated, both ways."""
     replies = [subject.get(path, aggregated_type("v2")) for path in subject.document_paths]
     documents = (reply for reply in replies if reply.status == OK)
     for reply in some(documents, "aggregated discovery"):
@@ -67,17 +75,19 @@ def _resources(subject: Subject) -> list[Node]:
 def _unique(subject: Subject) -> None:
     lists = [document(reply)["items"].items for reply in subject.documents()]
     for items in some(filter(None, lists), "group"):
-        _see_unique([item["metadata"]["name"] for item in items], "a name that no other group has")
+        _check_unique(
+            [item["metadata"]["name"] for item in items], "a name that no other group has"
+        )
         for item in items:
             versions = item["versions"].items
-            _see_unique([one["version"] for one in versions], "a version that is there once")
+            _check_unique([one["version"] for one in versions], "a version that is there once")
             for version in versions:
                 resources = version["resources"].items_if_any
                 wanted = "a resource that is there once"
-                _see_unique([one["resource"] for one in resources], wanted)
+                _check_unique([one["resource"] for one in resources], wanted)
 
 
-def _see_unique(nodes: list[Node], wanted: str) -> None:
+def _check_unique(nodes: list[Node], wanted: str) -> None:
     seen: set[str] = set()
     for node in nodes:
         value = repr(node.value)  # which may be anything
@@ -143,7 +153,7 @@ def _compressed(subject: Subject) -> None:
         plain = subject.aggregated(path)
         seen = f"Content-Encoding is {plain.value('content-encoding')}"
         unasked = plain.value("content-encoding") in (None, "identity")
-        expect(unasked, plain, "no compression, for none was accepted", seen)
+        expect(unasked, plain, "no compression, as none was accepted", seen)
         reply = subject.aggregated(path, ("Accept-Encoding", "gzip"))
         coding = reply.value("content-encoding") or "identity"
         expect(coding in ("gzip", "identity"), reply, "gzip or nothing", f"it is {coding}")
@@ -189,107 +199,94 @@ def _head(subject: Subject) -> None:
 
 
 CHECKS = (
-    Check(
+    _check(
         10,
         "Content-Type says whether a document is aggregated",
-        _SECTION,
-        "all clients go by it: what they take for the other form is empty or an error to them",
+        "all clients go by it: a document of the other form is empty or an error to them",
         f"send {aggregated_type('v2')} with an aggregated document, {JSON} with others",
         _states_type,
     ),
-    Check(
+    _check(
         11,
         "Content-Type is written as Kubernetes writes it",
-        _SECTION,
         "client-go 0.26.0 to 0.27.1 compare it as text: no charset, no spaces, parameters g, v, as",
         f"send exactly {aggregated_type('v2')}",
         _exact_type,
     ),
-    Check(
+    _check(
         12,
         "The list has kind, apiVersion and items, each with versions",
-        _SECTION,
         "clients decode it into types that take anything else for empty",
         "write an APIGroupDiscoveryList",
         _shape,
     ),
-    Check(
+    _check(
         13,
         "Each group, version and resource is there once",
-        _SECTION,
-        "which of two counts is different from client to client",
+        "clients differ in which duplicate they use",
         "merge what has the same name",
         _unique,
     ),
-    Check(
+    _check(
         14,
         "Every resource and subresource has a responseKind",
-        _SECTION,
         "client-go 0.26.0 to 0.26.3 panics without it (kubernetes#116603)",
         "write group, version and kind; empty texts where they are not known",
         _response_kinds,
     ),
-    Check(
+    _check(
         15,
         "Resources have a name, a scope, a singular and verbs",
-        _SECTION,
         "kubectl builds URLs from the name and the scope",
         "write resource, scope (Cluster or Namespaced), singularResource and verbs",
         _fields,
     ),
-    Check(
+    _check(
         16,
         "Each version is Current or Stale",
-        _SECTION,
-        "clients look for Stale; another word is taken for Current by some and not by others",
-        "write freshness: Current, or Stale for what is only known as it was",
+        "clients look for Stale; clients differ in how they treat another word",
+        "write freshness: Current, or Stale where only the last known state is available",
         _freshness,
     ),
-    Check(
+    _check(
         17,
         "There is a strong ETag",
-        _SECTION,
         "without it kube-aggregator and client-go get the whole document each time",
         "send the hash of the document in quotes",
         _has_etag,
     ),
-    Check(
+    _check(
         18,
         "The ETag changes when the document does, and only then",
-        _SECTION,
         "clients would miss changes, or get the same document again and again",
-        "hash the document, in an order that does not change by chance",
+        "hash the document, in a stable order",
         _etag_of_content,
     ),
-    Check(
+    _check(
         19,
         "Vary names Accept",
-        _SECTION,
-        "caches between give one client the form that another one asked for",
+        "shared caches would serve one client the form that another one asked for",
         "send Vary: Accept with aggregated documents",
         _varies,
     ),
-    Check(
+    _check(
         20,
-        "Compressed documents are the same, and only for who accepts them",
-        _SECTION,
+        "Documents are compressed on request only, with the same content",
         "client-go accepts gzip, others nothing",
         "compress if Accept-Encoding has gzip; send Content-Encoding and Vary: Accept-Encoding",
         _compressed,
     ),
-    Check(
+    _check(
         21,
         "Protobuf has the content of JSON",
-        _SECTION,
-        "clients ask for whichever they like better",
+        "clients prefer either",
         "make both from the same data, or refuse protobuf with 406",
         _protobuf,
     ),
-    Check(
+    _check(
         22,
         "HEAD has the ETag of GET",
-        _SECTION,
-        "monitors ask so whether something has changed",
+        "monitors detect changes with it",
         "answer HEAD as GET without the body, or with 405",
         _head,
     ),

@@ -1,8 +1,10 @@
-"""What kube-aggregator does with an extension API server, replayed.
+"""Checks that replay the requests of kube-aggregator to an extension API server.
 
 Source: kube-aggregator pkg/apiserver/handler_discovery.go and
 pkg/controllers/status/remote/remote_available_controller.go.
 """
+
+from functools import partial
 
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_formats.media_types import AGGREGATED_KIND, JSON
@@ -12,11 +14,11 @@ from apidiscovery_cli.conformance.check import (
     FailedError,
     Profile,
     SkippedError,
+    document,
     expect,
     some,
 )
 from apidiscovery_cli.conformance.exchange import Reply
-from apidiscovery_cli.conformance.nodes import document
 from apidiscovery_cli.conformance.subject import (
     AGGREGATED_SINCE,
     AGGREGATOR_ACCEPT,
@@ -27,7 +29,7 @@ from apidiscovery_cli.conformance.subject import (
     Subject,
 )
 
-_SECTION = "Behind kube-aggregator"
+_check = partial(Check, "Behind kube-aggregator")
 _TIMEOUT_S = 5.0
 _NOT_ACCEPTABLE, _NOT_MODIFIED = 406, 304
 _REDIRECTIONS, _REFUSALS = range(300, 400), range(400, 500)
@@ -49,11 +51,13 @@ def _answers(subject: Subject) -> None:
             str(reply), "an aggregated document, which Kubernetes has since 1.27", reply.asked
         )
     if reply.status == OK and not reply.is_html:
-        # How an aggregated document is called is for another check to say.
+        # Another check covers the Content-Type of aggregated documents.
         document(reply)["kind"].one_of("APIGroupList", AGGREGATED_KIND)
         return
     falls_back = reply.status in (_NOT_ACCEPTABLE, NOT_FOUND)
-    wanted = "an aggregated document, or 406 or an unaggregated one so that it is asked differently"
+    wanted = (
+        "an aggregated document, or 406 or an unaggregated one so that the client can fall back"
+    )
     expect(falls_back, reply, wanted)
 
 
@@ -73,12 +77,13 @@ def _available(subject: Subject) -> None:
     for gv, is_stale in some(subject.versions(), "group-version"):
         reply = _resources(subject, gv)
         if is_stale and reply.status == UNAVAILABLE:
-            continue  # whoever serves it does not answer, as the document says
-        expect(reply.status == OK, reply, "200, by which it is told that the server is available")
-    if subject.version is None and (vain := list(filter(subject.lists_in_vain, subject.listed()))):
+            continue  # its server does not answer, as the document states
+        expect(reply.status == OK, reply, "200, which marks the server available")
+    unserved = [] if subject.version else list(filter(subject.is_unserved, subject.listed()))
+    if unserved:
         raise SkippedError(
-            f"{', '.join(map(str, vain))} answers 404, as with a definition whose names are taken;"
-            " all others answer"
+            f"{', '.join(map(str, unserved))} answers 404, as with a definition whose names are"
+            " taken; all others answer"
         )
 
 
@@ -122,9 +127,9 @@ def _no_redirection(subject: Subject) -> None:
 
 
 def _status_errors(subject: Subject) -> None:
-    """See that what is refused is refused with a Status or a text, also to kube-aggregator."""
+    """Check that refusals have a Status or plain text, not a page."""
     reply = subject.get("/apis", f"{JSON};g=example.com;v=v1;as=Nothing")
-    expect(not reply.is_html, reply, "a Status or text, no page")
+    expect(not reply.is_html, reply, "a Status or text, not a page")
     if reply.status == OK:
         raise SkippedError("the server refuses no form of a document")
     expect(reply.status in _REFUSALS, reply, "406, or another status of a request that is wrong")
@@ -133,69 +138,61 @@ def _status_errors(subject: Subject) -> None:
 
 
 CHECKS = (
-    Check(
+    _check(
         1,
         "It answers kube-aggregator, which accepts only aggregated JSON",
-        _SECTION,
         "kube-aggregator asks so each minute; after 503 or an error the group is Stale everywhere",
         "answer the aggregated document, or 406 Not Acceptable, as Kubernetes does without it",
         _answers,
     ),
-    Check(
+    _check(
         2,
         "It answers discovery within 5 seconds",
-        _SECTION,
         "kube-aggregator waits no longer, and then publishes the group as Stale",
-        "keep the documents in memory; ask nothing of others while answering",
+        "keep the documents in memory; call no other server while answering",
         _in_time,
     ),
-    Check(
+    _check(
         3,
         "Each group-version answers at /apis/GROUP/VERSION",
-        _SECTION,
         "kube-aggregator refuses every user request with 503 while this is not 2xx, and"
         " namespaces cannot be deleted meanwhile",
         "serve an APIResourceList at the path of each group-version",
         _available,
     ),
-    Check(
+    _check(
         4,
         "It answers 304 to If-None-Match with its own ETag",
-        _SECTION,
         "kube-aggregator and client-go ask with the ETag that they have; otherwise each asks for"
         " the whole document each time",
         "compare If-None-Match with the quoted ETag, and answer 304 with the same ETag, no body",
         _revalidated,
     ),
-    Check(
+    _check(
         5,
         "304 does not change the Content-Type",
-        _SECTION,
         "client-go's HTTP cache takes the header fields of a 304 for the stored document, and then"
         " reads an aggregated document as another one",
         "leave Content-Type out of 304, or send the full one",
         _keeps_type,
     ),
-    Check(
+    _check(
         6,
         "It answers the document to an If-None-Match with another ETag",
-        _SECTION,
-        "a client would go on with what it has for ever",
+        "a client would keep a stale document for ever",
         "answer 304 only if the ETag is the present one",
         _changed,
     ),
-    Check(
+    _check(
         7,
         "Nothing is redirected",
-        _SECTION,
         "kube-aggregator turns redirections of extension API servers into 502",
         "answer at the path itself, with and without a trailing slash",
         _no_redirection,
     ),
-    Check(
+    _check(
         8,
-        "What cannot be had is refused with a Status, not with a page",
-        _SECTION,
+        "Refusals are a Status, not a page",
         "client-go shows the message of a Status; a page tells its users nothing",
         "answer 406 and a Status of reason NotAcceptable",
         _status_errors,

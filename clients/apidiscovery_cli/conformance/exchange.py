@@ -1,6 +1,6 @@
-"""Asks a server just what is wanted, header by header, and keeps what was asked and answered.
+"""Sends exact requests, header by header, and logs them.
 
-Nothing is added, followed, decompressed or retried: the checks are about what is on the wire.
+Nothing is added, followed, decompressed or retried: checks are about bytes on the wire.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ class Endpoint:
 
     Attributes:
         url: Scheme, host and where needed port and path, without a trailing slash.
-        headers: Sent with every request, such as Authorization.
+        headers: Added to every request, such as Authorization.
         tls: None for the system's certificate authorities.
         tls_server_name: Expected in the certificate instead of the host in `url`.
-        timeout_s: For each request as a whole; None waits forever.
+        timeout_s: For each request as a whole; None for no limit.
     """
 
     url: str
@@ -44,7 +44,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: what stood in it besides Host and credentials."""
+    """A request, without Host and credentials."""
 
     method: str
     target: str
@@ -55,11 +55,11 @@ class Asked:
 
 
 class NoAnswer(DiscoveryError):
-    """There was no answer to a request, or no whole one.
+    """A request was not answered, or not completely.
 
     Attributes:
         asked: The request.
-        reason: Why.
+        reason: Why, for a message.
     """
 
     def __init__(self, url: str, asked: Asked, reason: str) -> None:
@@ -70,12 +70,12 @@ class NoAnswer(DiscoveryError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer as it was on the wire.
+    """An answer as received.
 
     Attributes:
         headers: Every line, names in lower case.
-        body: With its content coding; chunks are joined.
-        took_s: From the connection to the end of the body.
+        body: Still compressed; chunks are joined.
+        took_s: Seconds from connecting to the end of the body.
     """
 
     asked: Asked
@@ -85,11 +85,11 @@ class Reply:
     took_s: float
 
     def values(self, name: str) -> tuple[str, ...]:
-        """Return the value of each line of a name."""
+        """Return the value of each header line with a name, in lower case."""
         return tuple(value for other, value in self.headers if other == name)
 
     def value(self, name: str) -> str | None:
-        """Return the value of the first line of a name, None when there is none."""
+        """Return the value of the first header line with a name, None when there is none."""
         return next(iter(self.values(name)), None)
 
     @property
@@ -99,10 +99,10 @@ class Reply:
 
     @property
     def content(self) -> bytes:
-        """The body without gzip.
+        """The decompressed body.
 
         Raises:
-            ValueError: It says that it is gzip, and is not, or holds more than it may.
+            ValueError: It is not the gzip that it states, or too large.
         """
         if (self.value("content-encoding") or "identity") != "gzip":
             return self.body
@@ -112,7 +112,7 @@ class Reply:
         """Return the value of a JSON body.
 
         Raises:
-            ValueError: It is no JSON.
+            ValueError: It is not JSON.
         """
         try:
             return read_json(self.content)
@@ -121,7 +121,7 @@ class Reply:
 
     @property
     def is_html(self) -> bool:
-        """Whether it is a page for people."""
+        """Whether it is an HTML page."""
         start = self.body[:_SHOWN].lstrip().lower()
         return "html" in self.content_type or start.startswith((b"<!doctype html", b"<html"))
 
@@ -133,11 +133,11 @@ class Reply:
 
 
 class Session:
-    """Asks one server, each request on a connection of its own; equal ones only once.
+    """Sends requests to one server, each on its own connection, and equal requests once.
 
     Attributes:
         url: Of the server.
-        log: All that was asked, in order, with the status, None where there was no answer.
+        log: The requests in order, with the status, None for no answer.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -147,10 +147,10 @@ class Session:
         self.log: list[tuple[Asked, int | None]] = []
 
     def ask(self, asked: Asked, *, again: bool = False) -> Reply:
-        """Return the answer to a request, as it was given before unless it is asked `again`.
+        """Return the answer to a request; the former answer unless `again` is set.
 
         Raises:
-            NoAnswer: There was none.
+            NoAnswer: There was no answer.
         """
         known = None if again else self._known.get(asked)
         if known is None:
@@ -166,7 +166,7 @@ class Session:
             reply = self._exchange(asked, started)
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = _reason(error, self._endpoint.url)
-        # What was cut off may look like a whole answer.
+        # A body that was cut off may look complete.
         if timeout_s is not None and time.monotonic() - started >= timeout_s:
             reply, reason = None, f"not within {timeout_s:g} s"
         self.log.append((asked, reply.status if reply else None))
@@ -190,7 +190,7 @@ class Session:
 
 
 class _TLSConnection(http.client.HTTPSConnection):
-    """A connection on which the certificate is to have a name of our choice."""
+    """A connection whose certificate must have a given name."""
 
     def __init__(self, host: str, port: int | None, endpoint: Endpoint) -> None:
         context = endpoint.tls or ssl.create_default_context()
@@ -212,7 +212,7 @@ def _connection(endpoint: Endpoint) -> http.client.HTTPConnection:
 
 @contextlib.contextmanager
 def _bounded(sock: socket.socket, started: float, timeout_s: float | None) -> Generator[None]:
-    """Cut a connection when the time for a request is over, however slowly bytes trickle in."""
+    """Shut a connection down when the time is over, however slowly bytes arrive."""
     if timeout_s is None:
         yield
         return
@@ -229,7 +229,7 @@ def _bounded(sock: socket.socket, started: float, timeout_s: float | None) -> Ge
 
 def _cut(sock: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        # Not that of SSLSocket, which would take the TLS state away from who is reading.
+        # Not SSLSocket.shutdown, which would remove the TLS state while another thread reads.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 

@@ -1,13 +1,14 @@
-"""Which form who asks for what gets."""
+"""Checks of content negotiation."""
+
+from functools import partial
 
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON
 
-from apidiscovery_cli.conformance.check import Check, FailedError, expect, some
+from apidiscovery_cli.conformance.check import Check, FailedError, document, expect, some
 from apidiscovery_cli.conformance.exchange import Reply
-from apidiscovery_cli.conformance.nodes import document
 from apidiscovery_cli.conformance.subject import OK, Subject, aggregated_type, aggregated_version
 
-_SECTION = "Negotiation"
+_check = partial(Check, "Negotiation")
 _NOT_ACCEPTABLE = 406
 _UNKNOWN = aggregated_type("v99")
 _KINDS = {"/api": "APIVersions", "/apis": "APIGroupList"}
@@ -15,7 +16,7 @@ _KINDS = {"/api": "APIVersions", "/apis": "APIGroupList"}
 
 def _is_plain(path: str, reply: Reply, whom: str) -> None:
     expect(reply.status == OK, reply, f"200 to {whom}")
-    expect(not reply.is_html, reply, "JSON, no page")
+    expect(not reply.is_html, reply, "JSON, not a page")
     kind = document(reply)["kind"]
     seen = f"{kind.value!r} as {reply.content_type}"
     is_plain = kind.value == _KINDS[path] and aggregated_version(reply.content_type) is None
@@ -24,7 +25,10 @@ def _is_plain(path: str, reply: Reply, whom: str) -> None:
 
 def _without_accept(subject: Subject) -> None:
     for path in subject.document_paths:
-        for accept, whom in ((None, "who accepts anything"), (JSON, "who accepts JSON")):
+        for accept, whom in (
+            (None, "a client that accepts anything"),
+            (JSON, "a client that accepts JSON"),
+        ):
             _is_plain(path, subject.get(path, accept), whom)
 
 
@@ -32,7 +36,7 @@ def _prefers_aggregated(subject: Subject) -> None:
     for path in subject.document_paths:
         for accept in (f"{subject.accept},{JSON}", f"{JSON},{subject.accept}"):
             reply = subject.get(path, accept)
-            _is_aggregated(reply, "an aggregated document, which is asked for too")
+            _is_aggregated(reply, "an aggregated document, which Accept has too")
 
 
 def _is_aggregated(reply: Reply, wanted: str) -> None:
@@ -49,14 +53,16 @@ def _any_order(subject: Subject) -> None:
 
 def _falls_back(subject: Subject) -> None:
     for path in subject.document_paths:
-        _is_plain(path, subject.get(path, f"{_UNKNOWN},{JSON}"), "who accepts plain JSON too")
+        _is_plain(
+            path, subject.get(path, f"{_UNKNOWN},{JSON}"), "a client that also accepts plain JSON"
+        )
 
 
 def _refuses(subject: Subject) -> None:
     reply = subject.get("/apis", _UNKNOWN)
     if reply.status == OK:
         # Clients go by Content-Type, so a plain document does no harm.
-        _is_plain("/apis", reply, "who accepts what is not there")
+        _is_plain("/apis", reply, "a client that accepts an unknown form only")
     else:
         expect(reply.status == _NOT_ACCEPTABLE, reply, "406, or an unaggregated document")
 
@@ -65,7 +71,7 @@ def _plain_condition(subject: Subject) -> None:
     for path in subject.document_paths:
         etag = subject.etag(subject.aggregated(path))
         reply = subject.get(path, JSON, ("If-None-Match", etag))
-        _is_plain(path, reply, "who has another form of it")
+        _is_plain(path, reply, "a client that has the other form")
 
 
 def _parameters(subject: Subject) -> None:
@@ -87,60 +93,53 @@ def _has_kind(reply: Reply) -> bool:
 
 
 CHECKS = (
-    Check(
+    _check(
         30,
-        "Who does not ask for aggregated discovery gets the other form",
-        _SECTION,
+        "Without an aggregated type in Accept the answer is unaggregated",
         "Python, Java and JavaScript clients, and kubectl before 1.26, know nothing else",
         "look for g, v and as in Accept; without them send APIGroupList or APIVersions",
         _without_accept,
     ),
-    Check(
+    _check(
         31,
-        "Who accepts both gets the aggregated form",
-        _SECTION,
+        "The aggregated form is preferred where both are accepted",
         "client-go accepts both, and asks once more for each group-version when it gets the other",
         "look for an aggregated clause anywhere in Accept first",
         _prefers_aggregated,
     ),
-    Check(
+    _check(
         32,
         "The order of parameters does not matter, nor does profile",
-        _SECTION,
-        "clients write them as they like; kube-apiserver's peers add profile=nopeer",
+        "their order differs between clients; kube-apiserver's peers add profile=nopeer",
         "parse the parameters instead of comparing text",
         _any_order,
     ),
-    Check(
+    _check(
         33,
-        "A version that is not known is passed over",
-        _SECTION,
+        "Unknown versions in Accept are skipped",
         "newer clients ask for newer versions before those they fall back on",
-        "look at the next clause of Accept",
+        "try the next clause of Accept",
         _falls_back,
     ),
-    Check(
+    _check(
         34,
-        "What is not known is not promised",
-        _SECTION,
-        "a document as something that it is not cannot be read",
-        "answer 406 when no clause of Accept can be had",
+        "An unknown form is refused, not claimed",
+        "clients cannot decode a document with a wrong Content-Type",
+        "answer 406 when no clause of Accept can be served",
         _refuses,
     ),
-    Check(
+    _check(
         35,
-        "The ETag of one form does not stand for the other",
-        _SECTION,
-        "a client that changes its mind would be told that nothing has changed",
+        "The ETag of one form does not match the other form",
+        "a client that asks for the other form would get 304 and keep the wrong one",
         "negotiate before comparing If-None-Match",
         _plain_condition,
     ),
-    Check(
+    _check(
         36,
         "?timeout=32s changes nothing",
-        _SECTION,
         "client-go sends it with each request for discovery",
-        "take no notice of query parameters that are not known",
+        "ignore unknown query parameters",
         _parameters,
     ),
 )

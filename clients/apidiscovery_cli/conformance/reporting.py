@@ -11,7 +11,7 @@ from apidiscovery_cli.conformance.running import Report
 
 
 def text(report: Report) -> str:
-    """Return it for a terminal: what failed first, with advice, then all by section."""
+    """Return the report for a terminal: failures with advice, then all checks by section."""
     return "\n".join([_summary(report), *_failures(report), *_all(report)]) + "\n"
 
 
@@ -62,7 +62,7 @@ def _all(report: Report) -> Iterator[str]:
 
 
 def as_json(report: Report) -> str:
-    """Return it as JSON."""
+    """Return the report as JSON."""
     value: dict[str, object] = {
         "url": report.url,
         "profile": report.profile.value,
@@ -92,7 +92,7 @@ def _json_result(result: Result) -> dict[str, object]:
 
 
 def markdown(report: Report) -> str:
-    """Return it as Markdown: a table, and a list of what failed."""
+    """Return the report as Markdown: a table, then the failures."""
     rows = [
         f"| {one.check.number} | {_cell(one.check.title)} | {one.outcome.value} |"
         for one in report.results
@@ -106,12 +106,12 @@ def markdown(report: Report) -> str:
 
 
 def _cell(value: str) -> str:
-    """Return text that is neither markup nor the end of a cell."""
+    """Return text escaped for a cell of a table."""
     return escape(printable(value)).replace("|", "\\|")
 
 
 def junit(report: Report) -> str:
-    """Return it as JUnit XML, which CI systems show."""
+    """Return the report as JUnit XML, which CI systems show."""
     counts = _counts(report)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
     lines.append(
@@ -140,7 +140,7 @@ def _time(result: Result) -> str:
 
 
 def listed(checks: tuple[Check, ...]) -> str:
-    """Return what checks there are, by section."""
+    """Return the list of checks by section."""
     lines: list[str] = []
     section = ""
     for check in checks:

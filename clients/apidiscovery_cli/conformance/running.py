@@ -1,4 +1,4 @@
-"""Runs checks, one after the other, and counts."""
+"""Runs checks, one after the other, and reports their results."""
 
 import time
 from collections.abc import Iterable
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from apidiscovery_cli.conformance import (
     aggregated,
     aggregator,
-    health,
     negotiation,
-    openapi,
+    other_endpoints,
     unaggregated,
 )
 from apidiscovery_cli.conformance.check import (
@@ -29,21 +28,21 @@ CHECKS: tuple[Check, ...] = (
     *aggregated.CHECKS,
     *negotiation.CHECKS,
     *unaggregated.CHECKS,
-    *openapi.CHECKS,
-    *health.CHECKS,
+    *other_endpoints.CHECKS,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run.
+    """The results of a run.
 
     Attributes:
         url: Of the server.
-        release: Such as `1.30`, empty if it is not known.
+        release: Such as `1.30`, empty if unknown.
         aggregated: The version of its aggregated documents, empty if it has none.
         results: In the order of the checks.
-        requests: How many were made.
+        requests: How many requests were made.
+        took_s: Seconds.
     """
 
     url: str
@@ -71,18 +70,18 @@ def run(
     release: Release | None = None,
     checks: Iterable[Check] = CHECKS,
 ) -> Report:
-    """Return how a server does in checks; it is only read from.
+    """Check a server, which is only read from.
 
     Args:
         endpoint: The server.
-        profile: What kind of server it is; None to find out, by whether it has the core group.
-        release: The release of Kubernetes that it is; None for what it says itself.
-        checks: Those to run.
+        profile: The kind of server; None to detect it by the core group.
+        release: The release of Kubernetes; None for the one that `/version` states.
+        checks: The checks to run.
 
     Raises:
         NoAnswer: The server cannot be reached.
-        NoApiServer: It is something else.
-        NotAllowed: It lets nobody like us read discovery.
+        NoApiServer: It is not an API server.
+        NotAllowed: It refuses to let us read discovery.
     """
     started = time.monotonic()
     subject = Subject(endpoint, profile, release)

@@ -1,4 +1,4 @@
-"""The server that is checked: what it is, and what is asked of it by several checks."""
+"""The server that is checked: its kind, and requests that several checks make."""
 
 import re
 from typing import TypeAlias
@@ -9,9 +9,15 @@ from apidiscovery_client._negotiation import VERSIONS
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_formats.media_types import JSON, aggregated, parse_media_type
 
-from apidiscovery_cli.conformance.check import FailedError, Profile, SkippedError, expect
+from apidiscovery_cli.conformance.check import (
+    FailedError,
+    Node,
+    Profile,
+    SkippedError,
+    document,
+    expect,
+)
 from apidiscovery_cli.conformance.exchange import Asked, Endpoint, NoAnswer, Reply, Session
-from apidiscovery_cli.conformance.nodes import Node, document
 
 # As 1.30 is (1, 30).
 Release: TypeAlias = tuple[int, int]
@@ -19,25 +25,25 @@ Release: TypeAlias = tuple[int, int]
 OK = 200
 UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, UNAVAILABLE = 401, 403, 404, 503
 
-# In which kube-apiserver has had aggregated discovery switched on: KEP-3352.
+# The first kube-apiserver with aggregated discovery on by default: KEP-3352.
 AGGREGATED_SINCE: Release = (1, 27)
 
 _MINOR = re.compile(r"\d+")
 
 
 def aggregated_type(version: str, media_type: str = JSON) -> str:
-    """Return the Content-Type of an aggregated document, which asks for it in Accept too."""
+    """Return the media type of an aggregated document, for Accept and Content-Type."""
     return aggregated(media_type, version)
 
 
 def aggregated_version(content_type: str) -> str | None:
-    """Return which version of the aggregated document a Content-Type promises, None for none."""
+    """Return the version of the aggregated document that a Content-Type states, None for none."""
     media_type = parse_media_type(content_type)
     version = media_type.aggregated_version if media_type else None
     return version if version in VERSIONS else None
 
 
-# As kube-aggregator asks up to 1.36; later only for the first. Nothing plain to fall back on.
+# kube-aggregator's up to 1.36; later releases ask for the first only. There is no plain fallback.
 # Source: kube-aggregator pkg/apiserver/handler_discovery.go, `fetchFreshDiscoveryForService`.
 AGGREGATOR_ACCEPT = ",".join(map(aggregated_type, VERSIONS))
 AGGREGATOR_HEADERS = (
@@ -48,32 +54,32 @@ AGGREGATOR_HEADERS = (
 
 
 class NotAllowed(DiscoveryError):
-    """The server does not let us ask; the text says what to do."""
+    """The server refuses us; the message says what to do."""
 
 
 class NoApiServer(DiscoveryError):
-    """What answers is something else; the text says what was seen."""
+    """The server is not an API server; the message says what was seen."""
 
 
 class Subject:
-    """A server, asked once what it is.
+    """The server that is checked.
 
     Attributes:
-        session: What asks it.
-        profile: What kind of server it is.
-        release: Which release of Kubernetes it is or follows, None if it is not known.
+        session: Makes the requests.
+        profile: The kind of server.
+        release: The release of Kubernetes that it is or follows, None if unknown.
         version: The version of its aggregated documents, None if it has none.
     """
 
     def __init__(
         self, endpoint: Endpoint, profile: Profile | None = None, release: Release | None = None
     ) -> None:
-        """Ask what it is, as far as that is not said.
+        """Detect the kind and release of the server, unless given.
 
         Raises:
             NoAnswer: It cannot be reached.
-            NoApiServer: It is something else.
-            NotAllowed: It does not let us ask.
+            NoApiServer: It is not an API server.
+            NotAllowed: It refuses us.
         """
         self.session = Session(endpoint)
         first = self.get("/apis", AGGREGATOR_ACCEPT, *AGGREGATOR_HEADERS[1:])
@@ -82,7 +88,7 @@ class Subject:
                 f"GET /apis was answered {first.status}: the checks need to read discovery;"
                 " give --token, or --client-certificate and --client-key"
             )
-        self._see_it_is_one(first)
+        self._refuse_other_servers(first)
         is_json = first.status == OK and first.content_type.lower().startswith(JSON)
         self.version = aggregated_version(first.content_type) if is_json else None
         self.profile = profile or self._profile()
@@ -90,8 +96,8 @@ class Subject:
         if release is None and self.profile is Profile.KUBE_APISERVER:
             self.release = self._release()
 
-    def _see_it_is_one(self, first: Reply) -> None:
-        """Raise `NoApiServer` for a web server, and for a port that wants TLS."""
+    def _refuse_other_servers(self, first: Reply) -> None:
+        """Raise `NoApiServer` for a web server, and for a port that requires TLS."""
         url = self.session.url
         if problem := wrong_port.of_refusal(first.body, url):
             raise NoApiServer(f"{url} is no API server: {problem}")
@@ -100,7 +106,7 @@ class Subject:
             raise NoApiServer(f"{url} is no API server: GET /apis is answered with a page ({seen})")
 
     def _profile(self) -> Profile:
-        """Return what kind of server it is: only kube-apiserver has the core group."""
+        """Return the kind of server: only kube-apiserver has the core group."""
         try:
             reply = self.get("/api")
             versions = document(reply)["versions"].items if reply.status == OK else []
@@ -117,13 +123,13 @@ class Subject:
         return (int(major[0]), int(minor[0])) if major and minor else None
 
     def is_before(self, release: Release) -> bool:
-        """Tell whether it is a kube-apiserver that is known to be older than a release."""
+        """Return whether it is a kube-apiserver known to be older than a release."""
         is_known = self.profile is Profile.KUBE_APISERVER and self.release is not None
         return is_known and (self.release or release) < release
 
     @property
     def document_paths(self) -> tuple[str, ...]:
-        """The paths at which it has to have discovery."""
+        """The paths at which it must serve discovery."""
         return ("/api", "/apis") if self.profile is Profile.KUBE_APISERVER else ("/apis",)
 
     def get(
@@ -139,7 +145,7 @@ class Subject:
         return self.session.ask(Asked(method, target, headers), again=again)
 
     def existing(self, target: str, accept: str | None = None) -> Reply:
-        """Return an answer that has to be 200."""
+        """Return an answer; raise `FailedError` unless its status is 200."""
         reply = self.get(target, accept)
         expect(reply.status == OK, reply, "200")
         return reply
@@ -156,7 +162,7 @@ class Subject:
         return aggregated_type(self.version)
 
     def aggregated(self, path: str = "/apis", *more: tuple[str, str], again: bool = False) -> Reply:
-        """Return the answer to a client that wants an aggregated document and nothing else.
+        """Return the answer to a request that accepts only an aggregated document.
 
         Raises:
             SkippedError: The server has none.
@@ -174,7 +180,7 @@ class Subject:
         """Return the ETag of an answer.
 
         Raises:
-            SkippedError: It has none, which another check is about.
+            SkippedError: It has none; another check covers that.
         """
         etag = reply.value("etag")
         if not etag:
@@ -184,7 +190,7 @@ class Subject:
     def versions(self) -> list[tuple[GroupVersion, bool]]:
         """Return the group-versions of all named groups, and whether each is Stale, in order."""
         if self.version is None:
-            return [(gv, False) for gv in self.listed() if not self.lists_in_vain(gv)]
+            return [(gv, False) for gv in self.listed() if not self.is_unserved(gv)]
         reply = self.aggregated()
         return [
             (GroupVersion(group["metadata"]["name"].text, version["version"].text), stale(version))
@@ -202,8 +208,8 @@ class Subject:
             for version in versions
         ]
 
-    def lists_in_vain(self, gv: GroupVersion) -> bool:
-        """Tell whether a group-version of the unaggregated list is not there, and need not be.
+    def is_unserved(self, gv: GroupVersion) -> bool:
+        """Return whether a group-version of the unaggregated list answers 404 and may do so.
 
         kube-apiserver lists the versions of a definition whose names another one has taken, and
         answers 404 at them. Source: apiextensions-apiserver, crdregistration_controller.go
@@ -215,7 +221,7 @@ class Subject:
         return self.get(gv.path, JSON).status == NOT_FOUND
 
     def current_versions(self) -> list[GroupVersion]:
-        """Return the group-versions that are not Stale, of which there has to be one.
+        """Return the group-versions that are not Stale.
 
         Raises:
             SkippedError: There is none.
@@ -227,5 +233,5 @@ class Subject:
 
 
 def stale(version: Node) -> bool:
-    """Tell whether a version of an aggregated document is known as stale."""
+    """Return whether a version of an aggregated document is Stale."""
     return version["freshness"].value == "Stale"

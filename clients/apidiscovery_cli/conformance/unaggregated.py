@@ -1,5 +1,6 @@
-"""The older documents, one for each group and version, and that both forms tell the same."""
+"""Checks of the unaggregated documents, and that both forms have the same content."""
 
+from functools import partial
 from typing import TypeAlias
 
 from apidiscovery_client.model import GroupVersion
@@ -8,18 +9,19 @@ from apidiscovery_formats.media_types import JSON
 from apidiscovery_cli.conformance.check import (
     Check,
     FailedError,
+    Node,
     Profile,
     SkippedError,
+    document,
     expect,
     some,
 )
-from apidiscovery_cli.conformance.nodes import Node, document
 from apidiscovery_cli.conformance.subject import NOT_FOUND, OK, Subject, stale
 
-_SECTION = "Unaggregated documents"
+_check = partial(Check, "Unaggregated documents")
 _ABSENT = "apidiscovery-conformance.invalid"
 
-# What a client learns of a resource or subresource.
+# The fields of a resource or subresource that both forms have.
 _Facts: TypeAlias = tuple[object, ...]
 
 
@@ -31,7 +33,7 @@ def _exact_type(subject: Subject) -> None:
 
 
 def _group(node: Node) -> None:
-    """See that a group is whole."""
+    """Check that a group is complete."""
     name = node["name"].text
     versions = node["versions"].items
     for version in versions:
@@ -60,7 +62,7 @@ def _single(subject: Subject) -> None:
 
 
 def _paths(subject: Subject) -> dict[GroupVersion, str]:
-    """Return where the resources of each group-version that is Current are."""
+    """Return the path of each group-version that is Current."""
     paths = {gv: gv.path for gv in subject.current_versions()}
     if subject.profile is Profile.KUBE_APISERVER:
         for version in document(subject.existing("/api", JSON))["versions"].items:
@@ -88,7 +90,7 @@ def _same_versions(subject: Subject) -> None:
     reply = subject.existing("/apis", JSON)
     plain = {group["name"].text: list[str]() for group in document(reply)["groups"].items}
     for gv in subject.listed():
-        if gv.version in aggregated.get(gv.group, ()) or not subject.lists_in_vain(gv):
+        if gv.version in aggregated.get(gv.group, ()) or not subject.is_unserved(gv):
             plain[gv.group].append(gv.version)
     plain = {name: versions for name, versions in plain.items() if versions or name in aggregated}
     for name in sorted(aggregated.keys() | plain.keys()):
@@ -114,7 +116,7 @@ def _same_resources(subject: Subject) -> None:
 
 
 def _compare(subject: Subject, gv: GroupVersion, version: Node, path: str) -> None:
-    """See that both forms tell the same of a group-version."""
+    """Check that both forms have the same resources of a group-version."""
     reply = subject.existing(path, JSON)
     plain = {one["name"].text: _plain_facts(one, gv) for one in document(reply)["resources"].items}
     aggregated: dict[str, _Facts] = {}
@@ -132,7 +134,7 @@ def _compare(subject: Subject, gv: GroupVersion, version: Node, path: str) -> No
 
 
 def _is_parent(resource: Node) -> bool:
-    """Tell a resource from one that stands for subresources without one.
+    """Return whether it is a resource, not a placeholder for subresources without one.
 
     Source: k8s.io/apiserver pkg/endpoints/installer.go, `ConvertGroupVersionIntoToDiscovery`.
     """
@@ -169,8 +171,8 @@ def _texts(node: Node) -> tuple[str, ...]:
 def _core(subject: Subject) -> None:
     reply = subject.get("/api", JSON)
     if subject.profile is Profile.EXTENSION:
-        expect(reply.status in (OK, NOT_FOUND), reply, "404, for there is no core group")
-        expect(not reply.is_html, reply, "404 as text or as a Status, no page")
+        expect(reply.status in (OK, NOT_FOUND), reply, "404, as there is no core group")
+        expect(not reply.is_html, reply, "404 as text or as a Status, not a page")
         if reply.status == OK:
             document(reply)["kind"].one_of("APIVersions")
         return
@@ -187,18 +189,18 @@ def _core(subject: Subject) -> None:
 
 def _no_group(subject: Subject) -> None:
     for path in (f"/apis/{_ABSENT}", f"/apis/{_ABSENT}/v1"):
-        _see_missing(subject, path)
+        _check_missing(subject, path)
 
 
 def _no_resource(subject: Subject) -> None:
     for gv in subject.current_versions()[:1]:
-        _see_missing(subject, f"{gv.path}/apidiscovery-conformance-nothing")
+        _check_missing(subject, f"{gv.path}/apidiscovery-conformance-nothing")
 
 
-def _see_missing(subject: Subject, path: str) -> None:
+def _check_missing(subject: Subject, path: str) -> None:
     reply = subject.get(path, JSON)
     expect(reply.status == NOT_FOUND, reply, "404")
-    expect(not reply.is_html, reply, "404 as text or as a Status, no page")
+    expect(not reply.is_html, reply, "404 as text or as a Status, not a page")
     if reply.content_type.startswith(JSON) and reply.body:
         root = document(reply)
         if "kind" not in root.names:
@@ -208,74 +210,65 @@ def _see_missing(subject: Subject, path: str) -> None:
 
 
 CHECKS = (
-    Check(
+    _check(
         40,
         "Content-Type of unaggregated documents is application/json",
-        _SECTION,
         "client-go 0.26.0 to 0.27.1 compares it as text; with a charset kubectl of then fails",
         "send exactly application/json",
         _exact_type,
     ),
-    Check(
+    _check(
         41,
         "/apis lists groups with their versions, the first of which is preferred",
-        _SECTION,
         "clients build paths of groupVersion, and take preferredVersion when none is named",
         "write name, versions (groupVersion and version) and preferredVersion of each group",
         _list,
     ),
-    Check(
+    _check(
         42,
         "/apis/GROUP is what /apis lists",
-        _SECTION,
         "clients that look for one group ask there",
         "serve an APIGroup for each group",
         _single,
     ),
-    Check(
+    _check(
         43,
         "/apis/GROUP/VERSION lists resources with name, kind, scope and verbs",
-        _SECTION,
         "every client without aggregated discovery reads these, and kube-aggregator too",
         "serve an APIResourceList with the groupVersion of its path",
         _resource_lists,
     ),
-    Check(
+    _check(
         44,
         "Both forms have the same groups and versions, in the same order",
-        _SECTION,
-        "which version kubectl takes would depend on how old it is",
+        "otherwise the version that kubectl uses depends on its age",
         "make both forms from the same data",
         _same_versions,
     ),
-    Check(
+    _check(
         45,
         "/api has the core group, or nothing",
-        _SECTION,
         "clients ask there first; only kube-apiserver has something there",
         "answer 404 if this is no kube-apiserver; else APIVersions with v1",
         _core,
     ),
-    Check(
+    _check(
         46,
-        "What is not there is 404: groups and versions",
-        _SECTION,
+        "Missing groups and versions answer 404",
         "clients take any other status for a failure, and a page for garbage",
         "answer 404 with a Status",
         _no_group,
     ),
-    Check(
+    _check(
         47,
-        "What is not there is 404: resources",
-        _SECTION,
+        "Missing resources answer 404",
         "kubectl then says that the server does not have the resource",
         "answer 404 with a Status",
         _no_resource,
     ),
-    Check(
+    _check(
         48,
         "Both forms have the same resources",
-        _SECTION,
         "kube-aggregator falls back on the other form, and clients change between them",
         "make both forms from the same data",
         _same_resources,

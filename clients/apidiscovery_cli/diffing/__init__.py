@@ -1,9 +1,9 @@
-"""What an upgrade, or another server, changes for the clients of an API."""
+"""Compares what two servers serve: what an upgrade, or another server, changes for clients."""
 
 from apidiscovery_cli.diffing.comparing import compare
 from apidiscovery_cli.diffing.findings import Doubt, Finding, Report, Rule, Severity
-from apidiscovery_cli.diffing.knowledge import Names
 from apidiscovery_cli.diffing.rendering import FORMATS, render
+from apidiscovery_cli.diffing.sides import Names
 
 __all__ = [
     "FORMATS",

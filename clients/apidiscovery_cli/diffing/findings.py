@@ -1,19 +1,19 @@
-"""What a comparison finds, rule by rule, and how bad each is for those who use the API."""
+"""Findings of a comparison: rules, their severity for clients, and the report."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """What a difference means for clients that work with the first side."""
+    """What a difference means for clients of the first side."""
 
-    BREAKING = "breaking"  # something fails, or silently means something else
-    COMPATIBLE = "compatible"  # there is more than before
-    INFO = "info"  # nothing fails, but it may be of interest
+    BREAKING = "breaking"  # something fails, or silently changes its meaning
+    COMPATIBLE = "compatible"  # something was added
+    INFO = "info"  # nothing fails, but it may matter
 
 
 class Rule(StrEnum):
-    """What kind of difference it is; the order is that of the report within a subject."""
+    """Kinds of differences, in the order of the report within a subject."""
 
     PART_UNKNOWN = "part-unknown"
     FRESHNESS_CHANGED = "freshness-changed"
@@ -43,7 +43,7 @@ class Rule(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """Return how bad it is: removals break, additions do not."""
+        """The severity: removals break clients, additions do not."""
         if self in _INFO:
             return Severity.INFO
         return Severity.COMPATIBLE if self.endswith("-added") else Severity.BREAKING
@@ -66,12 +66,12 @@ class Finding:
     """One difference.
 
     Attributes:
-        subject: What it is about: a group, a group-version such as `apps/v1`, a resource such as
+        subject: What differs: a group, a group-version such as `apps/v1`, a resource such as
             `deployments.v1.apps` or `pods.v1.`, one of its subresources, or a name.
-        message: One line for people, which does not repeat the subject.
-        before: What was there, where that is one word; empty otherwise.
-        after: What is there now; the same.
-        moves_to: Group-versions that serve what is removed; empty for none.
+        message: One line, which does not repeat the subject.
+        before: The former value, where it is one word; empty otherwise.
+        after: The new value; the same.
+        moves_to: Group-versions that serve the removed resources now.
     """
 
     rule: Rule
@@ -83,17 +83,17 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """Return that of the rule."""
+        """The severity of the rule."""
         return self.rule.severity
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What could not be compared; nothing is concluded of it.
+    """Something that could not be compared, so that nothing follows from it.
 
     Attributes:
         subject: As in `Finding`, or the path of a part: `/api` or `/apis`.
-        reason: One line for people.
+        reason: One line.
     """
 
     subject: str
@@ -105,10 +105,10 @@ class Report:
     """The differences between two sides.
 
     Attributes:
-        before: What the first side is called.
-        after: What the second side is called.
-        findings: In the first side's order, then the second's for what is only there.
-        doubts: What could not be compared, where that is no difference by itself.
+        before: The name of the first side.
+        after: The name of the second side.
+        findings: In the order of the first side, then of the second for additions.
+        doubts: What could not be compared, unless that is a difference itself.
     """
 
     before: str
@@ -118,12 +118,12 @@ class Report:
 
     @property
     def is_same(self) -> bool:
-        """Whether there is no difference, as far as is known."""
+        """Whether no difference was found."""
         return not self.findings
 
     @property
     def breaking(self) -> tuple[Finding, ...]:
-        """Return what breaks clients of the first side, in order."""
+        """The findings that break clients of the first side, in order."""
         return self.of(Severity.BREAKING)
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""Writes a report for people, for programs, and for a comment on a change."""
+"""Formats a report as text, as JSON, and as Markdown for a comment on a change."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ _HEADINGS = {
 _MARKS = {Severity.BREAKING: "!", Severity.COMPATIBLE: "+", Severity.INFO: " "}
 _COLOURS = {Severity.BREAKING: "\x1b[31m", Severity.COMPATIBLE: "\x1b[32m", Severity.INFO: ""}
 _PLAIN = "\x1b[0m"
-# What means something to Markdown in the middle of a line.
+# Markup of Markdown in the middle of a line.
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_[]<>|#"})
 
 
@@ -48,8 +48,8 @@ def render(
         report: What was found.
         form: `text` has a line for each finding, beginning with `!` where it breaks; `json` is one
             object with `apiVersion` and `kind`; `markdown` has a list for each severity.
-        breaking_only: Whether to leave out all that breaks nothing; counts stay.
-        coloured: Whether text is for a terminal that knows ANSI colours.
+        breaking_only: Whether to leave out findings that break nothing; they are still counted.
+        coloured: Whether to colour text with ANSI escapes.
     """
     return _WRITERS[form](report, _Choice(breaking_only, coloured))
 
@@ -121,7 +121,7 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text for between backquotes, which it cannot hold itself."""
+    """Return text for a code span, without the backquotes that would end it."""
     return printable(text).replace("`", "'")
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import grpc
-from apidiscovery_kubeconfig.proxies import is_loopback
+from apidiscovery_kubeconfig.addresses import is_loopback
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration

@@ -8,8 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from apidiscovery_kubeconfig.errors import ConfigurationError
-from apidiscovery_kubeconfig.proxies import (
+from apidiscovery_kubeconfig.addresses import (
     environment_proxy,
     is_excepted,
     is_loopback,
@@ -17,6 +16,7 @@ from apidiscovery_kubeconfig.proxies import (
     stays_secret,
     without_password,
 )
+from apidiscovery_kubeconfig.errors import ConfigurationError
 
 from apidiscovery_client._errors import InvalidConfiguration, ServerUnreachable
 from apidiscovery_client._server import Access, Headers, Server

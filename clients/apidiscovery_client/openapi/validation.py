@@ -6,7 +6,7 @@ from typing import cast
 
 from apidiscovery_formats import yaml_text
 from apidiscovery_formats.openapi import validation
-from apidiscovery_formats.openapi.places import Problem
+from apidiscovery_formats.openapi.pointers import Problem
 from apidiscovery_formats.strict_json import Marks
 
 from apidiscovery_client._fields import check_size

@@ -1,23 +1,23 @@
-"""What must hold of the objects of OpenAPI 3.0 besides the types of their fields.
+"""Rules of OpenAPI 3.0 beyond the types of fields.
 
-Rules are asked after the fields, and have to bear fields of any type: what is wrong with these has
-been noted already.
+Rules run after the fields of an object were checked, and must accept fields of any type: wrong
+types have been reported already.
 """
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from apidiscovery_formats.go_json import JSONValue
-from apidiscovery_formats.openapi.loops import loops
-from apidiscovery_formats.openapi.places import Place, json_path, path_of
+from apidiscovery_formats.openapi.pointers import Place, json_path, path_of
 from apidiscovery_formats.openapi.shapes import Object, Run, as_list, as_object, seen, target_of
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 
-# From a parameter to what it stands for; every document known has one at most.
+# References from a parameter to its definition; known documents have one at most.
 _MAX_HOPS = 10
 
 _STYLES = {
@@ -36,7 +36,7 @@ _OF_SCHEMES = {
 
 
 def document(value: Object, place: Place, run: Run) -> None:
-    """Look at what concerns all of a document: links, names of tags, loops."""
+    """Check what concerns the whole document: links, names of tags, loops."""
     for at, operation_id in run.links:
         if operation_id not in run.operation_ids:
             run.wrong((at, "operationId"), f"no operation is {seen(operation_id)}")
@@ -47,7 +47,7 @@ def document(value: Object, place: Place, run: Run) -> None:
             if name in met:
                 run.wrong((((place, "tags"), number), "name"), f"{seen(name)} is there already")
             met.add(name)
-    for section, name, through in loops(run.components):
+    for section, name, through in _loops(run.components):
         at = (((place, "components"), section), name)
         run.wrong(at, f"stands for nothing but itself, through {through}")
 
@@ -56,7 +56,7 @@ def document(value: Object, place: Place, run: Run) -> None:
 
 
 def distinct_paths(value: Object, place: Place, run: Run) -> None:
-    """See that no two paths differ in the names of their parameters alone."""
+    """Check that paths differ in more than the names of their parameters."""
     first: dict[str, str] = {}
     for path in value:
         same = first.setdefault(_TEMPLATE.sub("{}", path), path)
@@ -65,7 +65,7 @@ def distinct_paths(value: Object, place: Place, run: Run) -> None:
 
 
 def path_item(value: Object, place: Place, run: Run) -> None:
-    """See that the parameters in a path and those that are declared for it are the same."""
+    """Check that a path declares exactly the parameters in its template."""
     path = str(place[1]) if place else ""
     names = _TEMPLATE.findall(path)
     if "" in names or not {"{", "}"}.isdisjoint(_TEMPLATE.sub("", path)):
@@ -90,7 +90,7 @@ def _declared(value: Object, place: Place, run: Run, names: Sequence[str]) -> se
     met: set[tuple[str, str]] = set()
     in_path = set(names)
     for number, listed in enumerate(as_list(value.get("parameters"))):
-        name, where = _name_and_place(listed, run)
+        name, where = _name_and_location(listed, run)
         at = ((place, "parameters"), number)
         if (name, where) in met:
             run.wrong(at, f"the parameter {seen(name)} in {where} stands more than once")
@@ -103,8 +103,8 @@ def _declared(value: Object, place: Place, run: Run, names: Sequence[str]) -> se
     return declared
 
 
-def _name_and_place(listed: JSONValue, run: Run) -> tuple[str, str]:
-    """Return name and place of a parameter; empty ones of what is none."""
+def _name_and_location(listed: JSONValue, run: Run) -> tuple[str, str]:
+    """Return `name` and `in` of a parameter, empty where it is not one."""
     value = as_object(listed)
     for _ in range(_MAX_HOPS):
         if "$ref" not in value:
@@ -115,7 +115,7 @@ def _name_and_place(listed: JSONValue, run: Run) -> tuple[str, str]:
 
 
 def operation(value: Object, place: Place, run: Run) -> None:
-    """See that no other operation has its operationId."""
+    """Check that its operationId is unique."""
     operation_id = value.get("operationId")
     if not isinstance(operation_id, str):
         return
@@ -126,7 +126,7 @@ def operation(value: Object, place: Place, run: Run) -> None:
 
 
 def responses(value: Object, place: Place, run: Run) -> None:
-    """See that an operation has an answer."""
+    """Check that an operation has a response."""
     if not run.published and all(name.startswith("x-") for name in value):
         run.wrong(place, "want at least one response")
 
@@ -135,17 +135,17 @@ def responses(value: Object, place: Place, run: Run) -> None:
 
 
 def example(value: Object, place: Place, run: Run) -> None:
-    """See that an example is told in one way."""
+    """Check that an example has one source."""
     _not_both(value, "value", "externalValue", place, run)
 
 
 def example_or_examples(value: Object, place: Place, run: Run) -> None:
-    """See that there is one kind of examples."""
+    """Check that `example` and `examples` exclude each other."""
     _not_both(value, "example", "examples", place, run)
 
 
 def header(value: Object, place: Place, run: Run) -> None:
-    """See that one thing describes the value of a header or parameter."""
+    """Check that either schema or content describes a header or parameter."""
     example_or_examples(value, place, run)
     if ("schema" in value) == ("content" in value):
         run.wrong(place, "want either schema or content")
@@ -155,7 +155,7 @@ def header(value: Object, place: Place, run: Run) -> None:
 
 
 def parameter(value: Object, place: Place, run: Run) -> None:
-    """Look at what a parameter may be, depending on where it stands."""
+    """Check what a parameter needs by its location."""
     header(value, place, run)
     where = value.get("in")
     if where == "path" and value.get("required") is not True:
@@ -167,7 +167,7 @@ def parameter(value: Object, place: Place, run: Run) -> None:
 
 
 def link(value: Object, place: Place, run: Run) -> None:
-    """See that a link names one operation."""
+    """Check that a link names one operation."""
     if ("operationRef" in value) == ("operationId" in value):
         run.wrong(place, "want either operationRef or operationId")
     operation_id = value.get("operationId")
@@ -184,7 +184,7 @@ def _not_both(value: Object, one: str, other: str, place: Place, run: Run) -> No
 
 
 def schema(value: Object, place: Place, run: Run) -> None:
-    """Look at what of a schema depends on something else in it."""
+    """Check fields of a schema that depend on each other."""
     if value.get("type") == "array" and "items" not in value:
         run.wrong(place, "items is required, for type is array")
     if value.get("readOnly") is True and value.get("writeOnly") is True:
@@ -195,7 +195,7 @@ def schema(value: Object, place: Place, run: Run) -> None:
 
 
 def discriminator(value: Object, place: Place, run: Run) -> None:
-    """See that the schemas that are chosen from are there."""
+    """Check that the schemas of a mapping exist."""
     schemas = run.components.get("schemas", {})
     for key, target in as_object(value.get("mapping")).items():
         name = target_of({"$ref": target}, "schemas") or target
@@ -207,7 +207,7 @@ def discriminator(value: Object, place: Place, run: Run) -> None:
 
 
 def security_requirement(value: Object, place: Place, run: Run) -> None:
-    """See that the schemes are there."""
+    """Check that the security schemes exist."""
     schemes = run.components.get("securitySchemes", {})
     for name in value:
         if name not in schemes:
@@ -215,8 +215,63 @@ def security_requirement(value: Object, place: Place, run: Run) -> None:
 
 
 def security_scheme(value: Object, place: Place, run: Run) -> None:
-    """See that a scheme has what its type needs."""
+    """Check that a security scheme has the fields of its type."""
     kind = value.get("type")
     for name in _OF_SCHEMES.get(kind, ()) if isinstance(kind, str) else ():
         if name not in value:
             run.wrong(place, f"{name} is required, for type is {kind}")
+
+
+Loop: TypeAlias = tuple[str, str, str]
+
+_COMPOSED_OF = ("allOf", "oneOf", "anyOf")
+
+
+def _loops(components: Mapping[str, Object]) -> Iterator[Loop]:
+    """Yield loops: the section and name of a component, and the component that it refers to.
+
+    A schema may contain itself as a property or an item: values end somewhere. A component that
+    refers to itself in its own place, directly or through others or as a part of a composition, has
+    no meaning, and following it never ends.
+    """
+    for section, content in components.items():
+        graph = {name: _in_place(value, section) for name, value in content.items()}
+        for name, through in _closed(graph):
+            yield section, name, through
+
+
+def _in_place(component: object, section: str) -> list[str]:
+    """Return the names of the components that replace or compose one."""
+    found: list[str] = []
+    pending = [component]
+    while pending:
+        value = as_object(pending.pop())
+        if (name := target_of(value, section)) is not None:
+            found.append(name)
+        elif section == "schemas":
+            pending += [value["not"]] if "not" in value else []
+            for keyword in _COMPOSED_OF:
+                pending += as_list(value.get(keyword))
+    return found
+
+
+def _closed(graph: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, str]]:
+    """Yield each edge that closes a loop; every node and edge is visited once."""
+    done: set[str] = set()
+    for start in graph:
+        if start in done:
+            continue
+        trail = {start}
+        stack = [(start, iter(graph[start]))]
+        while stack:
+            name, targets = stack[-1]
+            target = next(targets, None)
+            if target is None:
+                stack.pop()
+                trail.discard(name)
+                done.add(name)
+            elif target in trail:
+                yield name, target
+            elif target in graph and target not in done:
+                trail.add(target)
+                stack.append((target, iter(graph[target])))

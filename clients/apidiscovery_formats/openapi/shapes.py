@@ -1,8 +1,7 @@
-"""What a value may be: shapes that are put together into tables, and the run that looks at one.
+"""Shapes of values, which tables combine, and the state of one validation.
 
-Values are looked at from the outermost in, by functions that call each other: the depth of what is
-looked at has to be bounded before. Errors come in the order of the document; those about an object
-as a whole come after those about its fields.
+Shapes call each other from the outermost value in, so the depth of a document must be bounded
+before. Errors are in the order of the document; errors of an object follow those of its fields.
 """
 
 import re
@@ -11,27 +10,25 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
 
 from apidiscovery_formats.go_json import JSONValue
-from apidiscovery_formats.openapi.places import Place, Problem, path_of
-from apidiscovery_formats.openapi.pointers import resolve
+from apidiscovery_formats.openapi.pointers import Place, Problem, path_of, resolve
 
 Object: TypeAlias = dict[str, JSONValue]
 
 _SHOWN = 60
 
-# Characters of a regular expression: prometheus-operator has one of 221.
+# Characters of a regular expression; prometheus-operator has one of 221.
 _MAX_PATTERN = 10_000
 
 _COMPONENT = re.compile(r"#/components/[^/]*/[^/]*")
 
-# In place of what is not there.
 _NO_FIELDS: Object = {}
 
-# What may stand beside `$ref`, where OpenAPI 3.0 ignores everything: gnostic keeps these.
+# Fields beside `$ref`: OpenAPI 3.0 ignores all of them, gnostic keeps these.
 _BESIDE_REF = frozenset({"$ref", "summary", "description"})
 
 
 def seen(value: object) -> str:
-    """Say what a value is, in a few words."""
+    """Return a short description of a value."""
     match value:
         case None:
             return "null"
@@ -48,28 +45,28 @@ def seen(value: object) -> str:
 
 
 def as_object(value: object) -> Object:
-    """Return an object; an empty one in place of anything else."""
+    """Return a value that is an object, an empty object for others."""
     return cast("Object", value) if isinstance(value, dict) else _NO_FIELDS
 
 
 def as_list(value: object) -> Sequence[JSONValue]:
-    """Return a list; an empty one in place of anything else."""
+    """Return a value that is a list, an empty list for others."""
     return cast("list[JSONValue]", value) if isinstance(value, list) else ()
 
 
-class EnoughError(Exception):
-    """As many problems have been found as are told."""
+class LimitReachedError(Exception):
+    """As many errors have been found as were asked for."""
 
 
 class Run:
-    """One document that is looked at, and what was found.
+    """The state of the validation of one document.
 
     Attributes:
         published: Whether a server is to publish it.
         components: Its components, by section.
-        operation_ids: The place of each operationId that was met.
-        links: Links by operationId, which may name an operation that comes later.
-        problems: What was found, in the order of the document.
+        operation_ids: The position of each operationId so far.
+        links: Links by operationId, which may precede the operation.
+        problems: The errors so far, in the order of the document.
     """
 
     def __init__(self, document: Object, most: int, *, published: bool) -> None:
@@ -85,17 +82,17 @@ class Run:
         self.problems: list[Problem] = []
 
     def wrong(self, place: Place, message: str) -> None:
-        """Note what is wrong.
+        """Report an error.
 
         Raises:
-            EnoughError: That is enough.
+            LimitReachedError: There are enough.
         """
         self.problems.append(Problem(path_of(place), message))
         if len(self.problems) >= self._most:
-            raise EnoughError
+            raise LimitReachedError
 
     def reference(self, value: Object, section: str, place: Place) -> None:
-        """Look at an object that stands for a component."""
+        """Check an object that refers to a component."""
         for name in value:
             if name not in _BESIDE_REF:
                 self.wrong((place, name), "want nothing beside $ref but summary and description")
@@ -114,20 +111,20 @@ class Run:
     def component(self, value: Object, section: str) -> JSONValue:
         """Return the component that a reference names; None if there is none.
 
-        What is not to be published may also refer to a part of something.
+        A document that is not published may also refer to a part of a component.
         """
         name = target_of(value, section)
         if name is not None and (self.published or "/" not in name):
             return self.components.get(section, _NO_FIELDS).get(name)
         target = value.get("$ref")
-        is_of_others = isinstance(target, str) and _COMPONENT.fullmatch(target)
-        if self.published or is_of_others:
+        is_other_component = isinstance(target, str) and _COMPONENT.fullmatch(target)
+        if self.published or is_other_component:
             return None
         return cast("JSONValue", resolve(target, self._document))
 
 
 def target_of(value: Object, section: str) -> str | None:
-    """Return the name of the component that an object refers to; None if it refers to none."""
+    """Return the name of the component of a section that an object refers to, or None."""
     target = value.get("$ref")
     prefix = f"#/components/{section}/"
     if isinstance(target, str) and target.startswith(prefix):
@@ -139,17 +136,17 @@ Rule: TypeAlias = Callable[[Object, Place, Run], None]
 
 
 class Shape(Protocol):
-    """What a value may be.
+    """The values that are allowed somewhere.
 
     Attributes:
-        quick: Types of values that need no closer look.
+        quick: Types whose values are always allowed; callers skip `check` for them.
     """
 
     @property
     def quick(self) -> frozenset[type]: ...
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         ...
 
 
@@ -164,7 +161,7 @@ class Scalar:
     wanted: str
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         if type(value) not in self.quick:
             run.wrong(place, f"want {self.wanted}, got {seen(value)}")
 
@@ -176,72 +173,55 @@ ANY = Scalar(frozenset({str, int, float, bool, dict, list, type(None)}), "anythi
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
-    """A number that is not too small."""
+class Where:
+    """A value that passes a test."""
 
-    least: int
-    wanted: str
-    types: frozenset[type]
-    exclusive: bool = False
-    quick: frozenset[type] = _NONE
-
-    def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
-        if isinstance(value, int | float) and type(value) in self.types:
-            enough = value > self.least if self.exclusive else value >= self.least
-            if enough:
-                return
-        run.wrong(place, f"want {self.wanted}, got {seen(value)}")
-
-
-COUNT = Above(0, "an integer of 0 or more", frozenset({int}))
-POSITIVE = Above(0, "a number above 0", frozenset({int, float}), exclusive=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of some strings."""
-
-    values: frozenset[str]
-    quick: frozenset[type] = _NONE
-
-    def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
-        if not isinstance(value, str) or value not in self.values:
-            run.wrong(place, f"want one of {', '.join(sorted(self.values))}, got {seen(value)}")
-
-
-def choice(*values: str) -> Choice:
-    """Return the shape of one of some strings."""
-    return Choice(frozenset(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """A string of a form."""
-
-    pattern: re.Pattern[str]
+    test: Callable[[JSONValue], bool]
     wanted: str
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
-        if not isinstance(value, str) or not self.pattern.fullmatch(value):
+        """Report a value that does not pass."""
+        if not self.test(value):
             run.wrong(place, f"want {self.wanted}, got {seen(value)}")
+
+
+COUNT = Where(lambda value: type(value) is int and value >= 0, "an integer of 0 or more")
+POSITIVE = Where(
+    lambda value: (type(value) is int or type(value) is float) and value > 0, "a number above 0"
+)
+
+
+def choice(*values: str) -> Where:
+    """Return the shape of one of some strings."""
+    return Where(
+        lambda value: isinstance(value, str) and value in values,
+        f"one of {', '.join(sorted(values))}",
+    )
+
+
+def matching(pattern: re.Pattern[str], wanted: str) -> Where:
+    """Return the shape of a string that matches a pattern as a whole."""
+    return Where(
+        lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None, wanted
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RegularExpression:
-    """A regular expression, of the dialect of ECMA-262: it is not tried, only bounded."""
+    """A regular expression in the dialect of ECMA-262, which is bounded but not compiled."""
 
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         if not isinstance(value, str):
             run.wrong(place, f"want a regular expression, got {seen(value)}")
         elif len(value) > _MAX_PATTERN:
             run.wrong(place, f"want at most {_MAX_PATTERN} characters, got {len(value)}")
+
+
+PATTERN = RegularExpression()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +229,8 @@ class ListOf:
     """A list.
 
     Attributes:
-        item: What each of its elements is.
-        unique: Whether no two are equal; for strings.
+        item: The shape of its elements.
+        unique: Whether elements must differ; for strings.
     """
 
     item: Shape
@@ -258,7 +238,7 @@ class ListOf:
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         if not isinstance(value, list):
             run.wrong(place, f"want a list, got {seen(value)}")
             return
@@ -275,15 +255,15 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """An object whose fields have free names.
+    """An object with arbitrary names of fields.
 
     Attributes:
-        item: What each field is.
-        name: What a name must be like; None for anything.
-        wanted: The same in words.
-        extensions: Whether fields whose names begin with x- may be anything.
-        section: Of the components, which a reference may stand for; empty for none.
-        rule: What else must hold.
+        item: The shape of its fields.
+        name: The pattern of names; None for any name.
+        wanted: The pattern in words.
+        extensions: Whether fields whose names begin with x- may have any value.
+        section: The section of components that references may name; empty for no references.
+        rule: Runs after the fields were checked.
     """
 
     item: Shape
@@ -295,7 +275,7 @@ class MapOf:
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         if not isinstance(value, dict):
             run.wrong(place, f"want an object, got {seen(value)}")
             return
@@ -316,13 +296,13 @@ class MapOf:
 
 @dataclass(slots=True)
 class Record:
-    """An object with fields of its own, and extensions.
+    """An object with fixed names of fields, and extensions.
 
     Attributes:
-        fields: What each is, by name; filled later where objects contain each other.
-        required: Which must be there.
-        section: Of the components, which a reference may stand for; empty for none.
-        rule: What else must hold.
+        fields: The shape of each field; filled later where objects contain each other.
+        required: Fields that must be present.
+        section: The section of components that references may name; empty for no references.
+        rule: Runs after the fields were checked.
     """
 
     fields: dict[str, Shape] = field(default_factory=dict[str, Shape])
@@ -332,7 +312,7 @@ class Record:
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         if not isinstance(value, dict):
             run.wrong(place, f"want an object, got {seen(value)}")
             return
@@ -357,14 +337,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class NotPublished:
-    """What the specification allows, but not in what is to be published."""
+    """A shape that the specification allows, but not in published documents."""
 
     shape: Shape
     reason: str
     quick: frozenset[type] = _NONE
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note that it is there, or else what is wrong with it."""
+        """Report its presence in a published document, otherwise its errors."""
         if run.published:
             run.wrong(place, f"{self.reason}, got {seen(value)}")
         elif type(value) not in self.shape.quick:
@@ -373,11 +353,11 @@ class NotPublished:
 
 @dataclass(frozen=True, slots=True)
 class OrBoolean:
-    """Something, or true or false."""
+    """A shape, or true or false."""
 
     shape: Shape
     quick: frozenset[type] = frozenset({bool})
 
     def check(self, value: JSONValue, place: Place, run: Run) -> None:
-        """Note what is wrong with a value."""
+        """Report the errors of a value."""
         self.shape.check(value, place, run)

@@ -1,6 +1,6 @@
 """The error of an invalid document."""
 
-from apidiscovery_formats.openapi.places import Path, json_path
+from apidiscovery_formats.openapi.pointers import Path, json_path
 
 from apidiscovery_service.errors import DiscoveryError
 

@@ -1,4 +1,4 @@
-"""Files that a user asks for are whole, and what is no file is not replaced by one."""
+"""Output files are written as a whole; devices, pipes and links are not replaced."""
 
 import os
 import stat

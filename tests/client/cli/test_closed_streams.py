@@ -1,4 +1,4 @@
-"""Commands whose stdin or stdout was closed before they began say so in a line."""
+"""Commands report a stdin or stdout that was closed before they started."""
 
 import shlex
 import subprocess

@@ -1,4 +1,4 @@
-"""Shells complete commands, options and, from what is kept on disk, names of resources."""
+"""Shells complete commands, options and, from the disk cache, names of resources."""
 
 import json
 import os
@@ -33,10 +33,10 @@ eval "$(apidiscovery completion zsh)"
 """
 
 
-def in_bash(home: Path, *words: str) -> list[str]:
-    """Return the candidates of a real bash for the last of some words."""
-    done = subprocess.run(  # noqa: S603
-        [find_tool("bash"), "--norc", "-c", _BASH, "bash", *words],
+def printed(home: Path, program: str, *args: str) -> str:
+    """Return what a program prints that finds our commands."""
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        [find_tool(program), *args],
         env=with_command(home),
         capture_output=True,
         check=True,
@@ -44,7 +44,12 @@ def in_bash(home: Path, *words: str) -> list[str]:
         timeout=60,
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return done.stdout
+
+
+def in_bash(home: Path, *words: str) -> list[str]:
+    """Return the candidates of a real bash for the last of some words."""
+    return printed(home, "bash", "--norc", "-c", _BASH, "bash", *words).split()
 
 
 def kubectl_complete(capsys: Capture, *words: str) -> list[str]:
@@ -121,31 +126,13 @@ def test_what_cannot_be_understood_completes_to_nothing(
 
 
 def test_zsh_takes_the_script(tmp_path: Path) -> None:
-    done = subprocess.run(  # noqa: S603
-        [find_tool("zsh"), "-f", "-c", _ZSH],
-        env=with_command(tmp_path),
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout == "_apidiscovery_completion\n"
+    assert printed(tmp_path, "zsh", "-f", "-c", _ZSH) == "_apidiscovery_completion\n"
 
 
 def test_fish_completes(tmp_path: Path) -> None:
     script = 'apidiscovery completion fish | source; complete -C "apidiscovery api-"'
-    done = subprocess.run(  # noqa: S603
-        [find_tool("fish"), "--no-config", "-c", script],
-        env=with_command(tmp_path),
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-    )
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [
-        "api-resources",
-        "api-versions",
-    ]
+    lines = printed(tmp_path, "fish", "--no-config", "-c", script).splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["api-resources", "api-versions"]
 
 
 @pytest.mark.parametrize(
@@ -184,15 +171,8 @@ def test_powershell_evaluates_the_script(tmp_path: Path) -> None:
         "apidiscovery completion powershell | Out-String | Invoke-Expression;"
         " (TabExpansion2 'apidiscovery api-' 17).CompletionMatches.CompletionText"
     )
-    done = subprocess.run(  # noqa: S603
-        [shutil.which("pwsh") or "", "-NoProfile", "-Command", script],
-        env=with_command(tmp_path),
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout.split() == ["api-resources", "api-versions"]
+    found = printed(tmp_path, "pwsh", "-NoProfile", "-Command", script)
+    assert found.split() == ["api-resources", "api-versions"]
 
 
 def test_another_shell_is_bad_usage(capsys: Capture) -> None:

@@ -1,4 +1,4 @@
-"""What is listed comes from the server each time, and costs it little; or, if wished, from disk."""
+"""Listings are revalidated with the server each time, or read from the disk cache on request."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Colours and progress are for terminals alone, and colours only for those who want them."""
+"""Colours and progress are for terminals only, and NO_COLOR switches colours off."""
 
 from pathlib import Path
 

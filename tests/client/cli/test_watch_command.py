@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from apidiscovery_cli.change_json import change_object
+from apidiscovery_cli.commands.watch import change_object
 from apidiscovery_client import changes
 from apidiscovery_client.model import (
     CURRENT,
@@ -109,7 +109,7 @@ def test_once_prints_what_changed_since_the_last_command(capsys: Capture) -> Non
     with FakeApiServer([WIDGETS]) as server:
         first = run(capsys, "watch", "--once", "-s", server.url)
         assert (first.exit_code, first.stdout) == (0, "")
-        assert first.stderr == f"nothing was known of {server.url} before; from now on it is\n"
+        assert first.stderr == f"no earlier snapshot of {server.url}; saved one now\n"
         assert run(capsys, "watch", "--once", "-s", server.url).stdout == ""
         server.add(GADGETS)
         second = run(capsys, "watch", "--once", "-s", server.url)

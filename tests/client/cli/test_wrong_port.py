@@ -1,4 +1,4 @@
-"""Whoever asks a port that speaks something else is told so first, and what to ask instead."""
+"""A port that speaks another protocol is reported, with the address to use instead."""
 
 import ssl
 from collections.abc import Iterator

@@ -16,9 +16,8 @@ from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._kube_access import KubeAccess
 from apidiscovery_client._server import Server
 from apidiscovery_kubeconfig.errors import CredentialsUnavailable
-from apidiscovery_kubeconfig.exec_plugin import ExecPlugin
+from apidiscovery_kubeconfig.exec_plugin import ExecPlugin, Plugin, read_plugin
 from apidiscovery_kubeconfig.fields import Fields
-from apidiscovery_kubeconfig.plugins import Plugin, read_plugin
 from certificates import Authority
 from kubectl_config import EXEC, Content, config, plugin_keys, write, write_plugin
 

@@ -1,11 +1,8 @@
-"""Which server is asked: flags, variables, kubeconfig files, the cluster, or the default."""
+"""Precedence of flags, variables, kubeconfig files, the cluster, and the default."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from typing import Any, cast
 
 import pytest
 from apidiscovery_cli import connection_options
@@ -16,7 +13,7 @@ from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
 from command_line import Outcome, run
 from fake_api_server import FakeApiServer, builtin
-from kubectl_config import Content, config, kubectl, plugin_keys, write
+from kubectl_config import config, kubectl, plugin_keys, write
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,10 +24,6 @@ GIVEN = "t"
 def api() -> Iterator[FakeApiServer]:
     with FakeApiServer(builtin()) as server:
         yield server
-
-
-def asked(api: FakeApiServer) -> bool:
-    return bool(api.requests)
 
 
 def versions(capsys: Capture, *args: str) -> Outcome:
@@ -190,84 +183,6 @@ def test_a_pod_without_its_account_is_told(pod: Path) -> None:
 # --- several files
 
 
-async def kubectl_view(*flags: str) -> dict[str, object] | None:
-    """Return what kubectl makes of the files; None when it fails."""
-    done = await kubectl("config", "view", "--raw", "--minify", "-o", "json", *flags)
-    if done.status != 0:
-        return None
-    view = cast("dict[str, Any]", json.loads(done.out))
-    cluster = view["clusters"][0]["cluster"]
-    user: dict[str, Any] = view["users"][0]["user"] if view["users"] else {}
-    token = user.get("token")
-    return {
-        "url": cluster["server"],
-        "tls_server_name": cluster.get("tls-server-name"),
-        "proxy_url": cluster.get("proxy-url"),
-        "compress": not cluster.get("disable-compression", False),
-        "headers": ({"Authorization": f"Bearer {token}"} if token else {})
-        | ({"Impersonate-User": user["as"]} if "as" in user else {}),
-    }
-
-
-def ours(context: str | None) -> dict[str, object]:
-    server = read_server(context=context)
-    return {
-        "url": server.url,
-        "tls_server_name": server.tls_server_name,
-        "proxy_url": server.proxy_url,
-        "compress": server.compress,
-        "headers": sent(server),
-    }
-
-
-async def test_generated_files_are_merged_as_kubectl_merges_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One to four files of few names, so that most meet; or both refuse."""
-    accepted = 0
-    for seed in range(25):
-        random = Random(seed)  # noqa: S311 - not for secrets
-        paths = [
-            write(tmp_path / f"{seed}-{n}", _generated(random)) for n in range(random.randint(1, 4))
-        ]
-        paths.insert(random.randint(0, len(paths)), str(tmp_path / "missing"))
-        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
-        context = random.choice([None, "c", "d"])
-        expected = await kubectl_view(*([f"--context={context}"] if context else []))
-        if expected is None:
-            with pytest.raises(InvalidConfiguration):
-                read_server(context=context)
-        else:
-            assert ours(context) == expected, seed
-            accepted += 1
-    assert 8 < accepted < 25
-
-
-def _generated(random: Random) -> Content:
-    def some(**choices: object) -> dict[str, object]:
-        named = {key.replace("_", "-"): value for key, value in choices.items()}
-        return {key: value for key, value in named.items() if random.random() < 0.5}
-
-    def names(pool: str) -> list[str]:
-        return random.sample(pool, random.choice([0, 1, 2, 2]))
-
-    def cluster() -> Content:
-        more = some(tls_server_name="n.example", proxy_url="http://p", disable_compression=True)
-        return {"server": f"https://{random.random()}.example", **more}
-
-    def user() -> Content:
-        return some(**{"token": f"t{random.random()}", "as": "x"})
-
-    def context() -> Content:
-        return {"cluster": random.choice("kl"), "user": random.choice("uv")}
-
-    return {
-        "clusters": [{"name": name, "cluster": cluster()} for name in names("kl")],
-        "users": [{"name": name, "user": user()} for name in names("uv")],
-        "contexts": [{"name": name, "context": context()} for name in names("cd")],
-    } | some(current_context=random.choice("cd"))
-
-
 @pytest.mark.parametrize(
     "content",
     ["a: [", "- a", "clusters: {}", "current-context: [x]", "\t", "users: [{name: [u]}]"],
@@ -279,6 +194,6 @@ async def test_a_broken_file_among_several_is_an_error_as_with_kubectl(
     bad = write(tmp_path / "bad", content)
     for paths in ((good, bad), (bad, good)):
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
-        assert await kubectl_view() is None
+        assert (await kubectl("config", "view")).status != 0
         with pytest.raises(InvalidConfiguration, match=str(tmp_path / "bad")):
             read_server()

@@ -1,4 +1,4 @@
-"""What a user names becomes the transport that it asks for."""
+"""From the target that a user names to its transport."""
 
 import asyncio
 from collections.abc import Mapping

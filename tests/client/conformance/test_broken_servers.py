@@ -1,4 +1,4 @@
-"""Servers with one fault each, and the checks that find it: none passes whatever is answered."""
+"""Servers with one fault each, and the checks that find it: every check can fail."""
 
 import asyncio
 import itertools

@@ -65,7 +65,7 @@ async def test_what_failed_comes_first_with_advice(
         "FAIL 61: /healthz, /livez and /readyz say ok",
         "  request: GET /readyz",
         "  seen:    500, no Content-Type, '<&>\\x1b[31m]]>'",
-        "  wanted:  200 of a server that is well",
+        "  wanted:  200 of a healthy server",
         "  why:     probes and load balancers ask there",
         "  advice:  answer 200 and the text ok",
         "",

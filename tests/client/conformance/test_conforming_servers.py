@@ -1,4 +1,4 @@
-"""Servers that do what they have to do pass: ours, old ones, and those behind others."""
+"""Correct servers pass: ours, old ones, and those below a path."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""No check passes because it has found nothing to look at."""
+"""No check passes without having inspected anything."""
 
 import pytest
 from apidiscovery_cli.conformance import Endpoint, Outcome, Profile, Report, run

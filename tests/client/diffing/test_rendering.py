@@ -1,4 +1,4 @@
-"""Reports as text, JSON and Markdown; `tests/golden/diffing` has what known upgrades give."""
+"""Reports as text, JSON and Markdown; `tests/golden/diffing` has those of known upgrades."""
 
 import json
 from dataclasses import replace
@@ -104,3 +104,7 @@ def test_every_rule_has_a_severity_and_removals_break() -> None:
         assert rule.severity in Severity
         assert not rule.endswith("-removed") or rule.severity == Severity.BREAKING
         assert not rule.endswith("-added") or rule.severity == Severity.COMPATIBLE
+    assert {rule.severity for rule in (Rule.KIND_CHANGED, Rule.SCOPE_CHANGED)} == {
+        Severity.BREAKING
+    }
+    assert Rule.STORAGE_VERSION_CHANGED.severity == Severity.INFO

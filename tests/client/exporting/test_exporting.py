@@ -1,4 +1,4 @@
-"""What is exported is what Helm and kubeconform read."""
+"""Exports have the form that Helm and kubeconform read."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from apidiscovery_cli.exporting import (
     helm_api_versions,
+    kind_schemas,
     kubeconform_schemas,
     schema_location,
 )
@@ -159,20 +160,21 @@ def test_strict_schemas_refuse_fields_that_do_not_exist() -> None:
     (schema,) = source["components"]["schemas"].values()
     schema["properties"] = {"spec": {"type": "string"}}
     for strict in (False, True):
-        made = kubeconform_schemas([("apis/g.example/v1", source)], strict=strict)
+        made = kubeconform_schemas(kind_schemas([("apis/g.example/v1", source)], strict=strict))
         validator = DRAFT7(made.files["thing-g-v1.json"])
         assert validator.is_valid({"other": 1}) is not strict
 
 
 def test_kinds_whose_groups_begin_alike_are_told() -> None:
     names = ("g.a.example", "g.b.example")
-    made = kubeconform_schemas([(f"apis/{name}/v1", document(name, "Thing")) for name in names])
+    documents = [(f"apis/{name}/v1", document(name, "Thing")) for name in names]
+    made = kubeconform_schemas(kind_schemas(documents))
     assert sorted(made.files) == ["thing-g-v1.json", "thing-g.b.example-v1.json"]
     assert [kind.group for kind in made.hidden] == ["g.b.example"]
 
 
 def test_kinds_of_other_group_versions_in_a_document_do_not_count() -> None:
-    assert not kubeconform_schemas([("apis/other/v1", document("g.example", "Thing"))]).files
+    assert not kind_schemas([("apis/other/v1", document("g.example", "Thing"))])
 
 
 def test_location_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 import yaml
-from apidiscovery_cli import openapi_documents
 from command_line import Outcome, run
 from explained_cluster import digest, openapi_routes, real_documents
 from fake_api_server import Answer, FakeApiServer
@@ -89,21 +88,6 @@ def test_what_is_no_document_is_not_printed(
 def test_what_is_not_there_is_told(real: FakeApiServer, ask: Ask) -> None:
     done = ask(real, "openapi", "get", "a/b/c")
     assert (done.exit_code, done.stderr) == (1, "error: unexpected GroupVersion string: a/b/c\n")
-
-
-def test_progress_is_shown_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with openapi_documents.progress(1, "Fetching") as advance:
-        advance()
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with openapi_documents.progress(1, "Fetching") as advance:
-        advance()
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Fetching" in captured.err
-    assert "100%" in captured.err
 
 
 def test_without_a_subcommand_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from apidiscovery_cli.side_options import asking
-from apidiscovery_cli.sides import is_server, open_side
+from apidiscovery_cli.sides import connector, is_server, open_side
 from apidiscovery_client import InvalidConfiguration, ServerUnreachable
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import dump
@@ -64,32 +63,32 @@ def test_release_is_opened_without_a_server() -> None:
 def test_url_is_asked_without_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "config", "not: [yaml"))
     with FakeApiServer([WIDGETS]) as server:
-        connect = asking({"kubeconfig": os.environ["KUBECONFIG"]})
+        connect = connector({"kubeconfig": os.environ["KUBECONFIG"]})
         assert names(open_side(server.url, connect)) == ["widgets"]
 
 
 def test_context_of_the_kubeconfig_is_asked(tmp_path: Path) -> None:
     with FakeApiServer([WIDGETS]) as server:
         path = write(tmp_path / "config", config({"server": server.url}, current_context="other"))
-        connect = asking({"kubeconfig": path})
+        connect = connector({"kubeconfig": path})
         assert names(open_side("context:c", connect)) == ["widgets"]
 
 
 def test_context_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "config", config())
     with pytest.raises(InvalidConfiguration, match="nowhere"):
-        open_side("context:nowhere", asking({"kubeconfig": path}))
+        open_side("context:nowhere", connector({"kubeconfig": path}))
 
 
 async def test_grpc_server_is_asked() -> None:
     async with serving(CORE, APPS) as served:
-        side = await asyncio.to_thread(open_side, f"grpc://{served.target}", asking({}))
+        side = await asyncio.to_thread(open_side, f"grpc://{served.target}", connector({}))
     assert "deployments" in names(side)
 
 
 def test_server_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(ServerUnreachable):
-        open_side(f"http://127.0.0.1:{free_port()}", asking({"request_timeout_s": 5}))
+        open_side(f"http://127.0.0.1:{free_port()}", connector({"request_timeout_s": 5}))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_what_is_no_side_is_told_with_what_may_be_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidConfiguration, match=told):
-        open_side(text, asking({}))
+        open_side(text, connector({}))
 
 
 @pytest.mark.parametrize("text", ["context:c", "https://h", "grpc://h:1"])

@@ -18,7 +18,7 @@ from apidiscovery_client._connecting import open_blocking, read_server
 from apidiscovery_client._errors import ClientClosed, InvalidConfiguration, ServerUnreachable
 from apidiscovery_client._http.request import Credentials
 from apidiscovery_client._server import Headers, Server, StaticAccess
-from apidiscovery_kubeconfig.overrides import Overrides
+from apidiscovery_kubeconfig.kubeconfig import Overrides
 from certificates import Authority
 from fake_api_server import aggregated, aggregated_type
 from fetching import KINDS, fetching

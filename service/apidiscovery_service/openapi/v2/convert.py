@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from apidiscovery_formats.openapi.places import Place
+from apidiscovery_formats.openapi.pointers import Place
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.references import (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from apidiscovery_formats.openapi.places import Place
+from apidiscovery_formats.openapi.pointers import Place
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.references import MAX_HOPS, UNRESOLVED, escaped, pointed

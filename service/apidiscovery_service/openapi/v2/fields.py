@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from apidiscovery_formats.openapi.places import Place, path_of
+from apidiscovery_formats.openapi.pointers import Place, path_of
 
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue

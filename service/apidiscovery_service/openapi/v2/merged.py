@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, cast
 
 import orjson
 import zstandard
-from apidiscovery_formats.openapi.places import Place
+from apidiscovery_formats.openapi.pointers import Place
 
 from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from apidiscovery_formats.openapi.places import Place
+from apidiscovery_formats.openapi.pointers import Place
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.references import UNRESOLVED, ComponentNames, escaped, pointed

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from apidiscovery_formats.openapi.places import Place
+from apidiscovery_formats.openapi.pointers import Place
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order

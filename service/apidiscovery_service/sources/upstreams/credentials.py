@@ -54,7 +54,7 @@ class AskedCredentials:
 
     async def get(self) -> Proof:
         """Return what is valid now; raise `CredentialsUnavailable`."""
-        held = self._source.held()
+        held = self._source.cached()
         if held is not None:
             return held
         if self._asking is None:

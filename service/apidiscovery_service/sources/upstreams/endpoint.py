@@ -10,6 +10,8 @@ from typing import Self
 
 import httpx2
 from apidiscovery_kubeconfig import addresses, kubeconfig
+from apidiscovery_kubeconfig.addresses import environment_proxy, proxy_url, stays_secret
+from apidiscovery_kubeconfig.connection import Impersonation, read_impersonation
 from apidiscovery_kubeconfig.credentials import (
     Anonymous,
     Credentials,
@@ -17,12 +19,6 @@ from apidiscovery_kubeconfig.credentials import (
     TokenFile,
 )
 from apidiscovery_kubeconfig.fields import Fields
-from apidiscovery_kubeconfig.impersonation import Impersonation, read_impersonation
-from apidiscovery_kubeconfig.proxies import (
-    environment_proxy,
-    proxy_url,
-    stays_secret,
-)
 from apidiscovery_kubeconfig.tls import Tls, check_trust
 
 from apidiscovery_service.errors import InvalidConfiguration

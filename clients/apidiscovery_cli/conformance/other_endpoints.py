@@ -1,23 +1,25 @@
-"""OpenAPI v3, by which kubectl explains and validates: KEP-2896."""
+"""Checks of the endpoints beside discovery: OpenAPI v3 (KEP-2896) and v2, version, health."""
 
+from functools import partial
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_cli.conformance.check import Check, Profile, SkippedError, expect
+from apidiscovery_cli.conformance.check import Check, Node, Profile, SkippedError, document, expect
 from apidiscovery_cli.conformance.exchange import Reply
-from apidiscovery_cli.conformance.nodes import Node, document
-from apidiscovery_cli.conformance.subject import NOT_FOUND, OK, Release, Subject
+from apidiscovery_cli.conformance.subject import FORBIDDEN, NOT_FOUND, OK, Release, Subject
 
-_SECTION = "OpenAPI"
+_openapi = partial(Check, "OpenAPI")
+_check = partial(Check, "Version and health")
 _ROOT = "/openapi/v3"
+_HEALTH = ("/healthz", "/livez", "/readyz")
 _NOT_MODIFIED, _MOVED, _NOT_ACCEPTABLE = 304, 301, 406
 _PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 _PROTOBUF_ASKED = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
-# In which kube-apiserver has had it switched on.
+# The first kube-apiserver with OpenAPI v3 on by default.
 _SINCE: Release = (1, 24)
-# Before, it had no document of the group that kube-aggregator itself serves, and left protobuf for
-# net/http to name by its first bytes, as 1.25 and 1.26 do.
+# Before, kube-aggregator's own group had no document, and protobuf the Content-Type that net/http
+# detects from its first bytes.
 _WHOLE_SINCE: Release = (1, 27)
 _AGGREGATOR = "apiregistration.k8s.io"
 _UNNAMED = "application/octet-stream"
@@ -27,7 +29,7 @@ def _index(subject: Subject) -> Node:
     """Return the paths of the index.
 
     Raises:
-        SkippedError: There is none, and there need not be.
+        SkippedError: There is none, and the server needs none.
     """
     reply = subject.get(_ROOT, JSON)
     may_lack = subject.profile is Profile.EXTENSION or (subject.release or (1, 0)) < _SINCE
@@ -140,7 +142,7 @@ def _is_explained(subject: Subject) -> None:
 
 
 def _described(root: Node) -> set[str]:
-    """Return the group, version and kind of each schema; they may be anything, so as text."""
+    """Return the group, version and kind of each schema, as text since they may be any value."""
     schemas = root["components"]["schemas"]
     return {
         repr((gvk["group"].value, gvk["version"].value, gvk["kind"].value))
@@ -164,77 +166,105 @@ def _protobuf(subject: Subject) -> None:
 
 def _v2(subject: Subject) -> None:
     reply = subject.get("/openapi/v2", JSON)
-    expect(not reply.is_html, reply, "JSON or a refusal, no page")
+    expect(not reply.is_html, reply, "JSON or a refusal, not a page")
     if reply.status == OK:
         document(reply)["swagger"].one_of("2.0")
     else:
         expect(reply.status in (NOT_FOUND, _NOT_ACCEPTABLE), reply, "200, 404 or 406")
 
 
+def _version(subject: Subject) -> None:
+    reply = subject.get("/version", "application/json")
+    if reply.status == NOT_FOUND and subject.profile is Profile.EXTENSION and not reply.is_html:
+        raise SkippedError("the server does not tell its version")
+    expect(reply.status == OK, reply, "200")
+    root = document(reply)
+    for name in ("major", "minor", "gitVersion"):
+        _ = root[name].text
+
+
+def _health(subject: Subject) -> None:
+    replies = [subject.get(path) for path in _HEALTH]
+    if all(reply.status in (NOT_FOUND, FORBIDDEN) and not reply.is_html for reply in replies):
+        raise SkippedError("the server does not tell its health")
+    for reply in replies:
+        # /livez and /readyz exist since 1.16.
+        if reply.status == NOT_FOUND and reply.asked.target != "/healthz":
+            continue
+        expect(reply.status == OK, reply, "200 of a healthy server")
+        expect(reply.body.strip() == b"ok", reply, "the text ok")
+
+
 CHECKS = (
-    Check(
+    _openapi(
         50,
         "/openapi/v3 lists documents by path, each with its hash",
-        _SECTION,
         "kubectl joins serverRelativeURL to the server's root, and caches by the hash",
         "list each as /openapi/v3/PATH?hash=HASH, without a prefix of a proxy",
         _is_index,
     ),
-    Check(
+    _openapi(
         51,
         "Every group-version has a document",
-        _SECTION,
         "kubectl explain and apply need it",
         "serve a document for each group-version",
         _is_complete,
     ),
-    Check(
+    _openapi(
         52,
-        "A document has its hash as ETag, and may be kept for good",
-        _SECTION,
+        "A document has its hash as ETag, and is immutable",
         "client-go gets each document once by its hash",
         "send the ETag, and Cache-Control: public, immutable if the hash is the present one",
         _is_document,
     ),
-    Check(
+    _openapi(
         53,
         "An old hash leads to the present document",
-        _SECTION,
-        "a client that has read the list before a change asks so; what it gets must not be kept",
+        "clients that read the list before a change ask so, and must not cache the answer",
         "redirect to the present address, or send the document without immutable; behind"
         " kube-aggregator only the latter gets through",
         _is_old,
     ),
-    Check(
+    _openapi(
         54,
         "Documents answer 304 to their ETag",
-        _SECTION,
         "documents are large, and kube-aggregator asks for them again and again",
         "compare If-None-Match with the ETag",
         _is_revalidated,
     ),
-    Check(
+    _openapi(
         55,
         "Every kind has a schema that says which kind it is",
-        _SECTION,
         "kubectl explain looks for x-kubernetes-group-version-kind, and fails without it",
         "add a list of group, version and kind to the schema of each kind",
         _is_explained,
     ),
-    Check(
+    _openapi(
         56,
-        "Protobuf documents are called by their name",
-        _SECTION,
+        "Protobuf documents have their Content-Type",
         "kubectl asks for protobuf, and decodes by Content-Type",
         f"answer {_PROTOBUF}, or 406",
         _protobuf,
     ),
-    Check(
+    _openapi(
         57,
-        "/openapi/v2 is no page",
-        _SECTION,
+        "/openapi/v2 is not a page",
         "kubectl falls back on it, and kube-aggregator where there is no v3",
         "serve a Swagger 2.0 document, or 404",
         _v2,
+    ),
+    _check(
+        60,
+        "/version tells major, minor and gitVersion",
+        "kubectl version and many operators ask for it",
+        "serve a JSON object with at least these three texts",
+        _version,
+    ),
+    _check(
+        61,
+        "/healthz, /livez and /readyz say ok",
+        "probes and load balancers ask there",
+        "answer 200 and the text ok",
+        _health,
     ),
 )

@@ -1,9 +1,21 @@
-"""Readers of texts that are the values of options; each raises `ValueError` with what is wrong."""
+"""Types of option values, and how commands share options."""
 
+import functools
 import re
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
+import click
 from apidiscovery_formats.go_text import parse_bool
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What `click.option` returns.
+Option: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
+# The values of a command's parameters, by their names in Python.
+Values: TypeAlias = dict[str, Any]
 
 _DURATION = r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h)"
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
@@ -22,7 +34,7 @@ def server_url(text: str) -> str:
     """Return a server's URL without a trailing slash; `host:port` is one for http.
 
     Raises:
-        ValueError: It is none, or has credentials, a query or a fragment.
+        ValueError: It is not a URL of http or https, or has credentials, a query or a fragment.
     """
     url = text if "://" in text else f"http://{text}"
     try:
@@ -42,7 +54,7 @@ def server_url(text: str) -> str:
 
 
 def grpc_address(text: str) -> str:
-    """Return `host:port` as it is given; raise `ValueError` for anything else."""
+    """Return a `host:port` unchanged; raise `ValueError` for anything else."""
     host, _, port = text.rpartition(":")
     is_host = re.fullmatch(r"\[[0-9a-fA-F:.%]+\]|[^\s:/@\[\]\x00-\x1f\x7f]+", host)
     if not is_host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 1 << 16:
@@ -51,12 +63,12 @@ def grpc_address(text: str) -> str:
 
 
 def duration_s(text: str) -> float:
-    """Return the seconds of a duration as Go writes it, such as 1m30s or 500ms; 0 is for ever.
+    """Return the seconds of a duration as Go writes it, such as 1m30s or 500ms; 0 means no limit.
 
     A bare integer counts seconds. Source: client-go clientcmd/helpers.go `ParseTimeout`.
 
     Raises:
-        ValueError: It is none, or longer than Go's can be.
+        ValueError: It is not a duration, or exceeds Go's largest one.
     """
     if re.fullmatch(r"\d+", text, re.ASCII):
         seconds = float(text)
@@ -74,3 +86,50 @@ def duration_s(text: str) -> float:
 def _seconds(part: str) -> float:
     number = part.rstrip("nuµμmsh")
     return float(number) * _UNITS_S[part.removeprefix(number)]
+
+
+class TextType(click.ParamType[Any]):
+    """A text that a function turns into a value, or refuses by raising `ValueError`."""
+
+    def __init__(self, name: str, read: Callable[[str], object]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """Return the value; a default that is not a text is returned as it is."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+BOOLEAN = TextType("boolean", boolean)
+DURATION = TextType("duration", duration_s)
+GRPC_ADDRESS = TextType("address", grpc_address)
+SERVER_URL = TextType("url", server_url)
+
+
+def with_options(
+    options: Sequence[Option], make: Callable[[Values], T]
+) -> Callable[[Callable[Concatenate[T, P], None]], Callable[..., None]]:
+    """Add options to a command, whose first argument is what `make` returns.
+
+    `make` removes the values of these options from the values of all parameters of the command;
+    the others are passed to the command.
+    """
+
+    def add(command: Callable[Concatenate[T, P], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            made = make(kwargs)  # before the others are passed on
+            command(made, *args, **kwargs)
+
+        for option in reversed(options):
+            option(run)
+        return run
+
+    return add

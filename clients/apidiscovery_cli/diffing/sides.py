@@ -1,6 +1,9 @@
-"""What each of two sides can speak for: nothing is a removal that is only not known."""
+"""The two sides of a comparison: what each side can tell, and where what it lacks has moved.
 
-from collections.abc import Callable, Iterator
+A resource that one side does not know is not a removal where that side could not be asked.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from apidiscovery_client._discovery_paths import CORE, NAMED
@@ -10,6 +13,7 @@ from apidiscovery_client.model import (
     Freshness,
     Group,
     GroupVersion,
+    Resource,
     Snapshot,
     Stale,
     Version,
@@ -17,39 +21,98 @@ from apidiscovery_client.model import (
 from apidiscovery_client.snapshots.releases import PREFIX, known_groups
 
 from apidiscovery_cli.diffing.findings import Doubt, Finding, Rule
-from apidiscovery_cli.diffing.moves import Destinations
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Where removed resources are served now.
+
+    Attributes:
+        text: For a message; empty when there were no resources.
+        targets: The group-versions that serve some of them, in order, without duplicates.
+    """
+
+    text: str
+    targets: tuple[str, ...]
+
+
+class Destinations:
+    """The group-versions that serve each kind of a snapshot."""
+
+    def __init__(self, after: Snapshot) -> None:
+        self._found: dict[tuple[str, str], list[Resource]] = {}
+        for version in after.versions:
+            if version.freshness == CURRENT:
+                for resource in version.resources:
+                    self._found.setdefault((resource.kind, resource.name), []).append(resource)
+
+    def moves_of(self, resources: Iterable[Resource]) -> Moves:
+        """Return where the kinds of removed resources are served now."""
+        kinds: dict[str, list[str]] = {}
+        for resource in resources:
+            found = self.of(resource)
+            name = resource.kind or resource.name
+            kinds.setdefault(str(found.gv) if found else "", []).append(name)
+        gone = kinds.pop("", [])
+        told = [f"{_list(names)} {_s(names, 'move')} to {gv}" for gv, names in kinds.items()]
+        if gone:
+            told.append(f"{_list(gone)} {'is' if len(gone) == 1 else 'are'} not served any more")
+        return Moves("; ".join(told), tuple(kinds))
+
+    def of(self, resource: Resource) -> Resource | None:
+        """Return the resource that serves the same objects; None for none.
+
+        In its own group that is the same kind in the most preferred version that has it. Another
+        group counts only where both are groups of Kubernetes, as elsewhere equal names mean
+        nothing.
+        """
+        candidates = self._found.get((resource.kind, resource.name), [])
+        own = (found for found in candidates if found.gv.group == resource.gv.group)
+        if nearest := next(own, None):
+            return nearest
+        if not candidates or resource.gv.group not in known_groups():
+            return None
+        return next((found for found in candidates if found.gv.group in known_groups()), None)
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+def _s(names: list[str], verb: str) -> str:
+    return f"{verb}s" if len(set(names)) == 1 else verb
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What two sides are called in a report."""
+    """The names of two sides in a report."""
 
     before: str
     after: str
 
 
 class Sides:
-    """Two snapshots, without the groups that one of them cannot speak for.
+    """Two snapshots, without the groups that one of them knows nothing of.
 
     Args:
         before: The first.
         after: The second.
-        names: What they are called where they are told of.
+        names: Their names in findings and doubts.
 
     Attributes:
         before: The first.
         after: The second.
-        names: What they are called.
-        doubts: What was left out, or is not certain on both sides.
+        names: Their names.
+        doubts: What was left out, or is unknown on both sides.
     """
 
     def __init__(self, before: Snapshot, after: Snapshot, names: Names) -> None:
         self.names = names
         self._whole = (before, after)
         foreign = _foreign(before, after)
-        self._lost = {*before.failures, *after.failures}
+        self._unread = {*before.failures, *after.failures}
         self.before, self.after = (
-            _only(side, lambda group: group.name not in foreign and not self.is_lost(group.name))
+            _only(side, lambda group: group.name not in foreign and not self.is_unread(group.name))
             for side in (before, after)
         )
         self._by_name = tuple(
@@ -60,29 +123,29 @@ class Sides:
         self.doubts = (*self._common_doubts(), *self._foreign_doubts(foreign))
 
     def group_before(self, name: str) -> Group | None:
-        """Return a group of the first, as `Snapshot.group` does, and at once."""
+        """Return a group of the first side as `Snapshot.group` does, in constant time."""
         return self._by_name[0].get(name)
 
     def group_after(self, name: str) -> Group | None:
-        """Return a group of the second, as `Snapshot.group` does, and at once."""
+        """Return a group of the second side; see `group_before`."""
         return self._by_name[1].get(name)
 
     def version_before(self, gv: GroupVersion) -> Version | None:
-        """Return a version of the first, as `Snapshot.version` does, and at once."""
+        """Return a version of the first side as `Snapshot.version` does."""
         group = self.group_before(gv.group)
         return group.version(gv.version) if group else None
 
     def version_after(self, gv: GroupVersion) -> Version | None:
-        """Return a version of the second, as `Snapshot.version` does, and at once."""
+        """Return a version of the second side as `Snapshot.version` does."""
         group = self.group_after(gv.group)
         return group.version(gv.version) if group else None
 
-    def is_lost(self, group: str) -> bool:
-        """Whether one of the sides could not tell the part that this group is in."""
-        return (NAMED if group else CORE) in self._lost
+    def is_unread(self, group: str) -> bool:
+        """Return whether one side failed to read the part that this group is in."""
+        return (NAMED if group else CORE) in self._unread
 
     def is_doubtful(self, group: str) -> bool:
-        """Whether one of the sides cannot speak for all versions of a group."""
+        """Return whether a version of a group is not current on one side."""
         return any(
             version.freshness != CURRENT
             for found in (self.group_before(group), self.group_after(group))
@@ -91,12 +154,12 @@ class Sides:
         )
 
     def is_certain(self, gv: GroupVersion) -> bool:
-        """Whether both sides that have a group-version can speak for it."""
+        """Return whether a group-version is current on each side that has it."""
         found = (self.version_before(gv), self.version_after(gv))
         return all(version is None or version.freshness == CURRENT for version in found)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield where one side knows less than the other."""
+        """Yield what only one side can tell."""
         before, after = self._whole
         for path in sorted(before.failures.keys() ^ after.failures.keys()):
             if path in before.failures:
@@ -110,7 +173,7 @@ class Sides:
             yield Finding(Rule.FRESHNESS_CHANGED, "the whole", message)
 
     def freshness(self, gv: GroupVersion) -> Finding | None:
-        """Return that one side can speak for a group-version that both have, the other not."""
+        """Return the finding that a group-version of both sides is current on one side only."""
         one, other = self.version_before(gv), self.version_after(gv)
         if one is None or other is None or type(one.freshness) is type(other.freshness):
             return None
@@ -138,7 +201,7 @@ def _only(side: Snapshot, wanted: Callable[[Group], bool]) -> Snapshot:
 
 
 def _foreign(*sides: Snapshot) -> frozenset[str]:
-    """Return the groups of which a release cannot say anything, where one side is a release."""
+    """Return the groups outside Kubernetes where one side is a release, which lists none."""
     if not any(side.server.startswith(PREFIX) for side in sides):
         return frozenset()
     return frozenset(group.name for side in sides for group in side.groups) - known_groups()
