@@ -118,7 +118,8 @@ def json_of(message: Message) -> JSON:
     if descriptor.name == "Any":
         return any_yaml_reader.load(values["yaml"])
     if descriptor.oneofs:
-        return next(iter(values.values()), {})
+        nothing: JSON = {}
+        return next(iter(values.values()), nothing)
     if descriptor.name == "ItemsItem":
         (schemas,) = values.values()
         return schemas[0] if len(schemas) == 1 else schemas
