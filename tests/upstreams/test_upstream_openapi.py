@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
+from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
+from apidiscovery_service.sources.upstreams.openapi_answers import check
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind
 from apidiscovery_service.store import Store
 from fake_api_server import (
@@ -471,3 +473,22 @@ async def test_failures_are_backed_off_from_by_themselves(store: Store) -> None:
             await polled(server, "/apis", 12)
     assert discovered > asked
     assert server.paths.count(V3) <= asked + 2
+
+
+def _schemas(**schemas: object) -> bytes:
+    return json.dumps({"openapi": "3.0.0", "components": {"schemas": schemas}}).encode()
+
+
+def _refs(count: int) -> list[object]:
+    return [{"$ref": f"#/components/schemas/A/{number}"} for number in range(count)]
+
+
+def test_references_are_bounded() -> None:
+    some = {f"S{number}": _refs(10_000) for number in range(3)}
+    check(_schemas(A={}, **some))
+    many = {
+        f"S{number}": [{"$ref": f"#/components/schemas/A/{number}-{i}"} for i in range(9_000)]
+        for number in range(12)
+    }
+    with pytest.raises(UpstreamFailed, match="more than 100000 references"):
+        check(_schemas(A={}, **many))
