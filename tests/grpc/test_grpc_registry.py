@@ -395,7 +395,9 @@ async def codes_of(stub: Stub) -> list[grpc.StatusCode]:
 
 async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stub: Stub) -> None:
     await codes_of(stub)
-    codes = dict.fromkeys(("Publish", "Withdraw", "ListRegistrations", "Apply"), "OK")
+    codes: dict[str, str] = dict.fromkeys(
+        ("Publish", "Withdraw", "ListRegistrations", "Apply"), "OK"
+    )
     codes["Renew"] = "NOT_FOUND"
 
     def counted() -> bool:
