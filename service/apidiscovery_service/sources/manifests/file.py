@@ -273,10 +273,10 @@ def _as_applied(node: Node) -> Node:
     k8s.io/kube-aggregator pkg/registry/apiservice/strategy.go: PrepareForCreate, PrepareForUpdate;
     k8s.io/apiserver pkg/registry/rest/meta.go:FillObjectMetaSystemFields.
     """
-    kept = {name: value for name, value in _object_value(node).items() if name != "status"}
-    if _is_object(metadata := kept.get("metadata")):
-        kept["metadata"] = {k: v for k, v in metadata.items() if k not in _SET_BY_SERVERS}
-    return Node(kept, node.path)
+    fields = {name: value for name, value in _object_value(node).items() if name != "status"}
+    if _is_object(metadata := fields.get("metadata")):
+        fields["metadata"] = {k: v for k, v in metadata.items() if k not in _SET_BY_SERVERS}
+    return Node(fields, node.path)
 
 
 def _items(node: Node) -> tuple[Node, ...]:
