@@ -262,7 +262,7 @@ class RollingClient:
         self.wrong: list[str] = []
         self._required = {"widgets"}
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def require(self, resource: str) -> None:
