@@ -29,6 +29,26 @@ _ASK_AGAIN_S = 10.0  # other credentials, after there were none
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+class Deadline:
+    """A moment by which a request must have ended.
+
+    Args:
+        seconds: From now; None for no deadline.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left_s(self) -> float | None:
+        """Return the seconds left, None for any number; raise `TimeoutError` when none are."""
+        if self._end is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """Who we showed ourselves to be with a request.

@@ -36,7 +36,7 @@ from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client._interfaces import SnapshotCache
 from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S
-from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
+from apidiscovery_client.adapters._async_borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import api_resources
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache.keys import key

@@ -32,7 +32,7 @@ from apidiscovery_client._interfaces import SnapshotCache
 from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters import _dynamic
-from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
+from apidiscovery_client.adapters._async_borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import Catalogues, Query, Settings
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 

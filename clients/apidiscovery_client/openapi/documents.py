@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar
 
-from apidiscovery_client._http.session import Session
+from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS
 from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import (
     INDEX_PATH,
@@ -19,6 +19,7 @@ from apidiscovery_client.openapi.asking import (
     origin,
 )
 from apidiscovery_client.openapi.cache import DocumentCache, Name
+from apidiscovery_client.transports.async_http import AsyncHttpTransport
 
 _T = TypeVar("_T")
 
@@ -35,9 +36,10 @@ class OpenApiClient:
     def __init__(self, server: Server, cache: DocumentCache | None = None) -> None:
         self._server = server
         self._cache = cache
-        self._session = Session(server)
+        self._transport = AsyncHttpTransport(server)
         # For URLs that are not below /openapi/v3, a path in the server's URL does not count.
-        self._root_session = Session(replace(server, url=origin(server.url)))
+        self._root = AsyncHttpTransport(replace(server, url=origin(server.url)))
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,8 +50,8 @@ class OpenApiClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._session.__aexit__(kind, error, traceback)
-        await self._root_session.__aexit__(kind, error, traceback)
+        await self._transport.close()
+        await self._root.close()
 
     async def index(self) -> Mapping[str, Location]:
         """Return where each document is, by its key such as `apis/apps/v1`, in their order."""
@@ -103,8 +105,10 @@ class OpenApiClient:
             ask = next(flow)
             while True:
                 is_below = ask.path.startswith(INDEX_PATH)
-                session = self._session if is_below else self._root_session
-                ask = flow.send(await session.get(ask.path, ask.accept))
+                transport = self._transport if is_below else self._root
+                async with self._slots:
+                    answer = await transport.get(ask.path, ask.accept)
+                ask = flow.send(answer)
         except StopIteration as done:
             result: _T = done.value
             return result

@@ -2,10 +2,12 @@
 
 import contextlib
 import socket
-import time
 from collections.abc import Sequence
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Protocol, TypeAlias
+
+from apidiscovery_client._http.request import Deadline
+from apidiscovery_client.transports._scope import Abortable, Scope
 
 _PIECE_BYTES = 1 << 16
 
@@ -13,64 +15,7 @@ _Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, b
 _Addresses: TypeAlias = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, _Address]]
 
 
-class Deadline:
-    """A moment by which something must be over; never, for None."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
-
-    def left_s(self) -> float | None:
-        """Return the seconds left, None for any number; raise `TimeoutError` at the end."""
-        if self._end is None:
-            return None
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
-
-
-class Endable(Protocol):
-    """Something that takes its time."""
-
-    def abort(self) -> None:
-        """End it from another thread; whoever uses it must still close it."""
-        ...
-
-
-class Scope:
-    """The connections that are in use for something that may be ended from elsewhere.
-
-    Attributes:
-        ended: Set once it is.
-    """
-
-    def __init__(self) -> None:
-        self.ended = Event()
-        self._lock = Lock()
-        self._streams: set[Endable] = set()
-
-    def add(self, stream: Endable) -> None:
-        """Take note of a connection; it is ended at once when the scope has ended."""
-        with self._lock:
-            self._streams.add(stream)
-        if self.ended.is_set():
-            stream.abort()
-
-    def remove(self, stream: Endable) -> None:
-        """Forget a connection that is not in use any more."""
-        with self._lock:
-            self._streams.discard(stream)
-
-    def end(self) -> None:
-        """Have whoever waits for one of the connections get an error."""
-        self.ended.set()
-        with self._lock:
-            streams = tuple(self._streams)
-        for stream in streams:
-            stream.abort()
-
-
-class Stream(Endable, Protocol):
+class Stream(Abortable, Protocol):
     """A connection; its methods raise `OSError`, of which `TimeoutError` is one."""
 
     def send(self, data: bytes, deadline: Deadline) -> None:

@@ -4,7 +4,8 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from apidiscovery_client.transports._streams import Deadline, Stream
+from apidiscovery_client._http.request import Deadline
+from apidiscovery_client.transports._streams import Stream
 
 T = TypeVar("T")
 

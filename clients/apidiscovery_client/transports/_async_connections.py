@@ -1,29 +1,23 @@
-"""Asks an HTTP server with asyncio: one pool of connections, every request bounded."""
+"""Connections to one server for asyncio: httpx2, and what it leaves to its users."""
 
 import asyncio
 import ssl
-import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from dataclasses import replace
 from http import HTTPStatus
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import httpx2
 
-from apidiscovery_client._errors import ServerUnreachable, UnexpectedDocument
-from apidiscovery_client._http.body import BodyError, Collected
-from apidiscovery_client._http.reply import (
-    MAX_BODY_BYTES,
-    MAX_CONCURRENT_REQUESTS,
-    MAX_RETRIES,
-    Reply,
-    why_unreachable,
-)
-from apidiscovery_client._http.request import Credentials, proxy_of, request_headers
+from apidiscovery_client._errors import ServerUnreachable
+from apidiscovery_client._http.body import Collected
+from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS, Reply
+from apidiscovery_client._http.request import Deadline, proxy_of
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client._server import Headers, Server, StaticAccess
+from apidiscovery_client.transports._async_scope import AsyncScope, in_thread
+
+# What `exchange` raises without an answer, `TimeoutError` among them.
+FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError)
 
 _KEPT_ALIVE = MAX_CONCURRENT_REQUESTS  # idle connections
 _IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
@@ -33,98 +27,51 @@ _CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 T = TypeVar("T")
 
 
-class Session:
-    """One connection pool for one server; every request has its time and size bounded.
+class AsyncConnections:
+    """One connection pool for one server.
 
     Args:
         server: The server.
         max_body_bytes: The largest body that is read, compressed or not.
 
     Attributes:
-        traffic: What was sent and received.
+        traffic: Requests and answers so far.
+
+    Raises:
+        ServerUnreachable: The proxy that is configured cannot be used.
     """
 
-    def __init__(self, server: Server, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    def __init__(self, server: Server, max_body_bytes: int) -> None:
         self.traffic = Traffic()
         self._server = server
         self._proxy = proxy_of(server)
         self._max_body_bytes = max_body_bytes
-        self._credentials = Credentials(server.access)
         self._pool: _Pool | None = None
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
-        """Close all connections, and end a plugin that runs; requests under way fail."""
-        await self._blocking(self._credentials.close)
+        """Close all connections; requests under way fail."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.client.aclose()
 
-    async def get(self, path: str, accept: str, etag: str = "") -> Reply:
-        """Return the answer, whatever its status.
+    async def run_blocking(self, call: Callable[[], T], deadline: Deadline) -> T:
+        """Return the result of a call to `Access`, in a thread if it may read files."""
+        if isinstance(self._server.access, StaticAccess):
+            return call()
+        async with asyncio.timeout(deadline.left_s()):
+            return await in_thread(call)
 
-        With 401 it is asked for once more where there are other credentials, with 429 and 5xx as
-        often and late as the server wishes, within bounds: at the end of the request timeout the
-        last of these refusals is the answer.
-
-        Raises:
-            ServerUnreachable: There is none, or not all of it within the request timeout.
-            UnexpectedDocument: It is larger than allowed, or wrongly compressed.
-            InvalidConfiguration: There are no credentials to show.
-        """
-        url = self._server.url + path
-        refusals: list[Reply] = []
-        try:
-            async with self._slots, asyncio.timeout(self._server.request_timeout_s):
-                return await self._known(url, accept, etag, refusals)
-        except TimeoutError:
-            seconds = self._server.request_timeout_s or 0
-            if refusals:
-                return replace(refusals[-1], tried_s=seconds)
-            message = f"GET {url}: no answer within {seconds:g} s"
-            raise ServerUnreachable(message, url=url) from None
-        except BodyError as error:
-            raise UnexpectedDocument(str(error), url=url) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise ServerUnreachable(why_unreachable(error, url), url=url) from error
-
-    async def _known(self, url: str, accept: str, etag: str, refusals: list[Reply]) -> Reply:
-        shown = await self._blocking(self._credentials.show)
-        headers = request_headers(self._server, shown, accept, etag)
-        reply = await self._persistently(url, headers, shown.tls, refusals)
-        if reply.status != HTTPStatus.UNAUTHORIZED:
-            return reply
-        renewed = await self._blocking(lambda: self._credentials.renewed(shown))
-        if renewed is None:
-            return reply
-        headers = request_headers(self._server, renewed, accept, etag)
-        return await self._persistently(url, headers, renewed.tls, refusals)
-
-    async def _persistently(
-        self, url: str, headers: Headers, tls: ssl.SSLContext | None, refusals: list[Reply]
+    async def exchange(
+        self,
+        path: str,
+        headers: Headers,
+        tls: ssl.SSLContext | None,
+        deadline: Deadline,
+        _scope: AsyncScope,
     ) -> Reply:
-        """Return the answer, or the last one of a server that asks to come again later.
-
-        What such a server answered last is in `refusals`, for when time is up meanwhile.
-        """
-        for _ in range(MAX_RETRIES):
-            reply = await self._request(url, headers, tls)
-            if reply.retry_after_s is None:
-                return reply
-            refusals[:] = [reply]
-            await asyncio.sleep(reply.retry_after_s)
-        return await self._request(url, headers, tls)
+        """Send a GET request and return the answer; raise `BodyError` and `FAILURES`."""
+        async with asyncio.timeout(deadline.left_s()):
+            return await self._request(self._server.url + path, headers, tls)
 
     async def _request(self, url: str, headers: Headers, tls: ssl.SSLContext | None) -> Reply:
         """Send a request, and again when an idle connection proves to be closed by the server.
@@ -180,31 +127,6 @@ class Session:
             outdated.is_retired = True
             await outdated.close_if_over()
         return self._pool
-
-    async def _blocking(self, call: Callable[[], T]) -> T:
-        """Return what may take long, for it may read files and run programs."""
-        if isinstance(self._server.access, StaticAccess):
-            return call()
-        return await in_thread(call)
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    """Return what `call` returns, from a thread of its own, which ends with it.
-
-    The end of the process does not wait for it, other than for one of a ThreadPoolExecutor.
-    """
-    future: Future[T] = Future()
-
-    def run() -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - for whoever waits
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="apidiscovery-http", daemon=True).start()
-    return await asyncio.wrap_future(future)
 
 
 class _Pool:
