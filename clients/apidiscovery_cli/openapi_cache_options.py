@@ -7,9 +7,9 @@ from typing import Concatenate, ParamSpec
 
 import click
 from apidiscovery_client._server import Server
-from apidiscovery_client.openapi.cache import DocumentCache, default_folder
 
 from apidiscovery_cli.discovery import Source, snapshot_cache
+from apidiscovery_cli.openapi.documents import DocumentCache, default_folder
 
 P = ParamSpec("P")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
-from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client._server import Server
-from apidiscovery_client.openapi.asking import FetchedDocument, Location
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.openapi.errors import NotExplained
-from apidiscovery_client.openapi.resource_names import key_of, parse_group_version
+from apidiscovery_client.openapi.asking import FetchedDocument, Location, key_of
+from apidiscovery_client.openapi.json_documents import NotExplained
+
+from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient
+from apidiscovery_cli.openapi.resource_names import parse_group_version
+from apidiscovery_cli.printing import yaml_text
 
 Step = Callable[[], object]
 

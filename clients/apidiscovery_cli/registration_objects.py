@@ -8,12 +8,11 @@ from typing import TypeAlias, cast
 
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from apidiscovery_client import DiscoveryError
-from apidiscovery_client._kubectl.printing import json_text, yaml_text
-from apidiscovery_client._kubectl.table import table
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_cli.kinds import API_SERVICE, CRD, GROUPS, Kind, of_number
+from apidiscovery_cli.printing import json_text, table, yaml_text
 
 Object: TypeAlias = dict[str, object]
 

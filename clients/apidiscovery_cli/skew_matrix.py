@@ -8,11 +8,11 @@ import click
 from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
-from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.storage_versions.agreement import AGREED
 
 from apidiscovery_cli.kube_json import lease_json, rfc3339, storage_version_json
+from apidiscovery_cli.printing import table
 
 _HOSTNAME = "kubernetes.io/hostname"
 _NOTHING = "-"

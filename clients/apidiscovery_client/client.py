@@ -201,7 +201,7 @@ class DiscoveryClient:
             ValueError: `sort_by` is something else.
             DiscoveryError: As `snapshot`.
         """
-        from apidiscovery_client._kubectl.listing import Selection, select  # noqa: PLC0415 - few list
+        from apidiscovery_client._kubectl import Selection, select  # noqa: PLC0415 - few list
 
         selection = Selection(group, namespaced, tuple(verbs), tuple(categories))
         return select(self.snapshot(), selection, sort_by)

@@ -3,20 +3,14 @@
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
-from apidiscovery_client._kubectl.listing import (
-    OUTPUTS,
-    SORT_KEYS,
-    Selection,
-    print_resources,
-    select,
-)
-from apidiscovery_client._kubectl.view import failures
+from apidiscovery_client._kubectl import SORT_KEYS, Selection, failures, select
 from apidiscovery_client.model import Snapshot
 
 from apidiscovery_cli.discovery import SOURCE, discover, refuse_nothing, source_of
 from apidiscovery_cli.option_values import boolean
 from apidiscovery_cli.output import write
 from apidiscovery_cli.plain_options import Option, PlainCommand, Values
+from apidiscovery_cli.printing import OUTPUTS, print_resources
 
 OUTPUT = Option(
     ("--output", "-o"),

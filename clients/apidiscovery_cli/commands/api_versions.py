@@ -1,6 +1,6 @@
 """`apidiscovery api-versions`."""
 
-from apidiscovery_client._kubectl.view import failures_of_groups, listed_versions
+from apidiscovery_client._kubectl import failures_of_groups, listed_versions
 from apidiscovery_client._terminal import printable
 
 from apidiscovery_cli.discovery import (

@@ -5,27 +5,26 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import IncompleteDiscovery
-from apidiscovery_client._kubectl.printing import json_text
-from apidiscovery_client._kubectl.view import failures
+from apidiscovery_client._kubectl import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource, Snapshot
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
-from apidiscovery_client.openapi.explain import Explained, Question, levels
-from apidiscovery_client.openapi.json_documents import Object
-from apidiscovery_client.openapi.resource_names import (
-    ResourceNames,
-    key_of,
-    parse_group_version,
-)
+from apidiscovery_client.openapi.asking import key_of
+from apidiscovery_client.openapi.json_documents import NotExplained, Object
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
 from apidiscovery_cli.exit_codes import FAILED
+from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient
+from apidiscovery_cli.openapi.explain import Explained, Question, levels
+from apidiscovery_cli.openapi.resource_names import (
+    ResourceNames,
+    UnknownResource,
+    parse_group_version,
+)
 from apidiscovery_cli.openapi_cache_options import discovery_source, with_cache
 from apidiscovery_cli.output import print_data, print_text, tell
+from apidiscovery_cli.printing import json_text
 from apidiscovery_cli.resource_names import complete_resources
 
 

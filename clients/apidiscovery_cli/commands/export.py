@@ -5,19 +5,19 @@ from pathlib import Path
 
 import click
 from apidiscovery_client._connecting import Flags
-from apidiscovery_client._kubectl.printing import json_text
 from apidiscovery_client._server import Server
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Current, Snapshot
-from apidiscovery_client.openapi.cache import DocumentCache
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_of
 from apidiscovery_cli.exporting import helm_api_versions, kubeconform_schemas, schema_location
 from apidiscovery_cli.files import make_folder, write_file
+from apidiscovery_cli.openapi.documents import DocumentCache
 from apidiscovery_cli.openapi_cache_options import with_cache
 from apidiscovery_cli.openapi_documents import fetch
 from apidiscovery_cli.output import print_lines, tell, write
+from apidiscovery_cli.printing import json_text
 from apidiscovery_cli.side_options import ASKING, SIDE_HELP, asking, flags_for
 from apidiscovery_cli.sides import open_side
 

@@ -5,13 +5,13 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client._server import Server
-from apidiscovery_client.openapi.bundle import Part, bundle
-from apidiscovery_client.openapi.cache import DocumentCache
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.exit_codes import FAILED
 from apidiscovery_cli.files import write_file
+from apidiscovery_cli.openapi.bundle import Part, bundle
+from apidiscovery_cli.openapi.documents import DocumentCache
 from apidiscovery_cli.openapi_cache_options import with_cache
 from apidiscovery_cli.openapi_documents import WRITERS, fetch
 from apidiscovery_cli.output import print_data, tell

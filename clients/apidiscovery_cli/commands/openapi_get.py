@@ -4,18 +4,16 @@ import asyncio
 from typing import TypedDict, Unpack
 
 import click
-from apidiscovery_client._kubectl.printing import json_text, yaml_text
-from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import FetchedDocument, Location
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import OpenApiClient
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of
+from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient
 from apidiscovery_cli.openapi_cache_options import with_cache
 from apidiscovery_cli.openapi_documents import chosen, compact_json, fetch
 from apidiscovery_cli.output import print_bytes, print_data, print_text
+from apidiscovery_cli.printing import json_text, table, yaml_text
 
 
 class _Flags(TypedDict):

@@ -5,29 +5,28 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import click
-from apidiscovery_client._kubectl.printing import json_text
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
-from apidiscovery_client.openapi.explain import Explained, Question
-from apidiscovery_client.openapi.json_documents import Object
+from apidiscovery_client.openapi.asking import key_of
+from apidiscovery_client.openapi.json_documents import NotExplained, Object
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
-from apidiscovery_client.openapi.resource_names import (
-    ResourceNames,
-    key_of,
-    parse_group_version,
-)
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
 from apidiscovery_cli.exit_codes import FAILED
 from apidiscovery_cli.files import make_folder, write_file
+from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient
+from apidiscovery_cli.openapi.explain import Explained, Question
+from apidiscovery_cli.openapi.resource_names import (
+    ResourceNames,
+    UnknownResource,
+    parse_group_version,
+)
 from apidiscovery_cli.openapi_cache_options import discovery_source, with_cache
 from apidiscovery_cli.openapi_documents import fetch
 from apidiscovery_cli.output import print_data, tell
+from apidiscovery_cli.printing import json_text
 
 
 class _Flags(TypedDict):

@@ -9,13 +9,13 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_client._http.reply import MAX_BODY_BYTES
 from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import INDEX_PATH
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.validation import MAX_PROBLEMS, file_problems, problems
 
 from apidiscovery_cli.click_options import with_options
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.exit_codes import FAILED
 from apidiscovery_cli.inputs import input_name, read_input
+from apidiscovery_cli.openapi.documents import DocumentCache
+from apidiscovery_cli.openapi.validation import MAX_PROBLEMS, file_problems, problems
 from apidiscovery_cli.openapi_cache_options import with_cache
 from apidiscovery_cli.openapi_documents import fetch
 from apidiscovery_cli.output import print_lines, tell

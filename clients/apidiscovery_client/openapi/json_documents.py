@@ -3,12 +3,22 @@
 from collections.abc import Iterator, Mapping
 from typing import cast
 
+from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._fields import read_json
-from apidiscovery_client.openapi.errors import UnsoundDocument
+
+
+class UnsoundDocument(DiscoveryError):
+    """A document cannot be used; the text says which one, what was seen and where."""
+
+
+class NotExplained(DiscoveryError):
+    """What was asked for is not in the documents; the text is kubectl's where it has one."""
+
 
 Object = dict[str, object]
 Fields = Mapping[str, object]
 
+KIND_KEY = "x-kubernetes-group-version-kind"  # of schemas and operations
 MAX_DEPTH = 120  # of arrays and objects; the deepest documents known to be published need 40
 _SHOWN_CHARACTERS = 80
 _NAMES = (

@@ -5,6 +5,9 @@ only where the specification has them.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from apidiscovery_formats.openapi.pointers import unescaped
 
 from apidiscovery_client.openapi.json_documents import Object, as_array, as_object
 
@@ -30,6 +33,25 @@ _NAMED = frozenset(
 )
 # Fields whose values are data, not objects of the specification.
 _DATA = frozenset({"default", "enum", "example", "required", "scopes", "value", "mapping"})
+
+_COMPONENTS = "#/components/"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Component:
+    """Names a component: its kind, such as `schemas`, and its name."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def of(cls, reference: str) -> "Component | None":
+        """Return the component that a reference means, or one that holds what it means."""
+        if not reference.startswith(_COMPONENTS):
+            return None
+        kind, _, rest = reference.removeprefix(_COMPONENTS).partition("/")
+        return cls(kind, unescaped(rest.partition("/")[0]))
+
 
 Change = Callable[[Object], Object]
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
-from apidiscovery_formats import go_json
+from apidiscovery_formats import go_json, go_yaml
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, negotiate
-
-from apidiscovery_client._kubectl.printing import yaml_text
 
 SERVICE_UNAVAILABLE = 503
 
@@ -47,7 +45,7 @@ def unavailable(message: str, accept: str) -> Body:
         "reason": _REASON,
         "code": SERVICE_UNAVAILABLE,
     }
-    text = yaml_text(status) if serializer is YAML else go_json.dumps(status) + "\n"
+    text = go_yaml.text(status) if serializer is YAML else go_json.dumps(status) + "\n"
     return Body(serializer.media_type, text.encode())
 
 

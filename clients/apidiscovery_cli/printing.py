@@ -1,68 +1,54 @@
-"""Selects, sorts and prints resources, as kubectl api-resources does.
+"""Tables, JSON and YAML, to the byte as kubectl prints them.
 
-Source: kubernetes/kubectl pkg/cmd/apiresources (`apiresources.go`, `print_flags.go`).
+Source: kubernetes/kubectl pkg/cmd/apiresources/print_flags.go.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import cast
 
-from apidiscovery_client._kubectl.preferred import preferred_resources
-from apidiscovery_client._kubectl.printing import json_text, yaml_text
-from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.model import Resource, Snapshot
+from apidiscovery_client.model import Resource
+from apidiscovery_formats import go_json
+
+
+def json_text(value: object) -> str:
+    """Return indented JSON as cli-runtime printers/json.go writes it, with a line feed."""
+    return go_json.dumps_indented(value, 4) + "\n"
+
+
+def yaml_text(value: object) -> str:
+    """Return block YAML, keys sorted, as cli-runtime printers/yaml.go writes it."""
+    from apidiscovery_formats import go_yaml  # noqa: PLC0415 - slow, and rarely needed
+
+    return go_yaml.text(cast("go_json.JSONValue", value))
+
 
 _HEADERS = ("NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND")
 _WIDE_HEADERS = (*_HEADERS, "VERBS", "CATEGORIES")
 
-SORT_KEYS: Mapping[str, Callable[[Resource], str]] = {
-    "": lambda resource: resource.gv.group,
-    "name": lambda resource: resource.name,
-    "kind": lambda resource: resource.kind,
-}
+_MIN_WIDTH = 6
+_PADDING = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which resources to keep.
+def table(rows: Sequence[Sequence[str]]) -> str:
+    r"""Return the rows as lines, every column but the last padded to its widest cell.
 
-    Attributes:
-        api_group: Empty is the core group, None any.
-        namespaced: None is either.
-        verbs: All of them must be supported.
-        categories: The resource must be in all of them.
+    The widths are those of cli-runtime printers/tabwriter.go `GetNewTabWriter`, counted in code
+    points, of what is safe for a terminal: names come from servers.
+
+    >>> print(table([("NAME", "KIND"), ("pods", "Pod")]), end="")
+    NAME   KIND
+    pods   Pod
     """
-
-    api_group: str | None = None
-    namespaced: bool | None = None
-    verbs: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-
-    def has(self, resource: Resource) -> bool:
-        """Return whether a resource is kept; one without verbs never is."""
-        return (
-            bool(resource.verbs)
-            and self.api_group in (None, resource.gv.group)
-            and self.namespaced in (None, resource.is_namespaced)
-            and set(self.verbs) <= set(resource.verbs)
-            and set(self.categories) <= set(resource.categories)
-        )
-
-
-def select(snapshot: Snapshot, selection: Selection, sort_by: str = "") -> list[Resource]:
-    """Return the preferred resources that are selected.
-
-    Sorted by the key of `SORT_KEYS`, then by name, then in discovery order.
-    """
-    value = SORT_KEYS[sort_by]
-    return sorted(
-        (
-            resource
-            for _, resources in preferred_resources(snapshot)
-            for resource in resources
-            if selection.has(resource)
-        ),
-        key=lambda resource: (value(resource), resource.name),
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [
+        max(_MIN_WIDTH, *(len(cell) + _PADDING for cell in column))
+        for column in zip(*cells, strict=True)
+    ]
+    return "".join(
+        "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
+        + f"{row[-1]}\n"
+        for row in cells
     )
 
 

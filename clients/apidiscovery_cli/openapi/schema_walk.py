@@ -8,10 +8,15 @@ nested through references deeper or is larger than any real schema is an error.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from apidiscovery_client.openapi.json_documents import (
+    Fields,
+    Object,
+    UnsoundDocument,
+    as_array,
+    as_object,
+    name_of,
+)
 from apidiscovery_formats.openapi.pointers import resolve
-
-from apidiscovery_client.openapi.errors import UnsoundDocument
-from apidiscovery_client.openapi.json_documents import Fields, Object, as_array, as_object, name_of
 
 MAX_SCHEMA_DEPTH = 128  # of schemas within schemas, through references too
 MAX_VISITS = 200_000  # of schemas for one answer; all fields of all of Prometheus are 8 000

@@ -4,9 +4,11 @@ Source: client-go restmapper/discovery.go `NewDiscoveryRESTMapper`, restmapper/s
 `shortcutExpander`; apimachinery pkg/api/meta: restmapper.go, multirestmapper.go, priority.go.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
-from apidiscovery_client._kubectl.view import all_resources, listed_resources, listed_versions
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._kubectl import all_resources, listed_resources, listed_versions
 from apidiscovery_client.model import (
     CURRENT,
     GroupVersion,
@@ -14,13 +16,18 @@ from apidiscovery_client.model import (
     Resource,
     Snapshot,
 )
-from apidiscovery_client.openapi.errors import NotExplained, UnknownResource
-from apidiscovery_client.openapi.field_path import nodes
+from apidiscovery_client.openapi.json_documents import NotExplained
 
 
-def key_of(named: GroupVersion | GroupVersionResource) -> str:
-    """Return the key of a group-version's document, such as `api/v1` or `apis/apps/v1`."""
-    return f"apis/{named.group}/{named.version}" if named.group else f"api/{named.version}"
+class UnknownResource(DiscoveryError):
+    """No resource is called so; kubectl writes this line without `error:` before it.
+
+    Source: kubectl pkg/cmd/util/helpers.go `checkErr`, for `NoResourceMatchError`.
+    """
+
+    def __init__(self, resource: str, group: str = "") -> None:
+        where = f' in group "{group}"' if group else ""
+        super().__init__(f'the server doesn\'t have a resource type "{resource}"{where}')
 
 
 def parse_group_version(text: str) -> GroupVersion:
@@ -177,3 +184,81 @@ def _fields(path: list[str | None], rule: str) -> list[str]:
     if len(names) < len(path) - 1:
         raise NotExplained(f"invalid jsonpath syntax, {rule}")
     return names
+
+
+_NAME = re.compile(r"(?:\\.|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
+_ARRAY = re.compile(r"\[[^\]\n]*\]")
+_KEY = re.compile(r"\['([^'\]\n]*)'\]")  # ['name'] means the same as .name
+_INDEX = re.compile(r"-?\d*(?::-?\d*)?(?::-?\d*)?|\*", re.ASCII)
+_QUOTED = re.compile(r"""'[^'\n]*'|"[^"\n]*\"""")
+_WORD = re.compile(r"[^ \t\r\n.,\[\]$@{}]+")
+
+
+def nodes(path: str) -> list[str | None]:
+    """Return the names of the fields in a path, None for each node that is not a field.
+
+    A period at the end is ignored.
+
+    Raises:
+        NotExplained: It is no JSONPath.
+    """
+    return list(_nodes(f".{path.removesuffix('.')}"))
+
+
+def _nodes(text: str) -> Iterator[str | None]:
+    position = 0
+    while position < len(text):
+        character = text[position]
+        if text.startswith("..", position):
+            yield None
+            position += 2
+            if text[position : position + 1].isalnum() or text[position : position + 1] == "_":
+                position -= 1
+                character = "."
+            else:
+                continue
+        if character == ".":
+            name = _name(text, position + 1)
+            yield None if name == "*" else name.replace("\\", "")
+            position += 1 + len(name)
+        elif character in " @$":
+            position += 1
+        elif key := _KEY.match(text, position):
+            yield from _nodes(f".{key[1]}")
+            position = key.end()
+        else:
+            yield None
+            position = _end_of_other(text, position)
+
+
+def _name(text: str, position: int) -> str:
+    found = _NAME.match(text, position)
+    return found[0] if found else ""
+
+
+def _end_of_other(text: str, position: int) -> int:
+    """Return where a node ends that is no field; raise `NotExplained`."""
+    character = text[position]
+    if character == "}":
+        raise NotExplained("must pass in 1 jsonpath string")
+    if character in "\r\n":
+        raise NotExplained("unclosed action")
+    if character == "[":
+        return _end_of_array(text, position)
+    if character in "'\"":
+        if quoted := _QUOTED.match(text, position):
+            return quoted.end()
+        raise NotExplained("unterminated quoted string")
+    if (word := _WORD.match(text, position)) and (character.isalnum() or character in "_+-"):
+        return word.end()
+    raise NotExplained(f"unrecognized character in action: U+{ord(character):04X} '{character}'")
+
+
+def _end_of_array(text: str, position: int) -> int:
+    array = _ARRAY.match(text, position)
+    if array is None:
+        raise NotExplained("unterminated array")
+    index = array[0][1:-1]
+    if not all(_INDEX.fullmatch(part.strip(" ")) for part in index.split(",")):
+        raise NotExplained(f"invalid array index {index}")
+    return array.end()

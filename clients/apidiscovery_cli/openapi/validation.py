@@ -4,13 +4,12 @@ import json
 from itertools import islice
 from typing import cast
 
+from apidiscovery_client._fields import check_size
+from apidiscovery_client.openapi.json_documents import is_too_deep
 from apidiscovery_formats import yaml_text
 from apidiscovery_formats.openapi import validation
 from apidiscovery_formats.openapi.places import Problem
 from apidiscovery_formats.strict_json import Marks
-
-from apidiscovery_client._fields import check_size
-from apidiscovery_client.openapi.json_documents import is_too_deep
 
 MAX_PROBLEMS = 1000  # that are told of one document
 
