@@ -6,7 +6,7 @@ from os import environ
 from typing import TYPE_CHECKING, cast
 
 import click
-from apidiscovery_client._version import VERSION
+from apidiscovery_client._package import VERSION
 
 from apidiscovery_cli.click_options import click_command
 from apidiscovery_cli.exit_codes import BAD_USAGE, INTERRUPTED

@@ -14,8 +14,8 @@ from typing import (
 )
 
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client._extras import see_that_grpc_is_installed
 from apidiscovery_client._interfaces import AsyncTransport, SnapshotCache, Transport
+from apidiscovery_client._package import see_that_grpc_is_installed
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
 
 if TYPE_CHECKING:  # they are imported when they are needed
@@ -173,7 +173,7 @@ def read_grpc_server(
             cannot do; or the extra `grpc` is not installed.
     """
     see_that_grpc_is_installed()
-    from apidiscovery_client._grpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
+    from apidiscovery_client._grpc.calls import grpc_server  # noqa: PLC0415 - it imports grpc
 
     scheme = "http" if plaintext else "https"
     named: Flags = {**flags, "server": f"{scheme}://{address}"}

@@ -7,8 +7,8 @@ from typing import TypeVar
 from apidiscovery_client._errors import ClientClosed
 from apidiscovery_client._interfaces import FetchedSnapshot, Transport
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.clock import Clock
 from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.options import Clock
 
 _T = TypeVar("_T")
 

@@ -6,7 +6,7 @@ Source: client-go discovery/aggregated_discovery.go `convertAPIGroup`, `convertA
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from apidiscovery_client._reading.staleness import STALE
+from apidiscovery_client._reading.parsed import STALE
 from apidiscovery_client.model import (
     CURRENT,
     Current,

@@ -11,9 +11,8 @@ from apidiscovery_client._async_driver import AsyncDriver
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
 from apidiscovery_client._interfaces import AsyncTransport, FetchedSnapshot, SnapshotCache, Traffic
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.clock import SYSTEM_CLOCK, Clock
 from apidiscovery_client._sans_io.memory import Memory
-from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, SYSTEM_CLOCK, ClientOptions, Clock
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import (
     GroupVersion,
@@ -25,7 +24,7 @@ from apidiscovery_client.model import (
 
 if TYPE_CHECKING:  # imported when they are needed
     from apidiscovery_client._connecting import Settings
-    from apidiscovery_client._sans_io.waiting import Goal
+    from apidiscovery_client._sans_io.following import Goal
     from apidiscovery_client.changes import Change
     from apidiscovery_client.openapi.async_published import AsyncOpenApi
     from apidiscovery_client.resolving import Explanation, Resolution, Resolver
@@ -380,7 +379,7 @@ class AsyncDiscoveryClient:
         Raises:
             NotYetServed: Somewhere it is not there in time.
         """
-        from apidiscovery_client._sans_io.waiting import Goal  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.following import Goal  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         goal, deadline = Goal(wanted), self._clock.monotonic() + timeout_s
@@ -401,7 +400,7 @@ class AsyncDiscoveryClient:
         self, goal: "Goal", deadline: float, missing: dict[int, str], place: int
     ) -> None:
         """Return when it is served, or too late; keep what is `missing` at that place."""
-        from apidiscovery_client._sans_io.waiting import growing_pauses  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.following import growing_pauses  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         listens = self._transport.can_listen and self._driver.can_be_interrupted

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, TypeVar
 
-from apidiscovery_client._discovery_paths import path_of
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import (
     CURRENT,
@@ -21,6 +20,7 @@ from apidiscovery_client.model import (
     Snapshot,
     Stale,
     Version,
+    path_of,
 )
 
 _Kind: TypeAlias = Literal["groups", "versions", "resources"]

@@ -11,9 +11,8 @@ from apidiscovery_client._driver import Driver
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
 from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache, Traffic, Transport
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.clock import SYSTEM_CLOCK, Clock
 from apidiscovery_client._sans_io.memory import Memory
-from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, SYSTEM_CLOCK, ClientOptions, Clock
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import (
     GroupVersion,
@@ -25,7 +24,7 @@ from apidiscovery_client.model import (
 
 if TYPE_CHECKING:  # imported when they are needed
     from apidiscovery_client._connecting import Settings
-    from apidiscovery_client._sans_io.waiting import Goal
+    from apidiscovery_client._sans_io.following import Goal
     from apidiscovery_client.changes import Change
     from apidiscovery_client.openapi.published import OpenApi
     from apidiscovery_client.resolving import Explanation, Resolution, Resolver
@@ -378,7 +377,7 @@ class DiscoveryClient:
         Raises:
             NotYetServed: Somewhere it is not there in time.
         """
-        from apidiscovery_client._sans_io.waiting import Goal  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.following import Goal  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         goal, deadline = Goal(wanted), self._clock.monotonic() + timeout_s
@@ -397,7 +396,7 @@ class DiscoveryClient:
 
     def _served(self, goal: "Goal", deadline: float, missing: dict[int, str], place: int) -> None:
         """Return when it is served, or too late; keep what is `missing` at that place."""
-        from apidiscovery_client._sans_io.waiting import growing_pauses  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.following import growing_pauses  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         listens = self._transport.can_listen and self._driver.can_be_interrupted

@@ -7,8 +7,14 @@ Everything is in the order in which the server tells it, for that order is its p
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import quote
+
+DiscoveryPath: TypeAlias = Literal["/api", "/apis"]
+
+CORE_PATH: DiscoveryPath = "/api"
+GROUPS_PATH: DiscoveryPath = "/apis"
+PATHS = (CORE_PATH, GROUPS_PATH)  # of the two documents, also the keys of `Snapshot.failures`
 
 NAMESPACED = "Namespaced"
 NO_EXTRAS: Mapping[str, object] = {}
@@ -305,3 +311,16 @@ class Snapshot:
         """Return that version of that group."""
         group = self.group(gv.group)
         return group.version(gv.version) if group else None
+
+
+def groups_by_path(groups: tuple[Group, ...]) -> dict[DiscoveryPath, tuple[Group, ...]]:
+    """Return the groups in their order by path, also a path without any."""
+    return {
+        CORE_PATH: tuple(group for group in groups if not group.name),
+        GROUPS_PATH: tuple(group for group in groups if group.name),
+    }
+
+
+def path_of(group: str) -> DiscoveryPath:
+    """Return the path of the document that tells of the group of this name."""
+    return GROUPS_PATH if group else CORE_PATH

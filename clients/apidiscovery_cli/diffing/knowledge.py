@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from apidiscovery_client._discovery_paths import CORE, NAMED
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -13,6 +12,7 @@ from apidiscovery_client.model import (
     Snapshot,
     Stale,
     Version,
+    path_of,
 )
 from apidiscovery_client.snapshots.releases import PREFIX, known_groups
 
@@ -79,7 +79,7 @@ class Sides:
 
     def is_lost(self, group: str) -> bool:
         """Whether one of the sides could not tell the part that this group is in."""
-        return (NAMED if group else CORE) in self._lost
+        return path_of(group) in self._lost
 
     def is_doubtful(self, group: str) -> bool:
         """Whether one of the sides cannot speak for all versions of a group."""

@@ -11,7 +11,8 @@ JSON:
 Where a group or version is listed twice, the first counts, as in `Snapshot.version`.
 """
 
-from collections.abc import Iterable, Mapping
+import binascii
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,14 +25,17 @@ from apidiscovery_client._fields import (
     text,
     text_map,
 )
+from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import (
     CURRENT,
+    NO_EXTRAS,
     Current,
     Freshness,
     Group,
     GroupVersion,
     Resource,
     Stale,
+    Subresource,
     Unknown,
     Version,
 )
@@ -214,3 +218,100 @@ def _confirmed(
     is_silent = version.freshness != CURRENT and not version.resources
     resources = remembered.get(version.gv, ()) if is_retained and is_silent else version.resources
     return replace(version, freshness=freshness, resources=resources)
+
+
+_BASE64 = "base64:"
+# An unaggregated document may have unknown fields of these names. A document of v2 has no place
+# for them: they would be read as what they are not.
+_TAKEN = frozenset(
+    {
+        *("versions", "version", "resources", "freshness"),
+        *("resource", "responseKind", "scope", "singularResource", "verbs"),
+        *("shortNames", "categories", "subresources", "subresource", "acceptedTypes"),
+    }
+)
+
+Extra = Mapping[str, object]
+Change = Callable[[Extra], Extra]
+
+
+def with_text(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Return the groups with nothing but JSON in their extras."""
+    return _changed(groups, _text)
+
+
+def with_bytes(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Return the groups as they were before `with_text`."""
+    return _changed(groups, _bytes)
+
+
+def _text(extra: Extra) -> Extra:
+    return dict(_text_item(*item) for item in extra.items() if item[0] not in _TAKEN)
+
+
+def _text_item(name: str, value: object) -> tuple[str, object]:
+    if not (isinstance(value, bytes) and name.startswith(PROTOBUF_EXTRA)):
+        return name, value
+    return _BASE64 + name.removeprefix(PROTOBUF_EXTRA), _encoded(value)
+
+
+def _bytes(extra: Extra) -> Extra:
+    return dict(_bytes_item(*item) for item in extra.items())
+
+
+def _bytes_item(name: str, value: object) -> tuple[str, object]:
+    """Return the field as it was; one that is not as `with_text` writes it was never another."""
+    if not (isinstance(value, str) and name.startswith(_BASE64)):
+        return name, value
+    try:
+        decoded = binascii.a2b_base64(value.encode())
+    except (binascii.Error, UnicodeEncodeError):
+        return name, value
+    if _encoded(decoded) != value:
+        return name, value
+    return PROTOBUF_EXTRA + name.removeprefix(_BASE64), decoded
+
+
+def _encoded(value: bytes) -> str:
+    return binascii.b2a_base64(value, newline=False).decode()  # base64 takes longer to import
+
+
+def _changed(groups: tuple[Group, ...], change: Change) -> tuple[Group, ...]:
+    if not any(map(_has_extra, groups)):
+        return groups
+    return tuple(_group(group, change) for group in groups)
+
+
+def _has_extra(group: Group) -> bool:
+    """Tell it quickly, for there are none as long as servers are not newer than this package."""
+    return bool(group.extra) or any(
+        version.extra
+        or any(
+            resource.extra or any(below.extra for below in resource.subresources)
+            for resource in version.resources
+        )
+        for version in group.versions
+    )
+
+
+def _group(group: Group, change: Change) -> Group:
+    versions = tuple(_version(version, change) for version in group.versions)
+    return replace(group, versions=versions, extra=_or_none(change(group.extra)))
+
+
+def _version(version: Version, change: Change) -> Version:
+    resources = tuple(_resource(resource, change) for resource in version.resources)
+    return replace(version, resources=resources, extra=_or_none(change(version.extra)))
+
+
+def _resource(resource: Resource, change: Change) -> Resource:
+    below = tuple(_subresource(found, change) for found in resource.subresources)
+    return replace(resource, subresources=below, extra=_or_none(change(resource.extra)))
+
+
+def _subresource(subresource: Subresource, change: Change) -> Subresource:
+    return replace(subresource, extra=_or_none(change(subresource.extra)))
+
+
+def _or_none(extra: Extra) -> Extra:
+    return extra or NO_EXTRAS

@@ -1,4 +1,4 @@
-"""Calls services over gRPC, one call at a time."""
+"""Calls services over gRPC, one call at a time, with the credentials of a kubeconfig or others."""
 
 import time
 from collections.abc import Sequence
@@ -7,7 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import grpc
+from apidiscovery_kubeconfig.connection import Connection
 from apidiscovery_kubeconfig.proxies import is_loopback
+from apidiscovery_kubeconfig.tls import Tls
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
@@ -19,11 +21,13 @@ from apidiscovery_client._grpc.errors import (
     failure,
     refusal,
 )
+from apidiscovery_client._kube_access import KubeAccess, translated
+from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Access
-from apidiscovery_client._version import VERSION
 
 if TYPE_CHECKING:  # only whoever makes a context needs it
     import ssl
+
 
 __all__ = ["CallRefused", "FieldProblem", "GrpcClient", "GrpcServer"]
 
@@ -266,3 +270,46 @@ def retry_wait_s(failed: Failure, attempt: int) -> float | None:
     if failed.code != grpc.StatusCode.UNAVAILABLE or failed.is_hopeless:
         return None
     return RETRY_WAITS_S[attempt]
+
+
+def grpc_server(
+    address: str,
+    found: Connection,
+    timeout_s: float | None,
+    *,
+    for_grpclib: bool,
+) -> GrpcServer:
+    """Return a server to which we are who `found` says, with TLS if its URL is https.
+
+    Certificates are those of now: a connection of gRPC is not made anew when a file changes.
+
+    Raises:
+        InvalidConfiguration: A file cannot be used.
+    """
+    has_tls = found.url.startswith("https:")
+    with translated():
+        credentials = _credentials(found.tls) if has_tls and not for_grpclib else None
+        context = _context(found.tls) if has_tls and for_grpclib else None
+    return GrpcServer(
+        address=address,
+        credentials=credentials,
+        context=context,
+        tls_server_name=found.tls.server_name or None,
+        access=KubeAccess(found),
+        request_timeout_s=timeout_s or None,
+    )
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    pair = tls.own_certificate()
+    return grpc.ssl_channel_credentials(
+        root_certificates=tls.ca.read() if tls.ca else None,
+        private_key=pair.key if pair else None,
+        certificate_chain=pair.certificate if pair else None,
+    )
+
+
+def _context(tls: Tls) -> "ssl.SSLContext":
+    from apidiscovery_kubeconfig.contexts import made  # noqa: PLC0415 - it imports ssl
+
+    return made(tls, None, shared=False)

@@ -12,16 +12,17 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from apidiscovery_client._errors import DiscoveryError, RequestRefused, UnexpectedDocument
-from apidiscovery_client._extras import has_protobuf
 from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._negotiation import ACCEPT, ACCEPT_JSON, ACCEPT_PLAIN
+from apidiscovery_client._package import has_protobuf
 from apidiscovery_client._reading import read_document, read_resources, retained
-from apidiscovery_client._reading.documents import Path
-from apidiscovery_client._reading.staleness import STALE
+from apidiscovery_client._reading.parsed import STALE
 from apidiscovery_client.model import (
     CURRENT,
+    PATHS,
     Current,
+    DiscoveryPath,
     Freshness,
     Group,
     GroupVersion,
@@ -32,7 +33,6 @@ from apidiscovery_client.model import (
     Version,
 )
 
-PATHS: tuple[Path, Path] = ("/api", "/apis")
 CORE_V1 = GroupVersion("", "v1")
 
 # One alone: a list of them, or a star, would confirm others than the document that is held. RFC
@@ -134,15 +134,15 @@ def discovery(server: str, fetched: FetchedSnapshot | None, options: HttpOptions
             or a refusal of the caller. Where both fail, that comes before other errors.
         UnexpectedDocument: A body there that is not what its Content-Type promises.
     """
-    before: dict[Path, _PathState] = {path: _before(path, fetched) for path in PATHS}
+    before: dict[DiscoveryPath, _PathState] = {path: _before(path, fetched) for path in PATHS}
     accept = ACCEPT if options.protobuf and has_protobuf() else ACCEPT_JSON
     outcomes = yield tuple(Ask(path, accept, before[path].etag) for path in PATHS)
     now = datetime.now(UTC)
-    answered: dict[Path, Outcome] = dict(zip(PATHS, outcomes, strict=True))
-    judged: dict[Path, _PathState | DiscoveryError] = {
+    answered: dict[DiscoveryPath, Outcome] = dict(zip(PATHS, outcomes, strict=True))
+    judged: dict[DiscoveryPath, _PathState | DiscoveryError] = {
         path: _judged(path, answered[path], before[path], now) for path in PATHS
     }
-    again: list[Path] = [
+    again: list[DiscoveryPath] = [
         path for path in PATHS if _was_not_understood(answered[path], judged[path])
     ]
     if again:
@@ -161,7 +161,7 @@ def discovery(server: str, fetched: FetchedSnapshot | None, options: HttpOptions
     return _fetched(server, now, before, states, failures, fetched)
 
 
-def _before(path: Path, fetched: FetchedSnapshot | None) -> _PathState:
+def _before(path: DiscoveryPath, fetched: FetchedSnapshot | None) -> _PathState:
     if fetched is None:
         return _PathState()
     of_core = path == "/api"
@@ -174,7 +174,7 @@ def _before(path: Path, fetched: FetchedSnapshot | None) -> _PathState:
 
 
 def _judged(
-    path: Path, outcome: Outcome, before: _PathState, now: datetime
+    path: DiscoveryPath, outcome: Outcome, before: _PathState, now: datetime
 ) -> _PathState | DiscoveryError:
     """Return what an outcome tells of a path."""
     if isinstance(outcome, DiscoveryError):
@@ -189,7 +189,7 @@ def _judged(
         return error
 
 
-def _unchanged(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathState:
+def _unchanged(path: DiscoveryPath, reply: Reply, before: _PathState, now: datetime) -> _PathState:
     """Return what a 304 confirms, as it was before a request for it failed."""
     if not before.etag:
         problem = "304 says that nothing has changed, but nothing was said to be known"
@@ -206,7 +206,7 @@ def _unchanged(path: Path, reply: Reply, before: _PathState, now: datetime) -> _
     return replace(told, etag=before.etag, document=before.document)
 
 
-def _told(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathState:
+def _told(path: DiscoveryPath, reply: Reply, before: _PathState, now: datetime) -> _PathState:
     state = reply.read(lambda content_type, body: read_document(path, content_type, body, now))
     _check_names(path, state.groups, reply.url)
     if not state.is_aggregated:
@@ -218,7 +218,7 @@ def _told(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathS
     return _PathState(groups, etag, document if etag else None)
 
 
-def _check_names(path: Path, groups: Iterable[Group], url: str) -> None:
+def _check_names(path: DiscoveryPath, groups: Iterable[Group], url: str) -> None:
     """Refuse what belongs elsewhere, for the aggregated documents of both paths are of one kind."""
     for group in groups:
         if (path == "/api") is bool(group.name):
@@ -252,14 +252,14 @@ def _second(
 
 
 def _settled(
-    judged: Mapping[Path, _PathState | DiscoveryError],
-    before: Mapping[Path, _PathState],
+    judged: Mapping[DiscoveryPath, _PathState | DiscoveryError],
+    before: Mapping[DiscoveryPath, _PathState],
     now: datetime,
     *,
     needs_core: bool,
-) -> tuple[dict[Path, _PathState], dict[str, str]]:
+) -> tuple[dict[DiscoveryPath, _PathState], dict[str, str]]:
     """Return the states of both paths, and why one is missing; raise where nothing is left."""
-    states: dict[Path, _PathState] = {}
+    states: dict[DiscoveryPath, _PathState] = {}
     failures: dict[str, str] = {}
     errors = [found for found in judged.values() if isinstance(found, DiscoveryError)]
     if len(errors) == len(PATHS):
@@ -312,7 +312,7 @@ def _outdated(freshness: Freshness, reason: str, now: datetime) -> Freshness:
     return Stale(since, reason, retained=True)
 
 
-def _unread(states: Mapping[Path, _PathState]) -> tuple[GroupVersion, ...]:
+def _unread(states: Mapping[DiscoveryPath, _PathState]) -> tuple[GroupVersion, ...]:
     return tuple(
         dict.fromkeys(
             version.gv
@@ -362,8 +362,8 @@ def _with_resources(
 def _fetched(  # noqa: PLR0913, PLR0917 - each is a different thing that is known by now
     server: str,
     now: datetime,
-    before: Mapping[Path, _PathState],
-    states: Mapping[Path, _PathState],
+    before: Mapping[DiscoveryPath, _PathState],
+    states: Mapping[DiscoveryPath, _PathState],
     failures: Mapping[str, str],
     fetched: FetchedSnapshot | None,
 ) -> FetchedSnapshot:

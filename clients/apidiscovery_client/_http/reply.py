@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
 from apidiscovery_client._http import wrong_port
-from apidiscovery_client._reading.parsed import UnreadableError
-from apidiscovery_client._reading.status import status_message
+from apidiscovery_client._reading.parsed import UnreadableError, status_message
 
 MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
 MAX_CONCURRENT_REQUESTS = 16

@@ -19,8 +19,8 @@ from apidiscovery_kubeconfig.proxies import (
 )
 
 from apidiscovery_client._errors import InvalidConfiguration, ServerUnreachable
+from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Access, Headers, Server
-from apidiscovery_client._version import VERSION
 
 if TYPE_CHECKING:
     import ssl

@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from apidiscovery_client._discovery_paths import PATHS
 from apidiscovery_client._errors import (
     RequestRefused,
     ServerUnreachable,
     UnexpectedDocument,
 )
 from apidiscovery_client._interfaces import FetchedSnapshot
-from apidiscovery_client._log import Log
-from apidiscovery_client._sans_io.clock import Clock
-from apidiscovery_client._sans_io.options import ClientOptions
-from apidiscovery_client.model import Current, Snapshot, Stale, Unknown, Version
+from apidiscovery_client._package import Log
+from apidiscovery_client._sans_io.options import ClientOptions, Clock
+from apidiscovery_client.model import PATHS, Current, Snapshot, Stale, Unknown, Version
 
 if TYPE_CHECKING:  # made when the first name is resolved
     from apidiscovery_client.resolving import Resolver

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from apidiscovery_client._discovery_paths import NAMED, PATHS, DiscoveryPath, groups_by_path
-from apidiscovery_client._disk import notes, text_extras
+from apidiscovery_client._disk import notes
 from apidiscovery_client._fields import (
     Fields,
     MisshapenError,
@@ -30,7 +29,17 @@ from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.cache import proofs
-from apidiscovery_client.model import Group, GroupVersion, Resource, Snapshot, Stale
+from apidiscovery_client.model import (
+    GROUPS_PATH,
+    PATHS,
+    DiscoveryPath,
+    Group,
+    GroupVersion,
+    Resource,
+    Snapshot,
+    Stale,
+    groups_by_path,
+)
 
 SCHEMA = 1
 
@@ -158,7 +167,7 @@ def _parts(groups: tuple[Group, ...], proven: Parts) -> Iterator[tuple[str, Docu
 
 
 def _stated(groups: tuple[Group, ...]) -> Document:
-    return Document(proofs.JSON_V2, write_aggregated(text_extras.with_text(groups)))
+    return Document(proofs.JSON_V2, write_aggregated(notes.with_text(groups)))
 
 
 def _only_remembered(group: Group) -> Group:
@@ -234,14 +243,14 @@ def _groups(facts: Fields, parts: Parts, now: datetime) -> tuple[Group, ...]:
         if path in etags or proofs.SCOPE in etags:
             groups += notes.confirmed(found, remarks, remembered)
         else:
-            groups += notes.annotated(text_extras.with_bytes(found), remarks)
+            groups += notes.annotated(notes.with_bytes(found), remarks)
     return tuple(groups)
 
 
 def _remembered(parts: Parts, now: datetime) -> dict[GroupVersion, tuple[Resource, ...]]:
     if _REMEMBERED not in parts:
         return {}
-    groups = text_extras.with_bytes(_told(NAMED, parts[_REMEMBERED], now))
+    groups = notes.with_bytes(_told(GROUPS_PATH, parts[_REMEMBERED], now))
     return {version.gv: version.resources for group in groups for version in group.versions}
 
 

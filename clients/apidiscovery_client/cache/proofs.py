@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from apidiscovery_client._discovery_paths import PATHS, groups_by_path
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._writing import etag_of, write_aggregated
-from apidiscovery_client.model import Group, Stale
+from apidiscovery_client.model import PATHS, Group, Stale, groups_by_path
 
 SCOPE = ""  # the key in `FetchedSnapshot.etags` of the ETag of both, over gRPC
 JSON_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

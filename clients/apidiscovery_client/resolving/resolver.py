@@ -1,7 +1,8 @@
 """Answers which resource a text means, on what is known of a server."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from apidiscovery_client._errors import (
     AmbiguousResource,
@@ -10,14 +11,75 @@ from apidiscovery_client._errors import (
     StaleGroup,
     UncertainResource,
 )
-from apidiscovery_client.model import Current, Freshness, Resource, Snapshot, Subresource
-from apidiscovery_client.resolving.certainty import unsure_of_match, unsure_of_miss
+from apidiscovery_client.model import (
+    Current,
+    Freshness,
+    Group,
+    Resource,
+    Snapshot,
+    Subresource,
+    Version,
+)
 from apidiscovery_client.resolving.explanation import Explanation, Resolution, full_name
 from apidiscovery_client.resolving.index import Index
-from apidiscovery_client.resolving.lookup import Lookup, look_up, look_up_kind, members_of
-from apidiscovery_client.resolving.narrowing import Narrowing
+from apidiscovery_client.resolving.lookup import (
+    Lookup,
+    look_up,
+    look_up_kind,
+    members_of,
+    unsure_of_match,
+    unsure_of_miss,
+)
 from apidiscovery_client.resolving.reading import Exact, Reading
 from apidiscovery_client.resolving.suggestions import Vocabulary, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a resource has to be.
+
+    Attributes:
+        verb: What it must support; None for anything.
+        namespaced: Whether its objects must live in namespaces, or must not; None for either.
+        below: A subresource that may support the verb in its place; empty for none.
+    """
+
+    verb: str | None = None
+    namespaced: bool | None = None
+    below: str = ""
+
+    @classmethod
+    def of(cls, text: str, verb: str | None, namespaced: bool | None) -> Self:  # noqa: FBT001 - as it is told
+        """Return what is asked for beside a text, which may name a subresource at its end."""
+        below = text.rpartition("/")[2] if verb is not None and "/" in text else ""
+        return cls(verb, namespaced, below)
+
+    def __str__(self) -> str:
+        verb = [] if self.verb is None else [f'with the verb "{self.verb}"']
+        scopes = {None: [], True: ["in namespaces"], False: ["outside of namespaces"]}
+        return " ".join([*verb, *scopes[self.namespaced]])
+
+    def admits(self, resource: Resource) -> bool:
+        """Return whether a resource, or that subresource of it, is what is asked for."""
+        if self.namespaced not in (None, resource.is_namespaced):
+            return False
+        if self.verb is None or self.verb in resource.verbs:
+            return True
+        below = resource.subresource(self.below) if self.below else None
+        return below is not None and self.verb in below.verbs
+
+    def applied_to(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without the resources that are not asked for."""
+        if self.verb is None and self.namespaced is None:
+            return snapshot
+        return replace(snapshot, groups=tuple(self._group(group) for group in snapshot.groups))
+
+    def _group(self, group: Group) -> Group:
+        return replace(group, versions=tuple(self._version(version) for version in group.versions))
+
+    def _version(self, version: Version) -> Version:
+        return replace(version, resources=tuple(filter(self.admits, version.resources)))
+
 
 _MOST_NARROWED = 16  # verbs and scopes that are remembered; there are few
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._grpc.calls import is_local
-from apidiscovery_client._version import VERSION
+from apidiscovery_client._package import VERSION
 
 # The generated class has but one name at run time; its stubs tell sync and async apart.
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"

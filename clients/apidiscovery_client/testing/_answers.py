@@ -24,8 +24,6 @@ from apidiscovery_client import _writing
 from apidiscovery_client.model import CURRENT, Group, Version
 from apidiscovery_client.testing._state import ANY_PATH, Failure, State
 
-AGGREGATED_PATHS = ("/api", "/apis")
-
 _TEXT = "text/plain; charset=utf-8"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _OPEN_TO_ALL = (*_HEALTH, "/version")

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from apidiscovery_client._errors import MissingExtra
 from apidiscovery_client._reading import UnreadableError
-from apidiscovery_client._reading.staleness import freshness
-from apidiscovery_client._reading.unknown_fields import PREFIX
+from apidiscovery_client._reading.parsed import freshness
+from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,
@@ -214,7 +214,7 @@ def _extras(message: betterproto.Message) -> Mapping[str, object]:
         return NO_EXTRAS
     kept: dict[str, bytes] = {}
     for field in betterproto.parse_fields(unknown):
-        key = f"{PREFIX}{field.number}"
+        key = f"{PROTOBUF_EXTRA}{field.number}"
         kept[key] = kept.get(key, b"") + field.raw
     return dict(kept)
 

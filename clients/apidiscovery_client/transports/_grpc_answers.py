@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._reading import retained
-from apidiscovery_client._reading.staleness import STALE
+from apidiscovery_client._reading.parsed import STALE
 from apidiscovery_client.model import CURRENT, Current, Group, GroupVersion, Snapshot, Version
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"

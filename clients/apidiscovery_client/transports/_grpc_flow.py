@@ -1,10 +1,14 @@
 """What to ask DiscoveryService for, and what to hold by its answers, without sending anything."""
 
-from collections.abc import Generator, Mapping
+import re
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._interfaces import Document, FetchedSnapshot
+from apidiscovery_client._writing import write_aggregated
+from apidiscovery_client.cache.proofs import SCOPE, scope_etag
+from apidiscovery_client.model import Group, groups_by_path
 from apidiscovery_client.transports import _grpc_answers as answers
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
@@ -13,7 +17,36 @@ from apidiscovery_client.transports._grpc_answers import (
     Same,
     Sources,
 )
-from apidiscovery_client.transports._grpc_proof import contradicts
+
+_ETAG = re.compile(r"[0-9A-F]{128}")
+
+
+def contradicts(etag: str, groups: Iterable[Group], base: FetchedSnapshot) -> bool:
+    """Return whether the ETag is certainly that of other groups.
+
+    That is not certain where the ETag of `base` does not follow from its groups either: then the
+    server has a rule of its own, or hashes another version of the documents.
+
+    Args:
+        etag: What the server calls the groups.
+        groups: What its difference led to.
+        base: What it was the difference to.
+    """
+    if not _ETAG.fullmatch(etag) or _etag_of(groups) == etag:
+        return False
+    return _etag_of(base.snapshot.groups) == base.etags.get(SCOPE)
+
+
+def _etag_of(groups: Iterable[Group]) -> str:
+    """Return the ETag; empty where the groups have something that no document can say."""
+    try:
+        documents: dict[str, Document] = {
+            path: Document("", write_aggregated(part, as_stated=True))
+            for path, part in groups_by_path(tuple(groups)).items()
+        }
+    except (TypeError, ValueError, RecursionError):
+        return ""
+    return scope_etag(documents)
 
 
 @dataclass(frozen=True, slots=True)
