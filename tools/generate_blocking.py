@@ -18,6 +18,7 @@ CLIENT = REPO / "clients" / "apidiscovery_client"
 RUFF = Path(sys.executable).parent / "ruff"
 PAIRS = (
     ("adapters/_async_borrowed.py", "adapters/_borrowed.py"),
+    ("adapters/_async_lookups.py", "adapters/_lookups.py"),
     ("async_client.py", "client.py"),
     ("openapi/async_published.py", "openapi/published.py"),
     ("transports/_async_discovery.py", "transports/_discovery.py"),
@@ -37,6 +38,7 @@ NAMES = {
     "AsyncExitStack": "ExitStack",
     "AsyncFetchesPaths": "FetchesPaths",
     "AsyncGenerator": "Generator",
+    "AsyncLookups": "Lookups",
     "AsyncHttpTransport": "HttpTransport",
     "AsyncOpenApi": "OpenApi",
     "AsyncPathTransport": "PathTransport",
@@ -49,7 +51,9 @@ NAMES = {
     "__aexit__": "__exit__",
     "_AsyncSession": "_Session",
     "_async_connections": "_connections",
+    "_async_lookups": "_lookups",
     "_async_driver": "_driver",
+    "async_client": "client",
     "_async_paths": "_paths",
     "_async_scope": "_scope",
     "_async_waiting": "_waiting",

@@ -1,9 +1,10 @@
 """From what a user names to a server, and to a transport that asks it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
+    Any,
     Generic,
     Literal,
     TypeAlias,
@@ -39,6 +40,17 @@ __all__ = [
 TransportT = TypeVar("TransportT")
 Stubs: TypeAlias = Literal["grpcio", "betterproto"]
 
+# Names in `transports`, by protocol and stubs.
+_ASYNC = {
+    "http": "AsyncHttpTransport",
+    "grpcio": "AsyncGrpcTransport",
+    "betterproto": "AsyncBetterprotoTransport",
+}
+_BLOCKING = {
+    "http": "HttpTransport",
+    "grpcio": "GrpcTransport",
+    "betterproto": "BetterprotoTransport",
+}
 _OF_NO_CONSEQUENCE = {"server", "disable_compression", "request_timeout_s"}  # for who we are
 
 
@@ -195,7 +207,7 @@ def open_async(
     cache_key: str = "",
     **settings: Unpack[Settings],
 ) -> Opened[AsyncTransport]:
-    """Return what asks a server, for asyncio; nothing is sent yet.
+    """Return a transport for asyncio; nothing is sent yet.
 
     Args:
         target: `https://host:6443`, `http://127.0.0.1:8080`, `host:port` for the latter,
@@ -208,22 +220,7 @@ def open_async(
     Raises:
         InvalidConfiguration: What is configured cannot be used.
     """
-    stubs, prefer_protobuf, flags = _taken_apart(settings)
-    if (address := _grpc_address(target)) is not None:
-        grpc_server = _grpc_target(address, flags, for_grpclib=stubs == "betterproto")
-        transport = _async_grpc(grpc_server, stubs)
-        return Opened(transport, *_place(cache, cache_key, lambda: _grpc_key(grpc_server)))
-    if not (target is None or isinstance(target, str | Server)):
-        _refuse_flags(flags)
-        return Opened(target, *_place(cache, cache_key, lambda: ""))
-    from apidiscovery_client._http.flow import HttpOptions  # noqa: PLC0415 - this way alone
-    from apidiscovery_client.transports.async_http import (  # noqa: PLC0415 - heavy
-        AsyncHttpTransport,
-    )
-
-    found = _http_target(target, flags)
-    http = AsyncHttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
-    return Opened(http, *_place(cache, cache_key, lambda: key_in_cache(found)))
+    return _opened(target, (cache, cache_key), settings, _ASYNC)
 
 
 def open_blocking(
@@ -233,21 +230,31 @@ def open_blocking(
     cache_key: str = "",
     **settings: Unpack[Settings],
 ) -> Opened[Transport]:
-    """Return what asks a server and blocks meanwhile; in all else as `open_async`."""
+    """Return a blocking transport; in all else as `open_async`."""
+    return _opened(target, (cache, cache_key), settings, _BLOCKING)
+
+
+def _opened(
+    target: object,
+    kept: tuple[bool | SnapshotCache, str],
+    settings: Settings,
+    classes: Mapping[str, str],
+) -> Opened[Any]:
+    from apidiscovery_client import transports  # noqa: PLC0415 - imports the one that is needed
+
     stubs, prefer_protobuf, flags = _taken_apart(settings)
     if (address := _grpc_address(target)) is not None:
-        grpc_server = _grpc_target(address, flags)
-        transport = _blocking_grpc(grpc_server, stubs)
-        return Opened(transport, *_place(cache, cache_key, lambda: _grpc_key(grpc_server)))
+        for_grpclib = stubs == "betterproto" and classes is _ASYNC
+        grpc_server = _grpc_target(address, flags, for_grpclib=for_grpclib)
+        transport = getattr(transports, classes[stubs])(grpc_server)
+        return Opened(transport, *_place(*kept, lambda: _grpc_key(grpc_server)))
     if not (target is None or isinstance(target, str | Server)):
         _refuse_flags(flags)
-        return Opened(target, *_place(cache, cache_key, lambda: ""))
-    from apidiscovery_client._http.flow import HttpOptions  # noqa: PLC0415 - this way alone
-    from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415 - the same
-
-    found = _http_target(target, flags)
-    http = HttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
-    return Opened(http, *_place(cache, cache_key, lambda: key_in_cache(found)))
+        return Opened(target, *_place(*kept, lambda: ""))
+    server = _http_target(target, flags)
+    options = transports.HttpOptions(protobuf=prefer_protobuf)
+    transport = getattr(transports, classes["http"])(server, options)
+    return Opened(transport, *_place(*kept, lambda: key_in_cache(server)))
 
 
 def server_of_cluster() -> Server:
@@ -408,29 +415,3 @@ def _grpc_target(
             f"want a gRPC server such as grpc://127.0.0.1:50051, got grpc://{address[0]}"
         )
     return read_grpc_server(address[0], plaintext=address[1], for_grpclib=for_grpclib, **flags)
-
-
-def _async_grpc(server: "GrpcServer", stubs: Stubs) -> AsyncTransport:
-    if stubs == "betterproto":
-        from apidiscovery_client.transports.async_betterproto import (  # noqa: PLC0415 - heavy
-            AsyncBetterprotoTransport,
-        )
-
-        return AsyncBetterprotoTransport(server)
-    from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport  # noqa: PLC0415 - heavy
-
-    return AsyncGrpcTransport(server)
-
-
-def _blocking_grpc(server: "GrpcServer", stubs: Stubs) -> Transport:
-    if stubs == "betterproto":
-        from apidiscovery_client.transports.betterproto import (  # noqa: PLC0415 - heavy
-            BetterprotoTransport,
-        )
-
-        return BetterprotoTransport(server)
-    from apidiscovery_client.transports.grpc import (  # noqa: PLC0415 - heavy
-        GrpcTransport,
-    )
-
-    return GrpcTransport(server)

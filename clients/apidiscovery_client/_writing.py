@@ -92,44 +92,21 @@ def write_protobuf(
     return _writing_protobuf.aggregated(listed, version)
 
 
-def write_core_versions(core: Group | None, server_address: str) -> bytes:
+def document_json(fields: Mapping[str, object]) -> bytes:
+    """Return compact JSON as Go's encoding/json writes it, with a line feed."""
+    return go_json.dumps(fields).encode() + b"\n"
+
+
+# The unaggregated documents, which `document_json` encodes.
+
+
+def core_versions_fields(core: Group | None, server_address: str) -> Fields:
     """Return `APIVersions`, the unaggregated document of `/api`.
 
     Args:
         core: The core group; None for a server without it.
         server_address: `host:port` at which clients reach the server.
     """
-    return document_json(core_versions_fields(core, server_address))
-
-
-def write_group_list(groups: Iterable[Group]) -> bytes:
-    """Return `APIGroupList`, the unaggregated document of `/apis`, in the order of the groups."""
-    return document_json(group_list_fields(groups))
-
-
-def write_group(group: Group) -> bytes:
-    """Return `APIGroup`, the document of `/apis/{group}`."""
-    return document_json(group_fields(group))
-
-
-def write_resource_list(version: Version) -> bytes:
-    """Return `APIResourceList`, the document of `/api/{version}` and `/apis/{group}/{version}`.
-
-    Subresources follow their resource.
-    """
-    return document_json(resource_list_fields(version))
-
-
-def document_json(fields: Mapping[str, object]) -> bytes:
-    """Return compact JSON as Go's encoding/json writes it, with a line feed."""
-    return go_json.dumps(fields).encode() + b"\n"
-
-
-# The unaggregated documents before they are encoded.
-
-
-def core_versions_fields(core: Group | None, server_address: str) -> Fields:
-    """Return what `write_core_versions` writes."""
     return {
         "kind": "APIVersions",
         "versions": [version.name for version in core.versions] if core else [],
@@ -140,7 +117,7 @@ def core_versions_fields(core: Group | None, server_address: str) -> Fields:
 
 
 def group_list_fields(groups: Iterable[Group]) -> Fields:
-    """Return what `write_group_list` writes."""
+    """Return `APIGroupList`, the unaggregated document of `/apis`, in the order of the groups."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -149,12 +126,15 @@ def group_list_fields(groups: Iterable[Group]) -> Fields:
 
 
 def group_fields(group: Group) -> Fields:
-    """Return what `write_group` writes."""
+    """Return `APIGroup`, the document of `/apis/{group}`."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(group)}
 
 
 def resource_list_fields(version: Version) -> Fields:
-    """Return what `write_resource_list` writes."""
+    """Return `APIResourceList`, the document of `/api/{version}` and `/apis/{group}/{version}`.
+
+    Subresources follow their resource.
+    """
     told: Fields = {"kind": "APIResourceList"}
     if version.gv.group not in _UNVERSIONED_GROUPS:
         told["apiVersion"] = "v1"

@@ -4,6 +4,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go `Erro
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
@@ -45,7 +46,11 @@ def unavailable(message: str, accept: str) -> Body:
         "reason": _REASON,
         "code": SERVICE_UNAVAILABLE,
     }
-    text = go_yaml.text(status) if serializer is YAML else go_json.dumps(status) + "\n"
+    text = (
+        go_yaml.text(cast("go_json.JSONValue", status))
+        if serializer is YAML
+        else go_json.dumps(status) + "\n"
+    )
     return Body(serializer.media_type, text.encode())
 
 

@@ -13,9 +13,17 @@ from apidiscovery_client.model import PATHS, Group, GroupVersion
 from apidiscovery_client.testing import _answers
 from apidiscovery_client.testing._answers import Answer, Asked
 from apidiscovery_client.testing._listening import HOST, Listener
-from apidiscovery_client.testing._releases import DEFAULT_RELEASE, parse_release
-from apidiscovery_client.testing._served import Serves, added, read_groups, removed
-from apidiscovery_client.testing._state import ANY_PATH, Failure, State
+from apidiscovery_client.testing._state import (
+    ANY_PATH,
+    DEFAULT_RELEASE,
+    Failure,
+    Serves,
+    State,
+    added,
+    parse_release,
+    read_groups,
+    removed,
+)
 
 _WAIT_S = 10.0
 
