@@ -1,4 +1,4 @@
-"""Typed access to the fields of parsed JSON, with the path of the field that is wrong."""
+"""Typed access to the fields of foreign JSON; errors name the path of the field."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -42,10 +42,10 @@ class MisshapenError(ValueError):
 
 
 def read_json(data: bytes) -> object:
-    """Return the value of a JSON text of a stranger.
+    """Return the value of a foreign JSON text.
 
     Raises:
-        ValueError: It is none, or may have more than `MAX_VALUES` values.
+        ValueError: It is not JSON, or may have more than `MAX_VALUES` values.
         RecursionError: It is nested too deeply.
     """
     check_size(data)

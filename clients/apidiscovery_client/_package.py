@@ -17,7 +17,7 @@ def has_protobuf() -> bool:
     return _is_installed("google.protobuf")
 
 
-def see_that_grpc_is_installed() -> None:
+def require_grpc() -> None:
     """Raise `MissingExtra` without a package of the extra `grpc`."""
     for module, package in (("grpc", "grpcio"), ("google.protobuf", "protobuf")):
         if not _is_installed(module):
@@ -31,7 +31,7 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-_CALLER = 2  # frames between the standard library's and that of who logs
+_CALLER = 2  # frames between that of the standard library and the caller's
 
 PACKAGE = "apidiscovery_client"
 
@@ -39,17 +39,17 @@ PACKAGE = "apidiscovery_client"
 class Log:
     """A logger of the standard library, which is imported with the first message.
 
-    Who does not configure logging sees nothing, as is the custom of libraries.
+    Without a configuration of logging nothing is shown.
 
     Args:
-        name: That of the package, or below it.
+        name: `apidiscovery_client`, or a name below it.
     """
 
     def __init__(self, name: str = PACKAGE) -> None:
         self._name = name
 
     def debug(self, message: str, *args: object) -> None:
-        """Log a message with the arguments in it, at level DEBUG."""
+        """Log a message, formatted with the arguments, at level DEBUG."""
         self._logger().debug(message, *args, stacklevel=_CALLER)
 
     def info(self, message: str, *args: object) -> None:

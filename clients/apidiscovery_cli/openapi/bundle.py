@@ -17,7 +17,7 @@ from apidiscovery_client.openapi.json_documents import (
     as_object,
     components,
 )
-from apidiscovery_client.openapi.places import Component, references, rewritten
+from apidiscovery_client.openapi.traversal import Component, references, rewritten
 from apidiscovery_formats.openapi.pointers import escaped
 
 

@@ -231,7 +231,7 @@ def channel_options(server: GrpcServer) -> Sequence[tuple[str, int | str]]:
     return options
 
 
-def see_that_grpcio_can(server: GrpcServer) -> None:
+def require_grpcio_credentials(server: GrpcServer) -> None:
     """Raise `InvalidConfiguration` for TLS settings that only grpclib can use.
 
     Without them the connection would be in plain text, the token too.
@@ -248,7 +248,7 @@ def open_channel(server: GrpcServer) -> grpc.Channel:
     Raises:
         InvalidConfiguration: The TLS settings are for grpclib alone.
     """
-    see_that_grpcio_can(server)
+    require_grpcio_credentials(server)
     options = channel_options(server)
     if server.credentials is None:
         return grpc.insecure_channel(server.address, options)

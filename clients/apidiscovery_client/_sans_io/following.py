@@ -26,12 +26,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is waited for: a name as in `resolve`, a kind, or a whole group-version."""
+    """What `wait_for` waits for: a name as in `resolve`, a kind, or a group-version."""
 
     wanted: str | GroupVersion | GroupVersionKind
 
     def missing_in(self, memory: Memory) -> str:
-        """Return why it is not there by what is known now; empty when it is."""
+        """Return why it is not served yet, by the current state; empty when it is."""
         error, snapshot = memory.error, memory.latest
         if error is not None:
             return str(error)
@@ -58,7 +58,7 @@ class Goal:
             return str(error)
 
     def found_in(self, memory: Memory) -> "Resolution | Version":
-        """Return what was waited for; raise `DiscoveryError` when it has gone meanwhile."""
+        """Return what was waited for; raise `DiscoveryError` when it is no longer served."""
         snapshot, wanted = memory.answer(), self.wanted
         resolver = memory.resolver(snapshot)
         if isinstance(wanted, str):
@@ -85,37 +85,37 @@ def _not_current(freshness: Freshness) -> str:
 
 
 def growing_pauses(clock: Clock, deadline: float) -> Iterator[float]:
-    """Yield how long to wait before each next look, in seconds, the last one at the deadline."""
+    """Yield the pauses between requests in seconds, the last one up to the deadline."""
     pause_s = _FIRST_PAUSE_S
     while True:
         yield max(min(pause_s, deadline - clock.monotonic()), 0.0)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-# A server shows that it is alive every 30 s (WatchDiscoveryRequest.heartbeat_interval).
+# A server sends a heartbeat every 30 s (WatchDiscoveryRequest.heartbeat_interval).
 PUSH_SILENCE_S = 90.0
 _POLL_SLACK_S = 1.0
 _JITTER = 0.1
 
 
 def silence_s(interval_s: float, *, is_pushed: bool) -> float:
-    """Return how long after a sign of life what is held passes for current."""
+    """Return how long after an answer or heartbeat the snapshot counts as current."""
     return PUSH_SILENCE_S if is_pushed else 2 * interval_s + _POLL_SLACK_S
 
 
-def even_pauses(interval_s: float) -> Iterator[float]:
-    """Yield nearly the same each time, so that not all clients ask at the same time."""
+def jittered_pauses(interval_s: float) -> Iterator[float]:
+    """Yield the interval with jitter, so that clients do not ask at the same time."""
     while True:
         yield interval_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
 
 class Follower:
-    """Knows what one reader has been told of already.
+    """Tracks which changes one watcher has received.
 
     Args:
-        memory: What the client knows.
-        seen: What the reader knows; None for nothing.
-        tells_all: Whether he wants to hear of what is there when he knows nothing.
+        memory: The state of the client.
+        seen: The snapshot that the watcher knows; None for none.
+        tells_all: Whether a watcher without a snapshot gets everything as added.
     """
 
     def __init__(self, memory: Memory, seen: Snapshot | None, *, tells_all: bool) -> None:
@@ -124,10 +124,10 @@ class Follower:
         self._is_quiet = seen is None and not tells_all
 
     def news(self) -> tuple[Change, ...]:
-        """Return what changed since the last call.
+        """Return the changes since the last call.
 
         Raises:
-            DiscoveryError: The server did not answer, and nothing is held.
+            DiscoveryError: The server did not answer, and there is no snapshot.
         """
         now = self._memory.latest
         if now is None:

@@ -318,7 +318,7 @@ async def _asked(
         if response.is_stream_consumed:
             return _reply(response, response.content)
         body = Collected(response.headers.get("content-encoding", ""), MAX_BODY_BYTES)
-        return _reply(response, await body.all_that_come(response.aiter_raw()))
+        return _reply(response, await body.collect_async(response.aiter_raw()))
 
 
 def _reply(answer: httpx.Response, body: bytes) -> Reply:

@@ -149,7 +149,7 @@ class _Sender:
         )
         body = Collected("", MAX_BODY_BYTES)  # aiohttp decompresses it, piece by piece
         async with answer:
-            content = await body.all_that_come(answer.content.iter_chunked(PIECE_BYTES))
+            content = await body.collect_async(answer.content.iter_chunked(PIECE_BYTES))
         told = {name.lower(): value for name, value in answer.headers.items()}
         return Reply(str(answer.url), answer.status, told, content)
 

@@ -1,7 +1,6 @@
-"""Finds the documents that prove ETags: those whose hash by Kubernetes' rule is the ETag.
+"""Documents that prove ETags: their hash by Kubernetes' rule is the ETag.
 
-An ETag by another rule cannot be proven, and whoever can plant a file could put it beside any
-document.
+An ETag by another rule cannot be proven: whoever can write a file could put it beside any document.
 """
 
 import hashlib
@@ -82,7 +81,7 @@ def _document(received: Document | None, groups: tuple[Group, ...], etag: str) -
 def _encodings(groups: tuple[Group, ...]) -> Iterator[Document]:
     """Yield what an API server may have hashed when it sent these groups as protobuf.
 
-    Resources that are remembered were not in it, or the whole answer is the last one that came.
+    Retained resources were not in it, unless all of the groups are of an earlier answer.
     """
     is_old = (False, True)
     for as_stated, is_dated in product((True, False) if _remembers(groups) else (True,), is_old):

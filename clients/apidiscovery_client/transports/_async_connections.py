@@ -80,7 +80,7 @@ class AsyncConnections:
         """
         for left in reversed(range(_KEPT_ALIVE + 1)):
             pool = await self._current(tls)
-            course = _Course()
+            course = _RequestTrace()
             pool.users += 1
             try:
                 return await self._exchange(pool.client, url, headers, course)
@@ -99,7 +99,7 @@ class AsyncConnections:
         raise AssertionError("the last attempt raises")
 
     async def _exchange(
-        self, client: httpx2.AsyncClient, url: str, headers: Headers, trace: "_Course"
+        self, client: httpx2.AsyncClient, url: str, headers: Headers, trace: "_RequestTrace"
     ) -> Reply:
         self.traffic.requests += 1
         extensions: dict[str, object] = {"trace": trace}
@@ -111,7 +111,7 @@ class AsyncConnections:
             body = Collected(told.get("content-encoding", ""), self._max_body_bytes)
             try:
                 # Raw, for httpx2 decompresses without a bound.
-                content = await body.all_that_come(response.aiter_raw())
+                content = await body.collect_async(response.aiter_raw())
             finally:
                 self.traffic.body_bytes += body.received
             self.traffic.not_modified += response.status_code == HTTPStatus.NOT_MODIFIED
@@ -143,7 +143,7 @@ class _Pool:
             await self.client.aclose()
 
 
-class _Course:
+class _RequestTrace:
     """Follows a request on its way, for what httpcore leaves to others.
 
     It closes the socket when a TLS handshake fails, but not when that is cancelled (`start_tls` of

@@ -13,9 +13,9 @@ from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
+    InconsistentError,
     Message,
     Messages,
-    MisfitError,
     Same,
     Sources,
 )
@@ -114,7 +114,7 @@ class AsyncDiscovery:
         """
         try:
             return await self._driven(fetching(fetched, self.server))
-        except MisfitError as error:
+        except InconsistentError as error:
             raise UnexpectedDocument(str(error), url=self.server, method=GET) from None
 
     async def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
@@ -133,7 +133,7 @@ class AsyncDiscovery:
                 async with aclosing(self._watch(watching, renewal)) as told:
                     async for now in told:
                         yield now
-            except MisfitError as problem:
+            except InconsistentError as problem:
                 wait_s = watching.misfit(problem)
             except CallFailedError as error:
                 if self._waiting.is_over:
@@ -159,7 +159,7 @@ class AsyncDiscovery:
 
         Raises:
             CallFailedError: How it ended.
-            MisfitError: It made no sense.
+            InconsistentError: It made no sense.
         """
         request = self._messages.watch_request(watching.begin(), self._patience.heartbeat_s)
         metadata = await self._waiting.metadata(self._server)

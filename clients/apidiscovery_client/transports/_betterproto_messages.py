@@ -174,7 +174,7 @@ def _resource(gv: GroupVersion, resource: AnyResource) -> Resource:
         name=_named(resource.resource, f"a resource of {gv}"),
         singular_name=resource.singular_resource or "",
         scope=resource.scope or "",
-        response_kind=_told_kind(resource.response_kind),
+        response_kind=_optional_kind(resource.response_kind),
         verbs=tuple(resource.verbs),
         short_names=tuple(resource.short_names),
         categories=tuple(resource.categories),
@@ -186,14 +186,14 @@ def _resource(gv: GroupVersion, resource: AnyResource) -> Resource:
 def _subresource(gv: GroupVersion, subresource: AnySubresource) -> Subresource:
     return Subresource(
         name=_named(subresource.subresource, f"a subresource of {gv}"),
-        response_kind=_told_kind(subresource.response_kind),
+        response_kind=_optional_kind(subresource.response_kind),
         verbs=tuple(subresource.verbs),
         accepted_types=tuple(map(_kind, subresource.accepted_types)),
         extra=_extras(subresource),
     )
 
 
-def _told_kind(kind: meta.GroupVersionKind) -> GroupVersionKind | None:
+def _optional_kind(kind: meta.GroupVersionKind) -> GroupVersionKind | None:
     return _kind(kind) if betterproto.serialized_on_wire(kind) else None
 
 

@@ -12,9 +12,9 @@ from apidiscovery_client._grpc.errors import Failure
 from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
+    InconsistentError,
     Message,
     Messages,
-    MisfitError,
     Same,
     Sources,
 )
@@ -114,7 +114,7 @@ class Discovery:
         """
         try:
             return self._driven(fetching(fetched, self.server))
-        except MisfitError as error:
+        except InconsistentError as error:
             raise UnexpectedDocument(str(error), url=self.server, method=GET) from None
 
     def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
@@ -132,7 +132,7 @@ class Discovery:
             try:
                 with closing(self._watch(watching, renewal)) as told:
                     yield from told
-            except MisfitError as problem:
+            except InconsistentError as problem:
                 wait_s = watching.misfit(problem)
             except CallFailedError as error:
                 if self._waiting.is_over:
@@ -158,7 +158,7 @@ class Discovery:
 
         Raises:
             CallFailedError: How it ended.
-            MisfitError: It made no sense.
+            InconsistentError: It made no sense.
         """
         request = self._messages.watch_request(watching.begin(), self._patience.heartbeat_s)
         metadata = self._waiting.metadata(self._server)

@@ -99,7 +99,7 @@ class Sources:
     all: tuple[Source, ...] = ()
 
 
-class MisfitError(ValueError):
+class InconsistentError(ValueError):
     """An answer does not fit what is held, or contradicts itself."""
 
 
@@ -157,12 +157,14 @@ def same(fetched: FetchedSnapshot | None, answer: Same) -> FetchedSnapshot:
     """Return what is held, as of now.
 
     Raises:
-        MisfitError: Nothing is held, or something else.
+        InconsistentError: Nothing is held, or something else.
     """
     if fetched is None:
-        raise MisfitError("it says that nothing has changed, to a caller that knows nothing")
+        raise InconsistentError("it says that nothing has changed, to a caller that knows nothing")
     if fetched.etags.get("", answer.etag) != answer.etag:
-        raise MisfitError("it says that nothing has changed, and names another ETag than before")
+        raise InconsistentError(
+            "it says that nothing has changed, and names another ETag than before"
+        )
     snapshot = replace(fetched.snapshot, checked_at=answer.at, freshness=CURRENT)
     return replace(fetched, snapshot=snapshot)
 
@@ -171,17 +173,17 @@ def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, .
     """Return the groups that an answer tells or leads to; those that it does not touch as they are.
 
     Raises:
-        MisfitError: That makes no sense.
+        InconsistentError: That makes no sense.
     """
     groups = answer.groups if isinstance(answer, Whole) else _patched(known, answer)
     names = [group.name for group in groups]
     if len(set(names)) < len(names):
-        raise MisfitError(f"it has a group twice: {', '.join(sorted(names))}")
+        raise InconsistentError(f"it has a group twice: {', '.join(sorted(names))}")
     told = answer.hashes
     # Without any hash a whole document can be used all the same, a difference cannot be checked.
     is_bare = isinstance(answer, Whole) and not told
     if told is not None and not is_bare and list(told) != names:
-        raise MisfitError(
+        raise InconsistentError(
             f"it has hashes for the groups {_quoted(told)}, but leads to {_quoted(names)}"
         )
     return groups
@@ -235,7 +237,7 @@ def settled(groups: tuple[Group, ...], before: tuple[Group, ...] | None) -> tupl
     return before if is_same else tuple(result)
 
 
-def as_held(
+def snapshot_of(
     server: str, answer: Whole | Difference, groups: tuple[Group, ...], known: Mapping[str, str]
 ) -> FetchedSnapshot:
     """Return what is held once an answer is taken in."""
@@ -254,7 +256,7 @@ def _patched(known: Sequence[Group], difference: Difference) -> tuple[Group, ...
     """Return the groups that are known with the difference applied, as discovery.proto tells."""
     names = {group.name for group in known}
     if stray := [name for name in difference.removed if name not in names]:
-        raise MisfitError(f"it removes groups that are not known: {_quoted(stray)}")
+        raise InconsistentError(f"it removes groups that are not known: {_quoted(stray)}")
     gone = {*difference.removed, *(change.name for change in difference.changed)}
     kept = [group for group in known if group.name not in gone]
     core = [group for group in kept if not group.name]
@@ -266,9 +268,11 @@ def _patched(known: Sequence[Group], difference: Difference) -> tuple[Group, ...
 
 def _insert(groups: list[Group], change: Changed) -> None:
     if change.group.name != change.name:
-        raise MisfitError(f"it has group {change.group.name!r} under the name {change.name!r}")
+        raise InconsistentError(
+            f"it has group {change.group.name!r} under the name {change.name!r}"
+        )
     if change.position > len(groups):
-        raise MisfitError(
+        raise InconsistentError(
             f"it puts group {change.name!r} at position {change.position} of {len(groups)}"
         )
     groups.insert(change.position, change.group)

@@ -13,7 +13,7 @@ from apidiscovery_client.transports import _grpc_answers as answers
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
     Difference,
-    MisfitError,
+    InconsistentError,
     Same,
     Sources,
 )
@@ -76,7 +76,7 @@ def fetching(fetched: FetchedSnapshot | None, server: str) -> Flow:
     """Ask for what has changed since `fetched`, or for all if that makes no sense.
 
     Raises:
-        MisfitError: The whole document makes no sense either.
+        InconsistentError: The whole document makes no sense either.
     """
     known = answers.known_hashes(fetched)
     if fetched is not None and known is not None:
@@ -84,7 +84,7 @@ def fetching(fetched: FetchedSnapshot | None, server: str) -> Flow:
         try:
             check(answer, fetched)
             return (yield from taking(answer, server, base=fetched, before=fetched))
-        except MisfitError:
+        except InconsistentError:
             pass  # a replica with other hashes, or a mistake: the whole document is the way out
     answer = yield Get()
     return (yield from taking(answer, server, base=None, before=fetched))
@@ -94,13 +94,13 @@ def check(answer: Reply, base: FetchedSnapshot) -> None:
     """See that a difference to what came from elsewhere leads to what the server serves.
 
     Raises:
-        MisfitError: It does not.
+        InconsistentError: It does not.
     """
     if not isinstance(answer, Difference):
         return
     groups = answers.listed(answer, base.snapshot.groups)
     if contradicts(answer.etag, groups, base):
-        raise MisfitError("its difference leads to other groups than its ETag stands for")
+        raise InconsistentError("its difference leads to other groups than its ETag stands for")
 
 
 def taking(
@@ -115,7 +115,7 @@ def taking(
         before: What was held before, where that is more than `base`.
 
     Raises:
-        MisfitError: The answer makes no sense.
+        InconsistentError: The answer makes no sense.
     """
     if isinstance(answer, Same):
         return answers.same(base, answer)
@@ -128,4 +128,4 @@ def taking(
         told = yield ListSources()
         groups = answers.explained(groups, known, told if isinstance(told, Sources) else Sources())
     groups = answers.settled(groups, before.snapshot.groups if before else None)
-    return answers.as_held(server, answer, groups, hashes)
+    return answers.snapshot_of(server, answer, groups, hashes)

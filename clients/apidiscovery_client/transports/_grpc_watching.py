@@ -16,7 +16,7 @@ from apidiscovery_client._grpc.calls import GrpcServer, retry_wait_s
 from apidiscovery_client._grpc.errors import Failure, discovery_error, plain_failure, refusal
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import Stale
-from apidiscovery_client.transports._grpc_answers import Answer, MisfitError, known_hashes
+from apidiscovery_client.transports._grpc_answers import Answer, InconsistentError, known_hashes
 from apidiscovery_client.transports._grpc_flow import Flow, check
 from apidiscovery_client.transports._grpc_flow import taking as taking_in
 
@@ -98,7 +98,7 @@ class Watching:
         """Take in a message; the result is what is held now, and the server is there.
 
         Raises:
-            MisfitError: It makes no sense; `misfit` is to be called.
+            InconsistentError: It makes no sense; `misfit` is to be called.
         """
         is_first, self._answered = not self._answered, True
         if is_first and self._base is not None:
@@ -112,7 +112,7 @@ class Watching:
         self._away_since, self._told = None, False
         return fetched
 
-    def misfit(self, problem: MisfitError) -> float:
+    def misfit(self, problem: InconsistentError) -> float:
         """Return how long to wait before another watch, which is to begin from nothing.
 
         Raises:

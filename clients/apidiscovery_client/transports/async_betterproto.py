@@ -246,7 +246,7 @@ def _failing() -> Generator[None]:
     except TimeoutError:
         raise CallFailedError(plain_failure(grpc.StatusCode.DEADLINE_EXCEEDED, "")) from None
     except (OSError, StreamTerminatedError) as error:
-        failed = plain_failure(grpc.StatusCode.UNAVAILABLE, _said(error), is_broken=True)
+        failed = plain_failure(grpc.StatusCode.UNAVAILABLE, _reason(error), is_broken=True)
         raise CallFailedError(failed) from None
     except (ProtocolError, AssertionError, NotImplementedError) as error:
         # An answer without a message, or a compressed one.
@@ -260,7 +260,7 @@ def _failure(error: GRPCError) -> Failure:
     return rich_failure(code, error.message or "", details)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return the reason in the words of grpcio."""
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message

@@ -12,7 +12,7 @@ from apidiscovery.service.v1 import discovery_pb2_grpc
 from apidiscovery_client._grpc.calls import (
     GrpcServer,
     channel_options,
-    see_that_grpcio_can,
+    require_grpcio_credentials,
 )
 from apidiscovery_client._grpc.errors import failure, plain_failure
 from apidiscovery_client._interfaces import Traffic
@@ -48,7 +48,7 @@ class AsyncGrpcTransport(AsyncDiscovery):
     def __init__(
         self, server: GrpcServer, *, heartbeat_s: float = 30.0, unreachable_s: float = 30.0
     ) -> None:
-        see_that_grpcio_can(server)
+        require_grpcio_credentials(server)
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server, _protobuf_messages, lambda traffic: _AioCalls(server, traffic), patience
