@@ -1,1 +1,1 @@
-"""What is written to files: how it is kept private, and what stands beside the documents."""
+"""Files on disk: private folders, and notes beside the documents."""

@@ -1,6 +1,6 @@
-"""Writes down beside v2 documents what those cannot say of their groups, and reads it.
+"""Notes beside v2 documents: what those cannot say of their groups.
 
-Since when and why a version is stale, and what only unaggregated documents tell. The notes are
+That is since when and why a version is stale, and fields of unaggregated documents. The notes are
 JSON:
 
     {"preferredVersions": {"apps": "v1"},
@@ -45,11 +45,11 @@ _CURRENT, _STALE, _UNKNOWN = "Current", "Stale", "Unknown"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is noted of a version.
+    """The note of a version.
 
     Attributes:
-        freshness: None where it is what the document says.
-        is_unstated: Whether the document that came had no word on it.
+        freshness: None where it is that of the document.
+        is_unstated: Whether the original document did not state it.
         hashes: The storage version hashes by resource.
     """
 
@@ -60,7 +60,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What is noted of groups and versions, by their names."""
+    """The notes of groups and versions, by their names."""
 
     preferred: Mapping[str, str]
     versions: Mapping[str, Note]
@@ -81,23 +81,23 @@ def write_notes(groups: Iterable[Group]) -> dict[str, object]:
 
 
 def read_notes(fields: Fields) -> Notes:
-    """Return the notes; raise `MisshapenError`, also for times and words that are none."""
+    """Return the notes; raise `MisshapenError`, also for invalid times and words."""
     noted = each(fields, "versions", _named_note)
     return Notes(text_map(fields, "preferredVersions"), dict(reversed(noted)))
 
 
 def annotated(groups: Iterable[Group], notes: Notes) -> tuple[Group, ...]:
-    """Return the groups of documents with what was noted of them."""
+    """Return the groups of documents with their notes applied."""
     return tuple(_annotated_group(group, notes) for group in groups)
 
 
 def confirmed(
     groups: Iterable[Group], notes: Notes, remembered: Mapping[GroupVersion, tuple[Resource, ...]]
 ) -> tuple[Group, ...]:
-    """Return the groups of documents that are known to be genuine, while the notes are not.
+    """Return the groups of documents that are proven, with notes that are not.
 
-    The notes may say that a version is less fresh than in the document, but not that it is
-    fresher, and `remembered` has resources only for those of which the document tells none.
+    Notes may make a version less fresh than in the document, but not fresher; resources of
+    `remembered` are used only for versions without resources in the document.
 
     Raises:
         MisshapenError: The notes say that a version is current, the document that it is not.

@@ -1,8 +1,7 @@
-"""Folders of files that nobody but this user can have written, and that never grow too large.
+"""Folders of files that only this user can write, with a limited size.
 
-A file is written whole or not at all, also when the program is killed in the middle or several
-write it at once. Files are only read when they are regular ones of this user, in a folder of this
-user, and links are not followed.
+A file is written completely or not at all, also when the process is killed or several processes
+write it. Only regular files of this user in a folder of this user are read; links are not followed.
 """
 
 import contextlib
@@ -17,14 +16,14 @@ _FILE_MODE = 0o600
 _NOT_ONLY_OURS = stat.S_IWGRP | stat.S_IWOTH
 _TEMPORARY = ".tmp"
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-# A pipe of that name must not make us wait for whoever writes to it.
+# Opening a named pipe must not wait for a writer.
 _READ_FLAGS = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateFolder:
-    """A folder of such files; its methods raise `OSError`, also for what is not only ours.
+    """A folder of such files; its methods raise `OSError`, also where others can write.
 
     Attributes:
         suffixes: Of the files that count; others are left alone.
@@ -47,7 +46,7 @@ class PrivateFolder:
             return file.read(self.max_bytes)
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file in its place, and remove the least recently used ones beyond the bounds."""
+        """Write a file, and remove the least recently used ones beyond the limits."""
         self.path.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
         self._check()
         _replace(self.path / name, content)
@@ -84,13 +83,13 @@ class PrivateFolder:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Return whether nobody but this user can have written a file or folder."""
+    """Return whether only this user can write a file or folder."""
     is_owner = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
     return is_owner and not (os.name == "posix" and status.st_mode & _NOT_ONLY_OURS)
 
 
 def _replace(path: Path, content: bytes) -> None:
-    # Not by tempfile, whose import takes longer than all the rest.
+    # Without tempfile, whose import takes longer than all the rest.
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(8).hex()}{_TEMPORARY}")
     descriptor = os.open(temporary, _WRITE_FLAGS, _FILE_MODE)
     try:
@@ -105,12 +104,12 @@ def _replace(path: Path, content: bytes) -> None:
 def cache_folder(part: str) -> Path:
     """Return the folder of one cache: `apidiscovery/PART` where kubectl has its caches.
 
-    That is `$KUBECACHEDIR`, or `~/.kube/cache` when that is not set. kubectl's rule and not that
-    of the XDG Base Directory Specification, so that whoever moves, mounts or clears the caches of
-    clusters deals with all of them at once; in a folder of our own, for kubectl's files are
-    another format. Source: cli-runtime genericclioptions/config_flags.go `getDefaultCacheDir`.
+    That is `$KUBECACHEDIR`, or `~/.kube/cache` when that is not set: kubectl's rule and not that of
+    the XDG Base Directory Specification, so that all caches of clusters are moved, mounted or
+    cleared together. The folder is our own because kubectl's files have another format.
+    Source: cli-runtime genericclioptions/config_flags.go `getDefaultCacheDir`.
 
-    A user without a home gets a folder that cannot be made, which is the same as no cache.
+    A user without a home directory gets a path that cannot be created, which means no cache.
     """
     try:
         base = os.environ.get("KUBECACHEDIR") or Path.home() / ".kube" / "cache"

@@ -23,12 +23,12 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What one of `/api` and `/apis` tells.
+    """The content of `/api` or `/apis`.
 
     Attributes:
         groups: In the order of the document.
-        is_aggregated: Whether it tells the resources of each version too; if not, the versions
-            are `Unknown` until their own documents have been read.
+        is_aggregated: Whether it has the resources of each version; otherwise the versions are
+            `Unknown` until their own documents have been read.
     """
 
     groups: tuple[Group, ...]
@@ -57,10 +57,10 @@ def freshness(gv: GroupVersion, stated: str, now: datetime, *, has_resources: bo
 
 
 def retained(groups: tuple[Group, ...], before: tuple[Group, ...] | None) -> tuple[Group, ...]:
-    """Return the groups with what `before` knew of the versions that are not current.
+    """Return the groups, with the earlier resources of versions that are not current.
 
-    A version without resources gets those that it had, and is `Stale` and `retained` then. A
-    version that was not current before either keeps the time since when it is not.
+    Such a version without resources gets those of `before`, and is `Stale` and `retained` then. A
+    version that was not current before either keeps its `since`.
     """
     if not before:
         return groups

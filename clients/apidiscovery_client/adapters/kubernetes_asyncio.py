@@ -48,10 +48,10 @@ def apidiscovery_discoverer(
     """Return what `DynamicClient` takes as `discoverer`.
 
     Args:
-        client: What to ask; by default a client of its own, that asks through the `ApiClient` of
-            the `DynamicClient` and so needs no configuration.
-        cache: Whether that client keeps snapshots on disk for other processes, and where.
-        options: How long it believes what is known.
+        client: The client to use; by default one that sends its requests through the `ApiClient` of
+            the `DynamicClient`, and so needs no configuration.
+        cache: Whether that client keeps snapshots on disk for other processes, or the cache to use.
+        options: Cache lifetimes and retries of that client.
     """
 
     class Configured(ApiDiscoverer):

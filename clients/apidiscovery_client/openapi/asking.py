@@ -1,4 +1,4 @@
-"""Asks for OpenAPI v3 documents without I/O: what to ask for next, and what the answers mean.
+"""The requests for OpenAPI v3 documents, without I/O.
 
 Source: client-go openapi/client.go, openapi/groupversion.go; KEP-2896.
 """

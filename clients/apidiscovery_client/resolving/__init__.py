@@ -1,4 +1,4 @@
-"""Which resource a text means: kubectl's rules, with every doubt told."""
+"""Which resource a text means: kubectl's rules, with every uncertainty reported."""
 
 from apidiscovery_client.resolving.common_version import (
     CommonVersion,

@@ -1,4 +1,4 @@
-"""Takes a text apart and looks it up: whole group-versions, subresources, names, categories."""
+"""Parses a text and looks it up: group-versions, subresources, names, categories."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from apidiscovery_client.resolving.search import (
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """By what a better match than the one found would be found.
+    """The readings that could lead to a better match than the one found.
 
     Attributes:
         anywhere: In whatever group-version.
@@ -42,7 +42,7 @@ NO_RIVALS = Rivals()
 def unsure_of_miss(
     snapshot: Snapshot, index: Index, looked_for: Iterable[Reading | Exact]
 ) -> dict[str, str]:
-    """Return why what was not found may be there nevertheless; empty when it is certainly not.
+    """Return why a resource that was not found may be served; empty when it certainly is not.
 
     Keys are group-versions, the path of a part that is missing, and the server where it did not
     answer the last time.

@@ -1,4 +1,4 @@
-"""Answers which resource a text means, on what is known of a server."""
+"""Resolves names of resources in a snapshot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ from apidiscovery_client.resolving.suggestions import Vocabulary, nearest
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a resource has to be.
+    """Conditions of a resource.
 
     Attributes:
         verb: What it must support; None for anything.
@@ -90,7 +90,7 @@ class Resolver:
     It does no I/O, and threads may share it.
 
     Attributes:
-        snapshot: What is known of the server.
+        snapshot: The snapshot.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -120,18 +120,18 @@ class Resolver:
         a version that answers taken before one that does not.
 
         Args:
-            text: What to look up.
-            strict: Whether to refuse what is not certain.
-            verb: What the resource, or the subresource that is named, must support; all others
-                are passed over as if they were not served.
-            namespaced: Whether its objects must live in namespaces, or must not; as `verb`.
+            text: The name.
+            strict: Whether to refuse an uncertain result.
+            verb: A verb that the resource, or the named subresource, must support; others are
+                ignored as if they were not served.
+            namespaced: Whether its objects must be in namespaces, or must not; as `verb`.
 
         Raises:
-            NotServed: There is none; `unsure` says why there may be one nevertheless.
+            NotServed: There is none; `unsure` says why there may be one.
             AmbiguousResource: It is a category of several resources. With `strict`: it could mean
                 several resources, not counting versions of the same group-resource.
-            StaleGroup: With `strict`: what was found is the last that was known.
-            UncertainResource: With `strict`: a better match may be where nothing is known.
+            StaleGroup: With `strict`: the result is a last known state.
+            UncertainResource: With `strict`: a better match may be in an unknown group-version.
         """
         view = self._view(Narrowing.of(text, verb, namespaced))
         return view.outcome(look_up(view.index, text), strict=strict)
@@ -202,7 +202,7 @@ class Resolver:
 
 
 class _View:
-    """A snapshot, or what is looked at of it, with its names."""
+    """A snapshot, or the part that meets some conditions, with its index."""
 
     def __init__(self, snapshot: Snapshot, narrowing: Narrowing) -> None:
         self._snapshot = snapshot

@@ -1,4 +1,4 @@
-"""What a fake API server serves and what is wrong with it, as one frozen fact."""
+"""The state of a fake API server: its groups, its release and its faults."""
 
 import os
 import re

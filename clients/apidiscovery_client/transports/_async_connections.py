@@ -21,7 +21,7 @@ FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError)
 
 _KEPT_ALIVE = MAX_CONCURRENT_REQUESTS  # idle connections
 _IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
-# How an idle connection shows that the server has closed it meanwhile.
+# Errors of an idle connection that the server has closed.
 _CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 
 T = TypeVar("T")
@@ -87,8 +87,8 @@ class AsyncConnections:
             except BaseException as error:
                 await course.abandon()
                 if self._proxy and self._pool is pool:
-                    # httpcore counts a tunnel whose TLS failed as busy for ever (http_proxy.py
-                    # `AsyncTunnelHTTPConnection`), until no connection is left.
+                    # httpcore counts a tunnel whose TLS failed as busy until the pool is closed
+                    # (http_proxy.py `AsyncTunnelHTTPConnection`).
                     self._pool = None
                     pool.is_retired = True
                 if not left or course.is_new or not isinstance(error, _CLOSED):
@@ -110,7 +110,7 @@ class AsyncConnections:
             told = {name.lower(): value for name, value in response.headers.items()}
             body = Collected(told.get("content-encoding", ""), self._max_body_bytes)
             try:
-                # Raw, for httpx2 decompresses without a bound.
+                # Raw, because httpx2 decompresses without a limit.
                 content = await body.collect_async(response.aiter_raw())
             finally:
                 self.traffic.body_bytes += body.received
@@ -118,7 +118,7 @@ class AsyncConnections:
             return Reply(url, response.status_code, told, content)
 
     async def _current(self, tls: ssl.SSLContext | None) -> "_Pool":
-        """Return connections that were made with the TLS settings of now."""
+        """Return the pool for the current TLS settings."""
         if self._pool is not None and self._pool.tls is tls:
             return self._pool
         outdated = self._pool
@@ -130,7 +130,7 @@ class AsyncConnections:
 
 
 class _Pool:
-    """Connections made with the same TLS settings, closed when retired and out of use."""
+    """Connections with the same TLS settings, closed when retired and no longer used."""
 
     def __init__(self, client: httpx2.AsyncClient, tls: ssl.SSLContext | None) -> None:
         self.client = client
@@ -144,11 +144,11 @@ class _Pool:
 
 
 class _RequestTrace:
-    """Follows a request on its way, for what httpcore leaves to others.
+    """Traces a request, to make up for two gaps in httpcore.
 
-    It closes the socket when a TLS handshake fails, but not when that is cancelled (`start_tls` of
-    its backends); a server that hangs would then cost a socket at each attempt. And it keeps what
-    came beyond the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
+    httpcore closes the socket when a TLS handshake fails, but not when it is cancelled (`start_tls`
+    of its backends), so a server that hangs would leak a socket at each attempt. And it takes bytes
+    after the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
 
     Attributes:
         is_new: Whether a connection was made for the request.
@@ -160,7 +160,7 @@ class _RequestTrace:
         self._has_waited = True
 
     async def __call__(self, event: str, details: dict[str, object]) -> None:
-        """Take note of an event; raise `RemoteProtocolError` for what cannot be the answer."""
+        """Handle an event; raise `RemoteProtocolError` for bytes that cannot be the answer."""
         if event == "connection.connect_tcp.started":
             self.is_new = True
         elif event == "connection.connect_tcp.complete":
@@ -181,7 +181,7 @@ class _RequestTrace:
         self._has_waited = True
 
     def _check(self) -> None:
-        """Refuse an answer that was there before the loop could have read any from the socket."""
+        """Refuse an answer that was buffered before the event loop could read the socket."""
         if not (self.is_new or self._has_waited):
             raise httpx2.RemoteProtocolError("an answer came before its request")
 
@@ -212,9 +212,9 @@ def _proxy(url: str, tls: ssl.SSLContext) -> httpx2.Proxy:
 
 
 def _default_tls(server: Server, proxy: str | None) -> ssl.SSLContext:
-    """Return what trusts the system's certificate authorities; reading them takes some 30 ms.
+    """Return a context with the system's authorities; loading them takes some 30 ms.
 
-    Plain HTTP gets one that trusts nobody.
+    Plain HTTP gets one without authorities.
     """
     if not any(url.startswith("https:") for url in (server.url, proxy or "")):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -129,10 +129,10 @@ class Connections:
             self.traffic.body_bytes += body_bytes
 
     def _reused(self, tls: "ssl.SSLContext | None", scope: Scope) -> Stream | None:
-        """Return a connection that was used before with the same TLS settings; close others.
+        """Return an idle connection with the same TLS settings; close unusable ones.
 
-        One on which something came meanwhile is no use: it has ended, or what came would be taken
-        for the next answer (Go net/http transport.go `readLoop`, "Unsolicited response").
+        One on which bytes have arrived is closed: it has ended, or the bytes would be taken for the
+        next answer (Go net/http transport.go `readLoop`, "Unsolicited response").
         """
         now = time.monotonic()
         with self._lock:
@@ -183,10 +183,10 @@ class Connections:
         return stream
 
     def _request(self, path: str, headers: Headers) -> "h11.Request":
-        """Return a GET request, in the form that a proxy wants where there is one for it.
+        """Return a GET request, in absolute form for a proxy of plain HTTP.
 
         Raises:
-            ValueError: A header has a line break in it, or the path a space.
+            ValueError: A header has a line break, or the path a space.
         """
         target = self._to.path + path
         more: list[tuple[str, str]] = []
@@ -208,7 +208,7 @@ class Connections:
         return TlsStream(stream, tls or self._systems_tls(), name, deadline)
 
     def _systems_tls(self) -> "ssl.SSLContext":
-        """Return what trusts the system's authorities; reading them takes some 30 ms."""
+        """Return a context with the system's authorities; loading them takes some 30 ms."""
         import ssl  # noqa: PLC0415 - plain HTTP does without it
 
         with self._lock:

@@ -1,4 +1,9 @@
-"""What to ask DiscoveryService for, and what to hold by its answers, without sending anything."""
+"""The requests to DiscoveryService and the snapshots by its answers, without I/O.
+
+A server identifies groups by hashes, which only it can compute. Groups in a cache file may have
+been changed under the same hashes, and no difference would correct that, so differences are
+verified.
+"""
 
 import re
 from collections.abc import Generator, Iterable, Mapping
@@ -24,13 +29,13 @@ _ETAG = re.compile(r"[0-9A-F]{128}")
 def contradicts(etag: str, groups: Iterable[Group], base: FetchedSnapshot) -> bool:
     """Return whether the ETag is certainly that of other groups.
 
-    That is not certain where the ETag of `base` does not follow from its groups either: then the
-    server has a rule of its own, or hashes another version of the documents.
+    That is uncertain where the ETag of `base` does not follow from its groups either: then the
+    server has its own rule, or hashes another version of the documents.
 
     Args:
-        etag: What the server calls the groups.
-        groups: What its difference led to.
-        base: What it was the difference to.
+        etag: The server's ETag of its groups.
+        groups: The groups after its difference.
+        base: The snapshot before it.
     """
     if not _ETAG.fullmatch(etag) or _etag_of(groups) == etag:
         return False
@@ -38,7 +43,7 @@ def contradicts(etag: str, groups: Iterable[Group], base: FetchedSnapshot) -> bo
 
 
 def _etag_of(groups: Iterable[Group]) -> str:
-    """Return the ETag; empty where the groups have something that no document can say."""
+    """Return the ETag; empty where no document can express the groups."""
     try:
         documents: dict[str, Document] = {
             path: Document("", write_aggregated(part, as_stated=True))
@@ -51,10 +56,10 @@ def _etag_of(groups: Iterable[Group]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Wants an `Answer` of GetDiscovery.
+    """Requests an `Answer` of GetDiscovery.
 
     Attributes:
-        etag: Of all that is known; empty for nothing.
+        etag: Of all known groups; empty for none.
         known: The hashes of the groups that are known; None for the whole document.
     """
 
@@ -64,7 +69,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class ListSources:
-    """Wants the sources, none where they cannot be had."""
+    """Requests the sources; the reply is empty where they are not available."""
 
 
 Ask: TypeAlias = Get | ListSources
@@ -73,10 +78,10 @@ Flow: TypeAlias = Generator[Ask, Reply, FetchedSnapshot]
 
 
 def fetching(fetched: FetchedSnapshot | None, server: str) -> Flow:
-    """Ask for what has changed since `fetched`, or for all if that makes no sense.
+    """Request the changes since `fetched`, or everything if they are inconsistent.
 
     Raises:
-        InconsistentError: The whole document makes no sense either.
+        InconsistentError: The whole document is inconsistent too.
     """
     known = answers.known_hashes(fetched)
     if fetched is not None and known is not None:
@@ -85,13 +90,13 @@ def fetching(fetched: FetchedSnapshot | None, server: str) -> Flow:
             check(answer, fetched)
             return (yield from taking(answer, server, base=fetched, before=fetched))
         except InconsistentError:
-            pass  # a replica with other hashes, or a mistake: the whole document is the way out
+            pass  # such as a replica with other hashes: request the whole document
     answer = yield Get()
     return (yield from taking(answer, server, base=None, before=fetched))
 
 
 def check(answer: Reply, base: FetchedSnapshot) -> None:
-    """See that a difference to what came from elsewhere leads to what the server serves.
+    """Verify that a difference leads to the groups that the server serves.
 
     Raises:
         InconsistentError: It does not.
@@ -106,16 +111,16 @@ def check(answer: Reply, base: FetchedSnapshot) -> None:
 def taking(
     answer: Reply, server: str, *, base: FetchedSnapshot | None, before: FetchedSnapshot | None
 ) -> Flow:
-    """Take in an answer; ask for the sources when it has something new that is not current.
+    """Apply an answer; request the sources when changed groups are not current.
 
     Args:
         answer: Of GetDiscovery or of WatchDiscovery.
-        server: What the snapshot is of.
-        base: What the answer is the difference to.
-        before: What was held before, where that is more than `base`.
+        server: The name of the server in the snapshot.
+        base: The snapshot that a difference applies to.
+        before: The last snapshot, for retained resources.
 
     Raises:
-        InconsistentError: The answer makes no sense.
+        InconsistentError: The answer is inconsistent.
     """
     if isinstance(answer, Same):
         return answers.same(base, answer)

@@ -1,4 +1,4 @@
-"""Makes calls over a channel of grpcio that blocks, with messages of any stubs."""
+"""Blocking calls over a channel of grpcio, with messages of any stubs."""
 
 import contextlib
 import queue
@@ -27,15 +27,15 @@ class _Call(Protocol):
 
 
 class Watchdog:
-    """Barks at a reader that has waited for too long.
+    """Cancels a read that takes too long, since grpcio has no timeout for it.
 
-    The reader tells its thread through a queue, for a KeyboardInterrupt may come anywhere in the
-    reader's thread: between taking a lock and the block that releases it, the lock would never be
-    released, and the end, which waits for the other thread, never come.
+    The reader talks to its thread through a queue, because a KeyboardInterrupt may come anywhere in
+    the reader's thread: between acquiring a lock and the block that releases it, the lock would
+    stay held, and `end`, which joins the other thread, would hang.
 
     Args:
-        silence_s: For how long a reader may wait.
-        bark: Makes it wait no longer.
+        silence_s: How long a read may take.
+        bark: Ends the read.
     """
 
     def __init__(self, silence_s: float, bark: Callable[[], object]) -> None:
@@ -49,7 +49,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def awake(self) -> Generator[None]:
-        """Watch for as long as this lasts; between two of these nobody waits."""
+        """Limit the duration of this block."""
         self._told.put(time.monotonic() + self._silence_s)
         try:
             yield
@@ -76,7 +76,7 @@ class Watchdog:
 
 @contextlib.contextmanager
 def closing_silent(call: _Call, silence_s: float) -> Generator[Watchdog]:
-    """Cancel a call at the end, or when its reader has waited for too long."""
+    """Cancel a call at the end, or when a read takes too long."""
     watchdog = Watchdog(silence_s, call.cancel)
     try:
         yield watchdog
@@ -133,7 +133,7 @@ class GrpcioCalls:
 
     @contextlib.contextmanager
     def watch(self, request: Message, metadata: Metadata) -> Generator[Read]:
-        """Begin a watch, over a connection of its own: the one before may be dead, unnoticed."""
+        """Begin a watch over a new connection, because the earlier one may be dead."""
         with self._opened() as stub:
             with _failing():
                 call = stub.WatchDiscovery(request, metadata=metadata)
@@ -150,7 +150,7 @@ class GrpcioCalls:
 
     @contextlib.contextmanager
     def _opened(self) -> Generator[Stub]:
-        # Whole before `close` sees it: a stub that is made of a closed channel crashes the process.
+        # Complete before `close` sees it: making a stub of a closed channel crashes the process.
         with self._making:
             channel = open_channel(self._server)
             stub = self._stub_of(CountingChannel(channel, self._traffic))

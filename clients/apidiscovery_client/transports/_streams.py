@@ -1,4 +1,4 @@
-"""Blocking connections whose every step has a deadline, and which another thread can end."""
+"""Blocking connections with a deadline for each step, which another thread can abort."""
 
 import contextlib
 import socket
@@ -23,15 +23,15 @@ class Stream(Abortable, Protocol):
         ...
 
     def receive(self, deadline: Deadline) -> bytes:
-        """Return some data, or nothing when the other side has ended it."""
+        """Return some data, empty at the end of the connection."""
         ...
 
     def is_quiet(self) -> bool:
-        """Return whether nothing has come meanwhile, not even the end; does not wait."""
+        """Return whether no byte and no end has arrived; does not wait."""
         ...
 
     def close(self) -> None:
-        """Let go of it; it may be called again."""
+        """Close it; it may be called again."""
         ...
 
 
@@ -68,10 +68,10 @@ class TcpStream:
 
 
 def connect(host: str, port: int, deadline: Deadline, scope: Scope) -> TcpStream:
-    """Return a connection to the first address of a host that takes it; it is in the scope.
+    """Return a connection to the first address of a host that accepts it, added to the scope.
 
     Raises:
-        OSError: None does; the error is that of the last.
+        OSError: None accepts; the error is that of the last.
     """
     addresses = _addresses(host, port, deadline, scope)
     problem: OSError = ConnectionError(f"{host} has no address")
@@ -96,9 +96,9 @@ def connect(host: str, port: int, deadline: Deadline, scope: Scope) -> TcpStream
 
 
 def _addresses(host: str, port: int, deadline: Deadline, scope: Scope) -> _Addresses:
-    # As bytes, which are not encoded by IDNA once more: importing that takes a while.
+    # As bytes, which need no IDNA codec: importing it takes a while.
     name = host.encode() if host.isascii() else host
-    numeric = socket.AI_NUMERICHOST  # which asks nobody
+    numeric = socket.AI_NUMERICHOST  # without a name server
     with contextlib.suppress(OSError, UnicodeError):
         return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=numeric)
     look_up = _LookUp(name, port)
@@ -110,7 +110,7 @@ def _addresses(host: str, port: int, deadline: Deadline, scope: Scope) -> _Addre
 
 
 class _LookUp:
-    """The addresses of a name, by a thread of its own, for a name server may not answer."""
+    """Looks up a name in a thread of its own, since a name server may not answer."""
 
     def __init__(self, name: str | bytes, port: int) -> None:
         self._over = Event()
