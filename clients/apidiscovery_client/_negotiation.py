@@ -4,7 +4,7 @@ The request does not decide: servers before 1.26 ignore the parameters, 1.27 to 
 only v2beta1, and proxies rewrite either header. Only the Content-Type of the answer counts.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_formats.media_types import (
     AGGREGATED_GROUP,
@@ -30,7 +30,8 @@ class UnexpectedTypeError(ValueError):
     """The Content-Type is of something that was not asked for."""
 
 
-class Promise(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Promise:
     """What the body must be.
 
     Attributes:
