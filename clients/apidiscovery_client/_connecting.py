@@ -25,18 +25,6 @@ if TYPE_CHECKING:  # they are imported when they are needed
 
     from apidiscovery_client._grpc.calls import GrpcServer
 
-__all__ = [
-    "Flags",
-    "Opened",
-    "Settings",
-    "key_in_cache",
-    "open_async",
-    "open_blocking",
-    "read_grpc_server",
-    "read_server",
-    "server_of_cluster",
-]
-
 TransportT = TypeVar("TransportT")
 Stubs: TypeAlias = Literal["grpcio", "betterproto"]
 

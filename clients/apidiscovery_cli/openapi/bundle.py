@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apidiscovery_client.openapi.json_documents import (
+    Component,
     Fields,
     Object,
     UnsoundDocument,
     as_array,
     as_object,
     components,
+    references,
+    rewritten,
 )
-from apidiscovery_client.openapi.traversal import Component, references, rewritten
 from apidiscovery_formats.openapi.pointers import escaped
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from apidiscovery_client._disk.private_files import PrivateFolder, cache_folder
 from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS
+from apidiscovery_client._private_files import PrivateFolder, cache_folder
 from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import (
     INDEX_PATH,

@@ -8,13 +8,13 @@ nested through references deeper or is larger than any real schema is an error.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from apidiscovery_client._fields import name_of
 from apidiscovery_client.openapi.json_documents import (
     Fields,
     Object,
     UnsoundDocument,
     as_array,
     as_object,
-    name_of,
 )
 from apidiscovery_formats.openapi.pointers import resolve
 

@@ -6,9 +6,9 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from apidiscovery_client._disk.private_files import PrivateFolder, cache_folder
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._package import Log
+from apidiscovery_client._private_files import PrivateFolder, cache_folder
 from apidiscovery_client.cache import entries
 
 MAX_BYTES = 64 << 20  # a snapshot of 10 000 resources has 3 MB

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from apidiscovery_client._disk import notes
+from apidiscovery_client import _notes as notes
 from apidiscovery_client._fields import (
     Fields,
     MisshapenError,

@@ -11,12 +11,13 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
+from apidiscovery_client._fields import name_of
 from apidiscovery_client._http.flow import Ask
 from apidiscovery_client._http.reply import Reply
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client.model import GroupVersion, GroupVersionResource
-from apidiscovery_client.openapi.json_documents import UnsoundDocument, as_object, load, name_of
+from apidiscovery_client.openapi.json_documents import UnsoundDocument, as_object, load
 
 INDEX_PATH = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"

@@ -12,14 +12,16 @@ from apidiscovery_formats.openapi.pointers import escaped
 
 from apidiscovery_client.openapi.json_documents import (
     KIND_KEY,
+    Component,
     Fields,
     NotExplained,
     Object,
     as_array,
     as_object,
     components,
+    references,
+    rewritten,
 )
-from apidiscovery_client.openapi.traversal import Component, references, rewritten
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 

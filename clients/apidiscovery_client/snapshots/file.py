@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 
-from apidiscovery_client._disk import notes
+from apidiscovery_client import _notes as notes
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._fields import (
     Fields,

@@ -1,1 +1,0 @@
-"""Files on disk: private folders, and notes beside the documents."""
