@@ -19,13 +19,14 @@ from http import HTTPStatus
 
 import client_groups
 from apidiscovery_client._writing import (
+    core_versions_fields,
+    document_json,
     etag_of,
+    group_fields,
+    group_list_fields,
+    resource_list_fields,
     write_aggregated,
-    write_core_versions,
-    write_group,
-    write_group_list,
     write_protobuf,
-    write_resource_list,
 )
 from apidiscovery_client.model import CURRENT, Group, Version
 from children import lines, say
@@ -86,9 +87,11 @@ class Pages:
         core = [group for group in groups if not group.name]
         named = [group for group in groups if group.name]
         self._aggregated = {"/api": _documents(core), "/apis": _documents(named)}
-        self._plain = {"/api": write_core_versions(core[0], "127.0.0.1:6443")}
-        self._plain["/apis"] = write_group_list(named)
-        self._plain |= {f"/apis/{group.name}": write_group(group) for group in named}
+        self._plain = {"/api": document_json(core_versions_fields(core[0], "127.0.0.1:6443"))}
+        self._plain["/apis"] = document_json(group_list_fields(named))
+        self._plain |= {
+            f"/apis/{group.name}": document_json(group_fields(group)) for group in named
+        }
         self._plain["/version"] = b'{"major":"1","minor":"32","gitVersion":"v1.32.4"}\n'
         self._plain[_DEFINITIONS] = _definitions(named)
         self._versions = {
@@ -134,7 +137,7 @@ def _negotiated(found: Mapping[str, Answer], accept: str) -> Answer | None:
 def _resource_list(version: Version) -> Answer:
     if version.freshness != CURRENT:
         return Answer(503, b"service unavailable\n", "text/plain; charset=utf-8")
-    return Answer(200, write_resource_list(version))
+    return Answer(200, document_json(resource_list_fields(version)))
 
 
 def _definitions(groups: list[Group]) -> bytes:

@@ -17,26 +17,45 @@ REPO = Path(__file__).resolve().parent.parent
 CLIENT = REPO / "clients" / "apidiscovery_client"
 RUFF = Path(sys.executable).parent / "ruff"
 PAIRS = (
+    ("adapters/_async_borrowed.py", "adapters/_borrowed.py"),
+    ("adapters/_async_lookups.py", "adapters/_lookups.py"),
     ("async_client.py", "client.py"),
     ("openapi/async_published.py", "openapi/published.py"),
     ("transports/_async_discovery.py", "transports/_discovery.py"),
+    ("transports/_async_paths.py", "transports/_paths.py"),
+    ("transports/async_http.py", "transports/http.py"),
 )
 NAMES = {
+    "_AsyncBorrowed": "_Borrowed",
+    "_async_borrowed": "_borrowed",
+    "AsyncBorrowedTransport": "BorrowedTransport",
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncCalls": "Calls",
+    "AsyncConnections": "Connections",
     "AsyncDiscovery": "Discovery",
     "AsyncDiscoveryClient": "DiscoveryClient",
     "AsyncDriver": "Driver",
     "AsyncExitStack": "ExitStack",
     "AsyncFetchesPaths": "FetchesPaths",
     "AsyncGenerator": "Generator",
+    "AsyncLookups": "Lookups",
+    "AsyncHttpTransport": "HttpTransport",
     "AsyncOpenApi": "OpenApi",
+    "AsyncPathTransport": "PathTransport",
     "AsyncRead": "Read",
+    "AsyncScope": "Scope",
+    "AsyncSends": "Sends",
     "AsyncTransport": "Transport",
     "AsyncWaiting": "Waiting",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "_AsyncSession": "_Session",
+    "_async_connections": "_connections",
+    "_async_lookups": "_lookups",
     "_async_driver": "_driver",
+    "async_client": "client",
+    "_async_paths": "_paths",
+    "_async_scope": "_scope",
     "_async_waiting": "_waiting",
     "async_published": "published",
     "aclosing": "closing",
@@ -45,6 +64,7 @@ NAMES = {
     "push_async_callback": "callback",
 }
 KEYWORDS = ("async", "await")
+_AWAITABLE = re.compile(r"Awaitable\[(\w+)\]")
 _WORD = re.compile(r"\w+")
 
 
@@ -63,15 +83,16 @@ def blocking(text: str) -> str:
             renamed = _WORD.sub(lambda word: NAMES.get(word[0], word[0]), token.string)
             lines[row - 1] = before + renamed + after
     rows_of_docstring = tokens[0].end[0]
-    return "".join(lines[rows_of_docstring:])
+    return _AWAITABLE.sub(r"\1", "".join(lines[rows_of_docstring:]))
 
 
 def made(source: Path, target: Path) -> str:
     """Return what the blocking module has to be."""
     header = f'"""The blocking form of `{source.stem}`, made by `make generate`. DO NOT EDIT."""\n'
     text = header + blocking(source.read_text(encoding="utf-8"))
-    # Blocking generators have `yield from`, `with` takes several; imports are in another order.
-    fix = ["check", "--select", "I,SIM117,UP028", "--fix", "--unsafe-fixes", "--quiet"]
+    # Blocking generators have `yield from`, `with` takes several; imports are others, and in
+    # another order.
+    fix = ["check", "--select", "F401,I,SIM117,UP028", "--fix", "--unsafe-fixes", "--quiet"]
     for command in (fix, ["format", "--quiet"]):
         name = ["--stdin-filename", str(target), "-"]
         done = subprocess.run(

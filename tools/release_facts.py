@@ -41,7 +41,7 @@ from _release_tables import (
     REMOVED,
     VERSION_ORDER,
 )
-from apidiscovery_client.resolving.version_order import kube_aware_key
+from apidiscovery_client.resolving.common_version import kube_aware_key
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 OLD_CLUSTER = "kubernetes-v1.15.0"

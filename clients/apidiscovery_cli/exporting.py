@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apidiscovery_client.model import CURRENT, GroupVersion, GroupVersionKind, Resource, Snapshot
+from apidiscovery_client.openapi.asking import key_of
 from apidiscovery_client.openapi.json_documents import Fields, Object
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
-from apidiscovery_client.openapi.resource_names import key_of
 
 _NO_KIND = GroupVersionKind("", "", "")
 # Names of kinds, groups and versions: RFC 1123, in any case.

@@ -6,7 +6,7 @@ from os import environ
 from typing import TYPE_CHECKING, cast
 
 import click
-from apidiscovery_client._version import VERSION
+from apidiscovery_client._package import VERSION
 
 from apidiscovery_cli.output import BAD_USAGE, INTERRUPTED, tell_bad_usage, tell_error
 

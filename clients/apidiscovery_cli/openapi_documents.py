@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 import click
-from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource
-from apidiscovery_client.openapi.asking import FetchedDocument, Location
-from apidiscovery_client.openapi.cache import DocumentCache, default_folder
-from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.openapi.errors import NotExplained
-from apidiscovery_client.openapi.json_documents import Object
-from apidiscovery_client.openapi.resource_names import key_of, parse_group_version
+from apidiscovery_client.openapi.asking import FetchedDocument, Location, key_of
+from apidiscovery_client.openapi.json_documents import NotExplained, Object
 
 from apidiscovery_cli.connection_options import FOLDER
 from apidiscovery_cli.discovery import Source, snapshot_cache
+from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient, default_folder
+from apidiscovery_cli.openapi.resource_names import parse_group_version
 from apidiscovery_cli.options import Option, Values
 from apidiscovery_cli.output import progress
+from apidiscovery_cli.printing import yaml_text
 
 CACHE: tuple[Option, ...] = (
     click.option(

@@ -10,10 +10,10 @@ from typing import TypeAlias, cast
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from apidiscovery_client import DiscoveryError
-from apidiscovery_client._kubectl.printing import json_text, yaml_text
-from apidiscovery_client._kubectl.table import table
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from apidiscovery_cli.printing import json_text, table, yaml_text
 
 Object: TypeAlias = dict[str, object]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import read_server
-from apidiscovery_client._kubectl.preferred import preferred_resources
+from apidiscovery_client._kubectl import preferred_resources
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Snapshot
 

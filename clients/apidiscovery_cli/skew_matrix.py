@@ -16,11 +16,12 @@ from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
-from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.storage_versions.agreement import AGREED
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+
+from apidiscovery_cli.printing import table
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

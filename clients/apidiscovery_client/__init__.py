@@ -1,9 +1,20 @@
 """Clients for Kubernetes-style API discovery.
 
-What is named here is imported when it is first used, so that `import apidiscovery_client` costs
-next to nothing. The rest is in modules of their own: `changes` (what differs between two
-snapshots), `resolving` (names, versions that several servers have), `transports` (servers,
-credentials, how they are asked, caches), `adapters` (other Kubernetes packages), `testing`.
+`DiscoveryClient` blocks, `AsyncDiscoveryClient` is for asyncio. Both return the values of `model`.
+Names of this package are imported when they are first used, so that importing it is quick. More is
+in submodules: `changes` (what differs between two snapshots), `resolving` (what names mean, common
+versions of several servers), `transports` (servers, credentials, protocols, caches), `openapi`,
+`snapshots` (saved to files, and of Kubernetes' releases), `adapters` (other Kubernetes packages),
+`storage_versions` and `testing`.
+
+Every error is a `DiscoveryError`:
+
+- no usable answer: `ServerUnreachable`, `RequestRefused` (over gRPC its subclass
+  `transports.CallRefused`), `UnexpectedDocument`, `IncompleteDiscovery`;
+- a name: `NotServed`, `AmbiguousResource`, `NoCommonVersion`, `NotYetServed`, and with `strict`
+  `StaleGroup` and `UncertainResource`;
+- OpenAPI documents: `NotExplained`, `UnsoundDocument`;
+- the caller: `InvalidConfiguration`, `MissingExtra`, `ClientClosed`.
 """
 
 from importlib import import_module
@@ -16,6 +27,7 @@ if TYPE_CHECKING:
         DiscoveryError,
         IncompleteDiscovery,
         InvalidConfiguration,
+        MissingExtra,
         NoCommonVersion,
         NotServed,
         NotYetServed,
@@ -41,6 +53,7 @@ if TYPE_CHECKING:
         Unknown,
         Version,
     )
+    from apidiscovery_client.openapi import NotExplained, UnsoundDocument
     from apidiscovery_client.resolving import Resolution
 
 __all__ = [
@@ -57,7 +70,9 @@ __all__ = [
     "GroupVersionResource",
     "IncompleteDiscovery",
     "InvalidConfiguration",
+    "MissingExtra",
     "NoCommonVersion",
+    "NotExplained",
     "NotServed",
     "NotYetServed",
     "RequestRefused",
@@ -71,13 +86,14 @@ __all__ = [
     "UncertainResource",
     "UnexpectedDocument",
     "Unknown",
+    "UnsoundDocument",
     "Version",
 ]
 
 _MODULES = {
     "_errors": (
         "AmbiguousResource ClientClosed DiscoveryError IncompleteDiscovery "
-        "InvalidConfiguration NoCommonVersion NotServed NotYetServed RequestRefused "
+        "InvalidConfiguration MissingExtra NoCommonVersion NotServed NotYetServed RequestRefused "
         "ServerUnreachable StaleGroup UncertainResource UnexpectedDocument"
     ),
     "async_client": "AsyncDiscoveryClient",
@@ -87,6 +103,7 @@ _MODULES = {
         "Current Group GroupVersion GroupVersionKind GroupVersionResource Resource Snapshot "
         "Stale Subresource Unknown Version"
     ),
+    "openapi": "NotExplained UnsoundDocument",
     "resolving": "Resolution",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Carries out the operations of the core with asyncio: an attempt is a task, shared by callers."""
+"""Runs operations with asyncio: an attempt is a task that callers share."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
@@ -8,8 +8,8 @@ from typing import TypeVar
 from apidiscovery_client._errors import ClientClosed
 from apidiscovery_client._interfaces import AsyncTransport, FetchedSnapshot
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.clock import Clock
 from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.options import Clock
 
 _T = TypeVar("_T")
 
@@ -20,22 +20,22 @@ class AsyncDriver:
     Every method but `close` raises `ClientClosed` once it is closed.
 
     Attributes:
-        can_be_interrupted: Whether waiting for what a server says by itself ends when time is up.
+        can_be_interrupted: Whether waiting for pushed changes ends at a timeout.
 
     Args:
-        transport: Asks the server.
-        shelf: Where snapshots are kept.
-        memory: What is known.
-        clock: The time.
+        transport: Sends the requests.
+        slot: The place of snapshots in the cache.
+        memory: The state of the client.
+        clock: The clock.
     """
 
     can_be_interrupted = True
 
     def __init__(
-        self, transport: AsyncTransport, shelf: operations.Shelf, memory: Memory, clock: Clock
+        self, transport: AsyncTransport, slot: operations.CacheSlot, memory: Memory, clock: Clock
     ) -> None:
         self._transport = transport
-        self._shelf = shelf
+        self._slot = slot
         self._memory = memory
         self._clock = clock
         self._attempt: asyncio.Task[None] | None = None
@@ -48,14 +48,14 @@ class AsyncDriver:
             raise ClientClosed(self._transport.server)
 
     async def close(self) -> None:
-        """End what is under way and close the transport; it may be called again."""
+        """End running attempts and close the transport; it may be called again."""
         try:
             await self.stop()
         finally:
             await self._transport.close()
 
     async def stop(self) -> None:
-        """End what is under way, and leave the transport open."""
+        """End running attempts, and leave the transport open."""
         self._is_closed = True
         self._memory.close()
         tasks = [*self._pauses, *([self._attempt] if self._attempt else [])]
@@ -64,26 +64,26 @@ class AsyncDriver:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def run(self, operation: operations.Operation[_T]) -> _T:
-        """Return what the operation returns, after the attempts that it asks for."""
+        """Return the result of an operation, after the attempts that it waits for."""
         self.ensure_open()
         try:
             number = next(operation)
             while True:
-                await self._ended(number)
+                await self._wait_for(number)
                 number = operation.send(None)
         except StopIteration as done:
             result: _T = done.value
             return result
 
     async def look(self, *, max_age_s: float) -> None:
-        """Ask, unless what is known is younger than that."""
+        """Ask the server, unless the snapshot is younger than that."""
         self.ensure_open()
         number = self._memory.attempt_for_age(max_age_s)
         if number is not None:
-            await self._ended(number)
+            await self._wait_for(number)
 
-    async def _ended(self, number: int) -> None:
-        """Return when the attempt of that number has ended; begin it if nobody has."""
+    async def _wait_for(self, number: int) -> None:
+        """Return when the attempt of that number has ended; start it if it has not begun."""
         while self._memory.ended < number:
             if self._attempt is None or self._attempt.done():
                 steps = operations.attempt(self._memory)
@@ -98,7 +98,7 @@ class AsyncDriver:
             while True:
                 try:
                     fetched = await self._do(step)
-                except Exception as error:  # noqa: BLE001 - it is the steps that judge it
+                except Exception as error:  # noqa: BLE001 - the attempt handles it
                     step = steps.throw(error)
                 else:
                     step = steps.send(fetched)
@@ -110,20 +110,20 @@ class AsyncDriver:
     async def _do(self, step: operations.IO) -> FetchedSnapshot | None:
         match step:
             case operations.Load():
-                return await asyncio.to_thread(self._shelf.load)
+                return await asyncio.to_thread(self._slot.load)
             case operations.Fetch(fetched):
                 return await self._transport.fetch(fetched)
             case operations.Save(fetched):
-                if self._shelf.cache is not None:
-                    await asyncio.to_thread(self._shelf.save, fetched)
+                if self._slot.cache is not None:
+                    await asyncio.to_thread(self._slot.save, fetched)
                 return None
 
     async def all_of(
         self, calls: Sequence[Callable[[], Coroutine[None, None, None]]], timeout_s: float
     ) -> None:
-        """Make calls side by side; return when all have ended, or when time is up.
+        """Run calls side by side; return when all have ended, or after the timeout.
 
-        None goes on after that, after an error, or when this is cancelled.
+        None continues after that, after an error, or when this is cancelled.
         """
         tasks = [asyncio.get_running_loop().create_task(call()) for call in calls]
         try:
@@ -153,7 +153,7 @@ class AsyncDriver:
             self._pauses.discard(task)
 
     async def _unless_closed(self, awaitable: Awaitable[_T]) -> _T:
-        """Return what comes of it; that it was cancelled because of `close` is an error."""
+        """Return the result; a cancellation by `close` is `ClientClosed`."""
         try:
             return await awaitable
         except asyncio.CancelledError:

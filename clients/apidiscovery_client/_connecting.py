@@ -1,9 +1,10 @@
-"""From what a user names to a server, and to a transport that asks it."""
+"""From a URL, flags or a kubeconfig to a server, its transport and its place in the cache."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
+    Any,
     Generic,
     Literal,
     TypeAlias,
@@ -14,8 +15,8 @@ from typing import (
 )
 
 from apidiscovery_client._errors import InvalidConfiguration
-from apidiscovery_client._extras import see_that_grpc_is_installed
 from apidiscovery_client._interfaces import AsyncTransport, SnapshotCache, Transport
+from apidiscovery_client._package import require_grpc
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
 
 if TYPE_CHECKING:  # they are imported when they are needed
@@ -24,37 +25,37 @@ if TYPE_CHECKING:  # they are imported when they are needed
 
     from apidiscovery_client._grpc.calls import GrpcServer
 
-__all__ = [
-    "Flags",
-    "Opened",
-    "Settings",
-    "key_in_cache",
-    "open_async",
-    "open_blocking",
-    "read_grpc_server",
-    "read_server",
-    "server_of_cluster",
-]
-
 TransportT = TypeVar("TransportT")
 Stubs: TypeAlias = Literal["grpcio", "betterproto"]
 
-_OF_NO_CONSEQUENCE = {"server", "disable_compression", "request_timeout_s"}  # for who we are
+# Names in `transports`, by protocol and stubs.
+_ASYNC = {
+    "http": "AsyncHttpTransport",
+    "grpcio": "AsyncGrpcTransport",
+    "betterproto": "AsyncBetterprotoTransport",
+}
+_BLOCKING = {
+    "http": "HttpTransport",
+    "grpcio": "GrpcTransport",
+    "betterproto": "BetterprotoTransport",
+}
+# Flags that do not change who the caller is.
+_NOT_OF_IDENTITY = {"server", "disable_compression", "request_timeout_s"}
 
 
 class Flags(TypedDict, total=False):
-    """What can be named of a server, by kubectl's flags; empty or None for what is not.
+    """A server and its credentials by kubectl's flags; empty or None for flags that are not set.
 
     Attributes:
-        kubeconfig: The file to read in place of those of KUBECONFIG, or of ~/.kube/config.
-        context: In place of the current one.
-        cluster: In place of that of the context.
-        user: The same.
+        kubeconfig: The file to read instead of those of KUBECONFIG, or of ~/.kube/config.
+        context: Instead of the current one.
+        cluster: Instead of that of the context.
+        user: Instead of that of the context.
         server: A URL.
-        as_user: Whom to ask as, with `as_uid` and `as_groups`.
-        proxy_url: What to ask through.
-        disable_compression: Whether answers are asked for as they are.
-        request_timeout_s: For each request, `DEFAULT_TIMEOUT_S` for None; 0 waits for ever.
+        as_user: The user to impersonate, with `as_uid` and `as_groups`.
+        proxy_url: The URL of a proxy.
+        disable_compression: Whether to request uncompressed answers.
+        request_timeout_s: For each request, `DEFAULT_TIMEOUT_S` for None; 0 for no timeout.
     """
 
     kubeconfig: str | None
@@ -79,12 +80,12 @@ class Flags(TypedDict, total=False):
 
 
 class Settings(Flags, total=False):
-    """The same, and how to ask.
+    """The flags, and options of the transport.
 
     Attributes:
-        stubs: Which library talks gRPC, by default grpcio.
-        prefer_protobuf: Whether to ask for protobuf before JSON over HTTP, as by default; without
-            the extra `grpc` it is JSON in any case.
+        stubs: The library for gRPC, by default grpcio.
+        prefer_protobuf: Whether to prefer protobuf to JSON over HTTP, as by default; it needs the
+            extra `grpc`.
     """
 
     stubs: Stubs
@@ -93,11 +94,11 @@ class Settings(Flags, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[TransportT]):
-    """A transport, and where what it brings may be kept.
+    """A transport, with the cache for its snapshots.
 
     Attributes:
-        cache: None where nothing is to be kept.
-        cache_key: Another for whoever is somebody else to the server; empty for that of anybody.
+        cache: None for no cache.
+        cache_key: Differs by server and user; empty for that of the server for any user.
     """
 
     transport: TransportT
@@ -112,17 +113,17 @@ def read_server(
     terminal: bool = False,
     **flags: Unpack[Flags],
 ) -> Server:
-    """Return the server that the flags name, or else a kubeconfig or the cluster we are in.
+    """Return the server of the flags, else of a kubeconfig, else of the cluster of this pod.
 
-    With `server` and none of `kubeconfig`, `context`, `cluster` and `user` no kubeconfig is read:
-    credentials go nowhere but where they are meant to. Otherwise the flags go before the kubeconfig
-    as with kubectl.
+    With `server` and none of `kubeconfig`, `context`, `cluster` and `user` no kubeconfig is read,
+    so that its credentials go to no other server. Otherwise flags override the kubeconfig, as with
+    kubectl.
 
     Args:
         default_url: The server when nothing else names one.
-        prefix: What errors put before the name of a flag, such as `--`.
-        terminal: Whether there is one that a plugin may use to ask the user.
-        flags: What is named.
+        prefix: The prefix of flags in errors, such as `--`.
+        terminal: Whether a plugin may ask the user on the terminal.
+        flags: The flags that are set.
 
     Raises:
         InvalidConfiguration: The message names file or flag, key, and what to do.
@@ -156,24 +157,24 @@ def read_grpc_server(
     terminal: bool = False,
     **flags: Unpack[Flags],
 ) -> "GrpcServer":
-    """Return a gRPC server to which we are who the flags, or the kubeconfig they name, say.
+    """Return a gRPC server, with the credentials of the flags or the kubeconfig that they name.
 
-    A plugin gives it tokens, not certificates.
+    Of a plugin's credentials it gets tokens, not certificates.
 
     Args:
         address: `host:port`.
-        plaintext: Whether to do without TLS.
-        for_grpclib: Whether TLS is set up for that library, and not for grpcio.
-        prefix: What errors put before the name of a flag, such as `--`.
-        terminal: Whether there is one that a plugin may use to ask the user.
-        flags: What is named.
+        plaintext: Whether to connect without TLS.
+        for_grpclib: Whether to set up TLS for grpclib instead of grpcio.
+        prefix: The prefix of flags in errors, such as `--`.
+        terminal: Whether a plugin may ask the user on the terminal.
+        flags: The flags that are set.
 
     Raises:
-        InvalidConfiguration: As `read_server`; or certificates are not to be checked, which gRPC
+        InvalidConfiguration: As `read_server`; or certificates are not to be verified, which gRPC
             cannot do; or the extra `grpc` is not installed.
     """
-    see_that_grpc_is_installed()
-    from apidiscovery_client._grpc.access import grpc_server  # noqa: PLC0415 - it imports grpc
+    require_grpc()
+    from apidiscovery_client._grpc.calls import grpc_server  # noqa: PLC0415 - it imports grpc
 
     scheme = "http" if plaintext else "https"
     named: Flags = {**flags, "server": f"{scheme}://{address}"}
@@ -195,7 +196,7 @@ def open_async(
     cache_key: str = "",
     **settings: Unpack[Settings],
 ) -> Opened[AsyncTransport]:
-    """Return what asks a server, for asyncio; nothing is sent yet.
+    """Return a transport for asyncio; nothing is sent yet.
 
     Args:
         target: `https://host:6443`, `http://127.0.0.1:8080`, `host:port` for the latter,
@@ -208,22 +209,7 @@ def open_async(
     Raises:
         InvalidConfiguration: What is configured cannot be used.
     """
-    stubs, prefer_protobuf, flags = _taken_apart(settings)
-    if (address := _grpc_address(target)) is not None:
-        grpc_server = _grpc_target(address, flags, for_grpclib=stubs == "betterproto")
-        transport = _async_grpc(grpc_server, stubs)
-        return Opened(transport, *_place(cache, cache_key, lambda: _grpc_key(grpc_server)))
-    if not (target is None or isinstance(target, str | Server)):
-        _refuse_flags(flags)
-        return Opened(target, *_place(cache, cache_key, lambda: ""))
-    from apidiscovery_client._http.flow import HttpOptions  # noqa: PLC0415 - this way alone
-    from apidiscovery_client.transports.async_http import (  # noqa: PLC0415 - heavy
-        AsyncHttpTransport,
-    )
-
-    found = _http_target(target, flags)
-    http = AsyncHttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
-    return Opened(http, *_place(cache, cache_key, lambda: key_in_cache(found)))
+    return _opened(target, (cache, cache_key), settings, _ASYNC)
 
 
 def open_blocking(
@@ -233,21 +219,31 @@ def open_blocking(
     cache_key: str = "",
     **settings: Unpack[Settings],
 ) -> Opened[Transport]:
-    """Return what asks a server and blocks meanwhile; in all else as `open_async`."""
-    stubs, prefer_protobuf, flags = _taken_apart(settings)
+    """Return a blocking transport; in all else as `open_async`."""
+    return _opened(target, (cache, cache_key), settings, _BLOCKING)
+
+
+def _opened(
+    target: object,
+    kept: tuple[bool | SnapshotCache, str],
+    settings: Settings,
+    classes: Mapping[str, str],
+) -> Opened[Any]:
+    from apidiscovery_client import transports  # noqa: PLC0415 - imports the one that is needed
+
+    stubs, prefer_protobuf, flags = _split_settings(settings)
     if (address := _grpc_address(target)) is not None:
-        grpc_server = _grpc_target(address, flags)
-        transport = _blocking_grpc(grpc_server, stubs)
-        return Opened(transport, *_place(cache, cache_key, lambda: _grpc_key(grpc_server)))
+        for_grpclib = stubs == "betterproto" and classes is _ASYNC
+        grpc_server = _grpc_target(address, flags, for_grpclib=for_grpclib)
+        transport = getattr(transports, classes[stubs])(grpc_server)
+        return Opened(transport, *_place(*kept, lambda: _grpc_key(grpc_server)))
     if not (target is None or isinstance(target, str | Server)):
         _refuse_flags(flags)
-        return Opened(target, *_place(cache, cache_key, lambda: ""))
-    from apidiscovery_client._http.flow import HttpOptions  # noqa: PLC0415 - this way alone
-    from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415 - the same
-
-    found = _http_target(target, flags)
-    http = HttpTransport(found, HttpOptions(protobuf=prefer_protobuf))
-    return Opened(http, *_place(cache, cache_key, lambda: key_in_cache(found)))
+        return Opened(target, *_place(*kept, lambda: ""))
+    server = _http_target(target, flags)
+    options = transports.HttpOptions(protobuf=prefer_protobuf)
+    transport = getattr(transports, classes["http"])(server, options)
+    return Opened(transport, *_place(*kept, lambda: key_in_cache(server)))
 
 
 def server_of_cluster() -> Server:
@@ -266,7 +262,7 @@ def server_of_cluster() -> Server:
 
 
 def key_in_cache(server: Server) -> str:
-    """Return the name under which snapshots of a server are kept for us."""
+    """Return the key of a server and its credentials in caches."""
     from apidiscovery_client.cache.keys import key_of  # noqa: PLC0415 - where there is a cache
 
     return key_of(server)
@@ -277,7 +273,7 @@ def _place(
     named: str,
     key: Callable[[], str],
 ) -> tuple[SnapshotCache | None, str]:
-    """Return the cache and the key in it, which is of use there alone."""
+    """Return the cache and the key in it."""
     if cache is False:
         return None, ""
     if cache is True:
@@ -287,7 +283,7 @@ def _place(
     return cache, named or key()
 
 
-def _taken_apart(settings: Settings) -> tuple[Stubs, bool, Flags]:
+def _split_settings(settings: Settings) -> tuple[Stubs, bool, Flags]:
     flags: dict[str, object] = {**settings}
     stubs = settings.get("stubs", "grpcio")
     prefer_protobuf = settings.get("prefer_protobuf", True)
@@ -314,12 +310,12 @@ def _grpc_key(server: "GrpcServer") -> str:
 
 
 def _url_alone(flags: Flags, prefix: str) -> str:
-    """Return the address of a server of plain HTTP that is all that is named; else nothing.
+    """Return the URL of a plain HTTP server that needs no credentials; else an empty string.
 
-    Nobody is anybody there, so nothing has to be found out that takes long to import.
+    Such a server needs no kubeconfig, whose modules take long to import.
     """
     url = flags.get("server") or ""
-    others = (value for name, value in flags.items() if name not in _OF_NO_CONSEQUENCE)
+    others = (value for name, value in flags.items() if name not in _NOT_OF_IDENTITY)
     if not url.startswith("http:") or any(others):
         return ""
     from apidiscovery_kubeconfig.addresses import server_url  # noqa: PLC0415 - where it is all
@@ -391,7 +387,7 @@ def _http_target(target: str | Server | None, flags: Flags) -> Server:
 
 
 def _grpc_address(target: object) -> tuple[str, bool] | None:
-    """Return `host:port` and whether it is without TLS; None for what is not gRPC."""
+    """Return `host:port` and whether it is without TLS; None for a target that is not gRPC."""
     if isinstance(target, str):
         scheme, separator, address = target.partition("://")
         if separator and scheme.lower() in ("grpc", "grpcs"):
@@ -408,29 +404,3 @@ def _grpc_target(
             f"want a gRPC server such as grpc://127.0.0.1:50051, got grpc://{address[0]}"
         )
     return read_grpc_server(address[0], plaintext=address[1], for_grpclib=for_grpclib, **flags)
-
-
-def _async_grpc(server: "GrpcServer", stubs: Stubs) -> AsyncTransport:
-    if stubs == "betterproto":
-        from apidiscovery_client.transports.async_betterproto import (  # noqa: PLC0415 - heavy
-            AsyncBetterprotoTransport,
-        )
-
-        return AsyncBetterprotoTransport(server)
-    from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport  # noqa: PLC0415 - heavy
-
-    return AsyncGrpcTransport(server)
-
-
-def _blocking_grpc(server: "GrpcServer", stubs: Stubs) -> Transport:
-    if stubs == "betterproto":
-        from apidiscovery_client.transports.betterproto import (  # noqa: PLC0415 - heavy
-            BetterprotoTransport,
-        )
-
-        return BetterprotoTransport(server)
-    from apidiscovery_client.transports.grpc import (  # noqa: PLC0415 - heavy
-        GrpcTransport,
-    )
-
-    return GrpcTransport(server)

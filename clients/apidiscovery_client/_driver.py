@@ -1,4 +1,4 @@
-"""Carries out the operations of the core in the thread that calls; threads take turns."""
+"""Runs operations in the calling thread; one thread at a time asks the server."""
 
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -7,37 +7,37 @@ from typing import TypeVar
 from apidiscovery_client._errors import ClientClosed
 from apidiscovery_client._interfaces import FetchedSnapshot, Transport
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.clock import Clock
 from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.options import Clock
 
 _T = TypeVar("_T")
 
 
 class Driver:
-    """Runs operations and attempts for one client, whatever thread calls.
+    """Runs operations and attempts for one client, from any thread.
 
     Every method but `close` raises `ClientClosed` once it is closed.
 
     Attributes:
-        can_be_interrupted: Whether waiting for what a server says by itself ends when time is up.
+        can_be_interrupted: Whether waiting for pushed changes ends at a timeout.
 
     Args:
-        transport: Asks the server.
-        shelf: Where snapshots are kept.
-        memory: What is known.
-        clock: The time.
+        transport: Sends the requests.
+        slot: The place of snapshots in the cache.
+        memory: The state of the client.
+        clock: The clock.
     """
 
     can_be_interrupted = False
 
     def __init__(
-        self, transport: Transport, shelf: operations.Shelf, memory: Memory, clock: Clock
+        self, transport: Transport, slot: operations.CacheSlot, memory: Memory, clock: Clock
     ) -> None:
         self._transport = transport
-        self._shelf = shelf
+        self._slot = slot
         self._memory = memory
         self._clock = clock
-        self._turn = threading.Lock()  # held by the thread that carries out an attempt
+        self._turn = threading.Lock()  # held by the thread that runs an attempt
         self._closed = threading.Event()
 
     def ensure_open(self) -> None:
@@ -46,37 +46,37 @@ class Driver:
             raise ClientClosed(self._transport.server)
 
     def close(self) -> None:
-        """Wake whoever waits, and close the transport; it may be called again."""
+        """Wake waiting threads, and close the transport; it may be called again."""
         if not self._closed.is_set():
             self.stop()
             self._transport.close()
 
     def stop(self) -> None:
-        """Wake whoever waits, and leave the transport open."""
+        """Wake waiting threads, and leave the transport open."""
         self._memory.close()
         self._closed.set()
 
     def run(self, operation: operations.Operation[_T]) -> _T:
-        """Return what the operation returns, after the attempts that it asks for."""
+        """Return the result of an operation, after the attempts that it waits for."""
         self.ensure_open()
         try:
             number = next(operation)
             while True:
-                self._ended(number)
+                self._wait_for(number)
                 number = operation.send(None)
         except StopIteration as done:
             result: _T = done.value
             return result
 
     def look(self, *, max_age_s: float) -> None:
-        """Ask, unless what is known is younger than that."""
+        """Ask the server, unless the snapshot is younger than that."""
         self.ensure_open()
         number = self._memory.attempt_for_age(max_age_s)
         if number is not None:
-            self._ended(number)
+            self._wait_for(number)
 
-    def _ended(self, number: int) -> None:
-        """Return when the attempt of that number has ended; carry it out if nobody does."""
+    def _wait_for(self, number: int) -> None:
+        """Return when the attempt of that number has ended; run it if no other thread does."""
         with self._turn:
             while self._memory.ended < number:
                 self.ensure_open()
@@ -90,7 +90,7 @@ class Driver:
             while True:
                 try:
                     fetched = self._do(step)
-                except Exception as error:  # noqa: BLE001 - it is the steps that judge it
+                except Exception as error:  # noqa: BLE001 - the attempt handles it
                     step = steps.throw(error)
                 else:
                     step = steps.send(fetched)
@@ -102,15 +102,15 @@ class Driver:
     def _do(self, step: operations.IO) -> FetchedSnapshot | None:
         match step:
             case operations.Load():
-                return self._shelf.load()
+                return self._slot.load()
             case operations.Fetch(fetched):
                 return self._transport.fetch(fetched)
             case operations.Save(fetched):
-                self._shelf.save(fetched)
+                self._slot.save(fetched)
                 return None
 
     def all_of(self, calls: Sequence[Callable[[], None]], _timeout_s: float) -> None:
-        """Make calls one after another; each looks at the clock by itself."""
+        """Run calls one after another; each checks the time by itself."""
         for call in calls:
             call()
 

@@ -1,4 +1,4 @@
-"""The errors of the client: one small tree, told apart by who must act."""
+"""The errors of the client: one small tree, by who must act."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,14 +7,14 @@ _OF_THE_CALLER = (401, 403)
 
 
 class DiscoveryError(Exception):
-    """What every error of this package is; never raised itself."""
+    """Base class of all errors of this package; never raised itself."""
 
 
 class ServerUnreachable(DiscoveryError):
     """No answer came: refused, unknown host, TLS failure, timeout, broken connection.
 
     Attributes:
-        url: What was asked for, without credentials.
+        url: The URL of the request, without credentials.
     """
 
     def __init__(self, message: str, *, url: str) -> None:
@@ -28,9 +28,9 @@ class RequestRefused(DiscoveryError):
     Over gRPC it is a `transports.CallRefused`.
 
     Attributes:
-        url: What was asked for, without credentials; over gRPC the address.
+        url: The URL of the request, without credentials; over gRPC the address.
         status: The HTTP status code; over gRPC the one that HTTP has for its code.
-        message: What the server said, or client-go's sentence for that status.
+        message: The server's message, or client-go's sentence for that status.
     """
 
     def __init__(self, message: str, *, url: str, status: int, text: str = "") -> None:
@@ -41,17 +41,17 @@ class RequestRefused(DiscoveryError):
 
     @property
     def is_of_the_caller(self) -> bool:
-        """Whether it is who asks that was refused, with 401 or 403, and not what he asked for."""
+        """Whether the status is 401 or 403: the caller is refused, not the request."""
         return self.status in _OF_THE_CALLER
 
 
 class UnexpectedDocument(DiscoveryError):
-    """The server said 200, but what it sent is not the document its Content-Type promises.
+    """The status is 200, but the body is not the document that its Content-Type promises.
 
-    Over gRPC: it said OK, but what it sent is no answer.
+    Over gRPC: the status is OK, but the message makes no sense.
 
     Attributes:
-        url: What was asked for, without credentials; over gRPC the address.
+        url: The URL of the request, without credentials; over gRPC the address.
         problem: What was seen and what was wanted.
     """
 
@@ -77,11 +77,11 @@ class IncompleteDiscovery(DiscoveryError):
 
 
 class InvalidConfiguration(DiscoveryError):
-    """What was configured cannot be used; the text says which file and key, and what to do."""
+    """The configuration cannot be used; the text says which file and key, and what to do."""
 
 
 class MissingExtra(InvalidConfiguration, ImportError):
-    """A package is not installed which only an extra of this one brings."""
+    """A package is not installed that only an extra of this one brings."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'apidiscovery[{extra}]'")
@@ -93,7 +93,7 @@ class NotServed(DiscoveryError):
     Attributes:
         wanted: What was asked for.
         suggestions: Names that are nearly the same and do exist, the nearest first.
-        checked_at: When the server last said what it serves.
+        checked_at: The time of the server's last answer.
         unsure: Why the answer may be wrong, by the group-version, or path of a whole part, that
             could not be asked for its resources; empty when the name is certainly not served.
         condition: What else it had to be, such as `with the verb "list"`; empty when nothing.

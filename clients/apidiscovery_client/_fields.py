@@ -1,4 +1,4 @@
-"""Typed access to the fields of parsed JSON, with the path of the field that is wrong."""
+"""Typed access to the fields of foreign JSON; errors name the path of the field."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -42,10 +42,10 @@ class MisshapenError(ValueError):
 
 
 def read_json(data: bytes) -> object:
-    """Return the value of a JSON text of a stranger.
+    """Return the value of a foreign JSON text.
 
     Raises:
-        ValueError: It is none, or may have more than `MAX_VALUES` values.
+        ValueError: It is not JSON, or may have more than `MAX_VALUES` values.
         RecursionError: It is nested too deeply.
     """
     check_size(data)
@@ -65,7 +65,7 @@ def check_size(data: bytes) -> None:
 def as_fields(value: object) -> Fields:
     """Return `value` as an object's fields; raise `MisshapenError` when it is not an object."""
     if not isinstance(value, dict):
-        raise MisshapenError("", f"is {_name(value)}, not an object")
+        raise MisshapenError("", f"is {name_of(value)}, not an object")
     return cast("dict[str, object]", value)
 
 
@@ -75,7 +75,7 @@ def text(fields: Fields, key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise MisshapenError(key, f"is {_name(value)}, not a string")
+        raise MisshapenError(key, f"is {name_of(value)}, not a string")
     return value
 
 
@@ -93,7 +93,7 @@ def flag(fields: Fields, key: str) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise MisshapenError(key, f"is {_name(value)}, not a boolean")
+        raise MisshapenError(key, f"is {name_of(value)}, not a boolean")
     return value
 
 
@@ -104,7 +104,7 @@ def texts(fields: Fields, key: str) -> tuple[str, ...]:
     values = _array(fields, key)
     if not _TEXT_ALONE.issuperset(map(type, values)):
         index, value = next((i, value) for i, value in enumerate(values) if type(value) is not str)
-        raise MisshapenError(f"{key}[{index}]", f"is {_name(value)}, not a string")
+        raise MisshapenError(f"{key}[{index}]", f"is {name_of(value)}, not a string")
     return cast("tuple[str, ...]", tuple(values))
 
 
@@ -163,9 +163,10 @@ def _array(fields: Fields, key: str) -> list[object]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise MisshapenError(key, f"is {_name(value)}, not an array")
+        raise MisshapenError(key, f"is {name_of(value)}, not an array")
     return cast("list[object]", value)
 
 
-def _name(value: object) -> str:
+def name_of(value: object) -> str:
+    """Return the JSON type of a value with its article, such as `an array`."""
     return _JSON_NAMES[type(value)]

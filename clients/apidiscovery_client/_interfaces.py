@@ -1,4 +1,4 @@
-"""What transports and caches must be able to do, and what they hand on."""
+"""The protocols of transports and caches, and the values that they exchange."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class FetchedSnapshot:
-    """A snapshot together with what makes asking again cheap.
+    """A snapshot, with the validators that make the next request cheap.
 
     Attributes:
         etags: By path, `/api` and `/apis` over HTTP, quoted as the server sends them; under the
             empty string the one of everything over gRPC, unquoted. Without an entry for what has
             no ETag.
         hashes: Of each group, over gRPC.
-        documents: What the server sent under each path that has an ETag. Whoever keeps a snapshot
-            for longer can prove by them that it is the content of the ETag.
+        documents: The documents of paths that have an ETag. They prove to a cache that the
+            snapshot is the content of the ETags.
     """
 
     snapshot: Snapshot
@@ -41,11 +41,11 @@ class FetchedSnapshot:
 
 @dataclass(slots=True)
 class Traffic:
-    """What a transport has sent and received so far.
+    """Counters of what a transport has sent and received.
 
     Attributes:
-        requests: Also those that failed and those that were repeated.
-        not_modified: How many of them were answered by "as you know it".
+        requests: Including those that failed and repetitions.
+        not_modified: Requests that were answered with "not modified".
         body_bytes: Received in bodies, before decompression.
     """
 
@@ -63,12 +63,12 @@ class Transport(Protocol):
 
     @property
     def server(self) -> str:
-        """Return what errors, caches and snapshots call the server."""
+        """Return the name of the server in errors, caches and snapshots."""
         ...
 
     @property
     def traffic(self) -> Traffic:
-        """Return the counters, which go on counting."""
+        """Return the counters, which keep counting."""
         ...
 
     @property
@@ -79,22 +79,21 @@ class Transport(Protocol):
     def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now.
 
-        Where nothing has changed since then, the snapshot's `groups` are the very
-        same object, and only `checked_at` is new. Versions that the server cannot speak for keep
-        the resources that they have there (`retained`).
+        Where nothing has changed since `fetched`, the snapshot's `groups` are the same object and
+        only `checked_at` is new. Versions that are stale keep their resources (`retained`).
         """
         ...
 
     def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
-        """Yield what is served now, and then again after each change and each sign of life.
+        """Yield what is served now, and again after each change and each heartbeat.
 
-        It goes on after broken connections as long as somebody reads. As in `fetch` the `groups`
-        are the same object while nothing changes. Closing the generator ends the call.
+        It reconnects as long as it is read. As in `fetch` the `groups` are the same object while
+        nothing changes. Closing the generator ends the call.
         """
         ...
 
     def close(self) -> None:
-        """Let go of all connections; it may be called again."""
+        """Close all connections; it may be called again."""
         ...
 
 
@@ -103,12 +102,12 @@ class AsyncTransport(Protocol):
 
     @property
     def server(self) -> str:
-        """Return what errors, caches and snapshots call the server."""
+        """Return the name of the server in errors, caches and snapshots."""
         ...
 
     @property
     def traffic(self) -> Traffic:
-        """Return the counters, which go on counting."""
+        """Return the counters, which keep counting."""
         ...
 
     @property
@@ -125,21 +124,21 @@ class AsyncTransport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of all connections; it may be called again."""
+        """Close all connections; it may be called again."""
         ...
 
 
 class SnapshotCache(Protocol):
-    """Keeps what was held for another process, or another day, by a key that tells servers apart.
+    """Stores snapshots for other processes, by a key for each server and user.
 
     Both methods may block for as long as a file takes to read or write, and may be called by
     several threads.
     """
 
     def get(self, key: str) -> FetchedSnapshot | None:
-        """Return what was put last, None when there is none or it cannot be trusted."""
+        """Return the snapshot that was put last; None when there is none that can be trusted."""
         ...
 
     def put(self, key: str, fetched: FetchedSnapshot) -> None:
-        """Keep this instead of what was put before."""
+        """Store a snapshot, in place of the one before."""
         ...

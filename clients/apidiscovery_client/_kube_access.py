@@ -1,4 +1,4 @@
-"""Who we are towards a server, from what a kubeconfig or the like names."""
+"""Credentials and trust from a kubeconfig or from flags."""
 
 import json
 from collections.abc import Generator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # only servers with TLS need them
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Make `InvalidConfiguration` of what is wrong with a kubeconfig."""
+    """Raise `InvalidConfiguration` for errors of a kubeconfig."""
     try:
         yield
     except ConfigurationError as error:
@@ -44,7 +44,7 @@ class KubeAccess:
 
     @property
     def identity(self) -> str:
-        """Tell files by their paths, and what was given outright by a digest; reads nothing."""
+        """Identify files by their paths and inline values by a digest; no file is read."""
         tls, whom = self._connection.tls, self._connection.impersonation
         trust = "insecure" if tls.insecure else tls.ca.identity if tls.ca else ""
         certificate = tls.certificate.identity if tls.certificate else ""
@@ -52,10 +52,10 @@ class KubeAccess:
         return json.dumps([self._connection.credentials.identity, certificate, trust, seen_as])
 
     def headers(self) -> Headers:
-        """Return the lines for one request, asked for anew each time.
+        """Return the headers of one request, from the current credentials.
 
         Raises:
-            InvalidConfiguration: There are no credentials now, such as when a plugin fails.
+            InvalidConfiguration: There are none, such as when a plugin fails.
         """
         proof = self._proof()
         self._shown = proof
@@ -67,7 +67,7 @@ class KubeAccess:
         return tuple(lines)
 
     def tls(self) -> "ssl.SSLContext | None":
-        """Return the context of now, None for a server without TLS; raise as `headers`."""
+        """Return the current context, None for a server without TLS; raise as `headers`."""
         if not self._connection.url.startswith("https:"):
             return None
         if self._context is None:
@@ -80,7 +80,7 @@ class KubeAccess:
             return self._context.current(certificate)
 
     def refused(self) -> bool:
-        """Forget what `headers` gave last, and tell whether there is something else by now.
+        """Drop the credentials of `headers`, and return whether there are other ones.
 
         A plugin is run for that.
         Source: client-go plugin/pkg/client/auth/exec/exec.go `maybeRefreshCreds`.

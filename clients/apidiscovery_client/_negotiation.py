@@ -1,10 +1,10 @@
-"""What is asked of a server, and what its Content-Type promises in return.
+"""The Accept header of requests, and what the Content-Type of an answer promises.
 
-What was asked for decides nothing: servers before 1.26 ignore the parameters, 1.27 to 1.29 know
+The request does not decide: servers before 1.26 ignore the parameters, 1.27 to 1.29 know
 only v2beta1, and proxies rewrite either header. Only the Content-Type of the answer counts.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from apidiscovery_formats.media_types import (
     AGGREGATED_GROUP,
@@ -26,11 +26,12 @@ ACCEPT = ",".join(
 )
 
 
-class UnpromisedError(ValueError):
+class UnexpectedTypeError(ValueError):
     """The Content-Type is of something that was not asked for."""
 
 
-class Promise(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Promise:
     """What the body must be.
 
     Attributes:
@@ -67,18 +68,18 @@ def promised(content_type: str | None, plain_kind: str) -> Promise:
        not asked for, but servers that ignore the parameters send it.
 
     Raises:
-        UnpromisedError: Case 2, or an aggregated list in a version that was not asked for.
+        UnexpectedTypeError: Case 2, or an aggregated list in a version that was not asked for.
     """
     media_type = parse_media_type(content_type) if content_type else None
     if media_type is None:
         return Promise(plain_kind)
     if media_type.range not in (JSON, PROTOBUF):
-        raise UnpromisedError(f"the content type is {content_type!r}, not {JSON!r}")
+        raise UnexpectedTypeError(f"the content type is {content_type!r}, not {JSON!r}")
     is_protobuf = media_type.range == PROTOBUF
     version = media_type.aggregated_version
     if version is None:
         return Promise(plain_kind, is_protobuf=is_protobuf)
     if version not in VERSIONS:
         message = f"{AGGREGATED_GROUP} version {version!r} was not asked for: {content_type!r}"
-        raise UnpromisedError(message)
+        raise UnexpectedTypeError(message)
     return Promise(AGGREGATED_KIND, f"{AGGREGATED_GROUP}/{version}", is_protobuf)

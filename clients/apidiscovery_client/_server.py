@@ -1,4 +1,4 @@
-"""A server and how to reach it, whichever way that was configured."""
+"""A server, its address and credentials, however they were configured."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,46 +16,45 @@ DEFAULT_TIMEOUT_S = 32.0  # client-go discovery/discovery_client.go `defaultTime
 
 
 class Access(Protocol):
-    """Who we are towards a server, and whom we trust to be it; both may change while we run.
+    """Our credentials for a server and the authorities that we trust; both may change.
 
-    Its methods may block, for they read files and run programs, and may be called by several
+    Its methods may block, since they read files and run programs, and may be called by several
     threads. They raise `InvalidConfiguration`.
     """
 
     @property
     def identity(self) -> str:
-        """Tell who we are, and as whom, in a way that is the same tomorrow and no secret.
+        """Identify the caller, with impersonation, by a stable text without secrets.
 
-        Whoever has the same identity towards the same server may share what it answered.
+        Callers of the same identity may share the answers of a server.
         """
         ...
 
     def headers(self) -> Headers:
-        """Return what goes with every request: authorization and impersonation."""
+        """Return the headers of every request: authorization and impersonation."""
         ...
 
     def tls(self) -> "ssl.SSLContext | None":
-        """Return the TLS settings, None for the system's authorities and no certificate.
+        """Return the TLS settings, None for the system's authorities and no client certificate.
 
-        It is the same object while nothing has changed; with another one, open connections are
-        outdated.
+        It is the same object until something changes; then open connections are outdated.
         """
         ...
 
     def refused(self) -> bool:
-        """Take note of a 401, and return whether other credentials can be had by asking again."""
+        """Record a 401, and return whether there are other credentials now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StaticAccess:
-    """A bearer token or a certificate, or nothing, which stay as they are.
+    """A bearer token, a certificate or nothing, which do not change.
 
     Attributes:
         token: Sent as a bearer token.
         context: Returned by `tls`.
-        trust: Tells apart those that trust other authorities, such as a digest of theirs.
-        certificate: Tells apart those that show other certificates.
+        trust: Identifies the trusted authorities, such as by their digest.
+        certificate: Identifies the client certificate.
     """
 
     token: str | None = None
@@ -69,20 +68,20 @@ class StaticAccess:
 
     @property
     def identity(self) -> str:
-        """Tell it by a digest of the token."""
+        """Identify the caller by a digest of the token."""
         token = hashlib.sha256(self.token.encode()).hexdigest() if self.token else ""
         return f"token={token} certificate={self.certificate} trust={self.trust}"
 
     def headers(self) -> Headers:
-        """Return the token, if there is one."""
+        """Return the Authorization header, if there is a token."""
         return (("Authorization", f"Bearer {self.token}"),) if self.token else ()
 
     def tls(self) -> "ssl.SSLContext | None":
-        """Return what was given."""
+        """Return `context`."""
         return self.context
 
     def refused(self) -> bool:
-        """Return that nothing else can be had."""
+        """Return False: there are no other credentials."""
         return False
 
 
@@ -95,8 +94,8 @@ class Server:
 
     Attributes:
         url: Scheme, host and where needed port and path, without credentials or trailing slash.
-        access: Who we are towards it.
-        proxy_url: What to ask it through; None for what the environment says, and loopback never.
+        access: Our credentials for it.
+        proxy_url: The proxy; None for that of the environment, which never applies to loopback.
         tls_server_name: Expected in the certificate instead of the host in `url`.
         compress: Whether to accept compressed answers.
         request_timeout_s: For each request; None waits forever.

@@ -1,7 +1,7 @@
-r"""Makes foreign text safe for a terminal: whatever servers name or describe may go there.
+r"""Escapes foreign text for terminals.
 
-What is written out is what a terminal obeys rather than shows: control characters, such as the
-escape that begins a sequence; format characters, which turn the direction of text or take no room
+Characters that a terminal interprets are escaped: control characters, such as the escape that
+begins a sequence; format characters, which change the direction of text or have no width
 (Unicode's Cf, https://trojansource.codes); separators of lines and paragraphs; and surrogates.
 """
 
@@ -17,7 +17,7 @@ _IN_LINES = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f{_OBEYED}]|\r(?!\n)")
 
 
 def printable(text: str) -> str:
-    r"""Return the text in one line, what a terminal obeys written out such as `\x1b`.
+    r"""Return the text in one line, with escapes such as `\x1b`.
 
     >>> print(printable("a\x1b[31mb\nc\u202ed"))
     a\x1b[31mb\x0ac\u202ed
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return the same of several lines: tabs and the ends of lines stay, CR LF among them."""
+    """Return text of several lines with escapes; tabs and line ends stay, CR LF among them."""
     return _IN_LINES.sub(_written, text)
 
 

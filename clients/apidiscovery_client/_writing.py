@@ -1,7 +1,7 @@
 """Writes discovery documents byte for byte as Kubernetes' Go programs do.
 
-It is the inverse of `reading`. The order of keys is that of the Go structs, and what is empty is
-left out where they say `omitempty`. Source: k8s.io/api apidiscovery/v2/types.go and apimachinery
+It is the inverse of `_reading`. The order of keys is that of the Go structs, and empty values are
+left out where they have `omitempty`. Source: k8s.io/api apidiscovery/v2/types.go and apimachinery
 pkg/apis/meta/v1/types.go. Fields that this package does not know follow those that it does.
 """
 
@@ -30,7 +30,7 @@ _HEADS = tuple(
     for version in VERSIONS
 )
 _ANY_CLIENT = "0.0.0.0/0"
-# What `reading` found in protobuf, which has a number where JSON has a name.
+# The prefix of unknown fields that were read from protobuf, which have a number and no name.
 PROTOBUF_EXTRA = "protobuf:"
 # Groups whose resource lists go without apiVersion, for the sake of clients older than it.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go `keepUnversioned`.
@@ -43,10 +43,9 @@ def write_aggregated(
     r"""Return an `APIGroupDiscoveryList` as compact JSON with a line feed.
 
     Args:
-        groups: What it lists, in that order; `/api` has the core group alone, `/apis` all others.
+        groups: In the order of the document; `/api` has the core group, `/apis` all others.
         version: That of `apidiscovery.k8s.io`: `v2` or `v2beta1`.
-        as_stated: Whether to leave out resources that the server did not tell and this client
-            remembers (`Stale.retained`).
+        as_stated: Whether to leave out resources of earlier answers (`Stale.retained`).
 
     >>> write_aggregated([])[-26:]
     b'"metadata":{},"items":[]}\n'
@@ -67,7 +66,7 @@ def etag_of(body: bytes) -> str:
 
     It is the SHA-512, in upper-case hex, of the document without kind, apiVersion and the line
     feed at the end, and so the same for v2 and v2beta1. Empty for a body that does not begin as
-    Kubernetes writes it, of which nothing can be told.
+    Kubernetes writes it.
     Source: k8s.io/apiserver pkg/endpoints/discovery/aggregated/etag.go `calculateETag`.
     """
     head = next((head for head in _HEADS if body.startswith(head)), None)
@@ -92,44 +91,21 @@ def write_protobuf(
     return _writing_protobuf.aggregated(listed, version)
 
 
-def write_core_versions(core: Group | None, server_address: str) -> bytes:
+def document_json(fields: Mapping[str, object]) -> bytes:
+    """Return compact JSON as Go's encoding/json writes it, with a line feed."""
+    return go_json.dumps(fields).encode() + b"\n"
+
+
+# The unaggregated documents, which `document_json` encodes.
+
+
+def core_versions_fields(core: Group | None, server_address: str) -> Fields:
     """Return `APIVersions`, the unaggregated document of `/api`.
 
     Args:
         core: The core group; None for a server without it.
         server_address: `host:port` at which clients reach the server.
     """
-    return document_json(core_versions_fields(core, server_address))
-
-
-def write_group_list(groups: Iterable[Group]) -> bytes:
-    """Return `APIGroupList`, the unaggregated document of `/apis`, in the order of the groups."""
-    return document_json(group_list_fields(groups))
-
-
-def write_group(group: Group) -> bytes:
-    """Return `APIGroup`, the document of `/apis/{group}`."""
-    return document_json(group_fields(group))
-
-
-def write_resource_list(version: Version) -> bytes:
-    """Return `APIResourceList`, the document of `/api/{version}` and `/apis/{group}/{version}`.
-
-    Subresources follow their resource.
-    """
-    return document_json(resource_list_fields(version))
-
-
-def document_json(fields: Mapping[str, object]) -> bytes:
-    """Return compact JSON as Go's encoding/json writes it, with a line feed."""
-    return go_json.dumps(fields).encode() + b"\n"
-
-
-# The unaggregated documents before they are encoded.
-
-
-def core_versions_fields(core: Group | None, server_address: str) -> Fields:
-    """Return what `write_core_versions` writes."""
     return {
         "kind": "APIVersions",
         "versions": [version.name for version in core.versions] if core else [],
@@ -140,7 +116,7 @@ def core_versions_fields(core: Group | None, server_address: str) -> Fields:
 
 
 def group_list_fields(groups: Iterable[Group]) -> Fields:
-    """Return what `write_group_list` writes."""
+    """Return `APIGroupList`, the unaggregated document of `/apis`, in the order of the groups."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -149,12 +125,15 @@ def group_list_fields(groups: Iterable[Group]) -> Fields:
 
 
 def group_fields(group: Group) -> Fields:
-    """Return what `write_group` writes."""
+    """Return `APIGroup`, the document of `/apis/{group}`."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(group)}
 
 
 def resource_list_fields(version: Version) -> Fields:
-    """Return what `write_resource_list` writes."""
+    """Return `APIResourceList`, the document of `/api/{version}` and `/apis/{group}/{version}`.
+
+    Subresources follow their resource.
+    """
     told: Fields = {"kind": "APIResourceList"}
     if version.gv.group not in _UNVERSIONED_GROUPS:
         told["apiVersion"] = "v1"
@@ -164,12 +143,12 @@ def resource_list_fields(version: Version) -> Fields:
 
 
 def stated_freshness(version: Version) -> str:
-    """Return what a document says of a version: its own word, else what follows from the state."""
+    """Return the freshness of a version in a document: as stated, else by the state."""
     return version.stated_freshness or ("Current" if version.freshness == CURRENT else "Stale")
 
 
-def is_made_up(resource: Resource) -> bool:
-    """Tell whether a resource only stands there as the parent of its subresources.
+def is_parent_only(resource: Resource) -> bool:
+    """Return whether a resource is listed only as the parent of its subresources.
 
     Source: k8s.io/apiserver pkg/endpoints/installer.go `ConvertGroupVersionIntoToDiscovery`: such
     a parent has no kind, and its verbs are null.
@@ -193,7 +172,7 @@ def _as_stated(version: Version) -> Version:
 
 
 def _group_item(group: Group, *, as_stated: bool) -> Fields:
-    """Return an entry of `items`; what is not known of its metadata is in `extra["metadata"]`."""
+    """Return an entry of `items`; unknown metadata is in `extra["metadata"]`."""
     metadata: Fields = {"name": group.name} if group.name else {}
     more = group.extra.get("metadata")
     if isinstance(more, Mapping):
@@ -220,7 +199,7 @@ def _resource_entry(resource: Resource) -> Fields:
         entry["responseKind"] = _kind(resource.response_kind)
     entry["scope"] = resource.scope
     entry["singularResource"] = resource.singular_name
-    entry["verbs"] = None if is_made_up(resource) else resource.verbs
+    entry["verbs"] = None if is_parent_only(resource) else resource.verbs
     if resource.short_names:
         entry["shortNames"] = resource.short_names
     if resource.categories:
@@ -275,7 +254,7 @@ def _version_name(group: str, version: str) -> Fields:
 
 
 def _lines(resource: Resource) -> Iterator[Fields]:
-    if not is_made_up(resource):
+    if not is_parent_only(resource):
         yield _resource_line(resource)
     for subresource in resource.subresources:
         yield _subresource_line(resource, subresource)
@@ -286,7 +265,7 @@ def _resource_line(resource: Resource) -> Fields:
         "name": resource.name,
         "singularName": resource.singular_name,
         "namespaced": resource.is_namespaced,
-        **_told_kind(resource, resource.response_kind),
+        **_kind_fields(resource, resource.response_kind),
         "verbs": resource.verbs,
     }
     if resource.short_names:
@@ -303,14 +282,14 @@ def _subresource_line(resource: Resource, subresource: Subresource) -> Fields:
         "name": f"{resource.name}/{subresource.name}",
         "singularName": "",
         "namespaced": resource.is_namespaced,
-        **_told_kind(resource, subresource.response_kind),
+        **_kind_fields(resource, subresource.response_kind),
         "verbs": subresource.verbs,
         **_more(subresource.extra),
     }
 
 
-def _told_kind(resource: Resource, kind: GroupVersionKind | None) -> Fields:
-    """Return group, version and kind of a line; the first two only where they are told.
+def _kind_fields(resource: Resource, kind: GroupVersionKind | None) -> Fields:
+    """Return group, version and kind of an entry; the first two only where the list has them.
 
     For the resource's own kind they are those of the list, and left out, as aggregated documents
     tell them of custom resources. Other kinds have what was told: a `Scale` of

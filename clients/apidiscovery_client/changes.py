@@ -1,14 +1,13 @@
-"""What is different between two snapshots, as typed changes.
+"""The differences between two snapshots, as typed changes.
 
-A change tells of the outermost thing only: a group that is added is one `GroupAdded`, which has
-its versions and resources in it. Where `changes` returns nothing, the groups are equal.
+A change is about the outermost thing: an added group is one `GroupAdded`, which has its versions
+and resources. Where `changes` returns nothing, the groups are equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, TypeVar
 
-from apidiscovery_client._discovery_paths import path_of
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import (
     CURRENT,
@@ -21,17 +20,18 @@ from apidiscovery_client.model import (
     Snapshot,
     Stale,
     Version,
+    path_of,
 )
 
 _Kind: TypeAlias = Literal["groups", "versions", "resources"]
-# A server should not tell a name twice; where it does, the first goes with the first.
+# A server should not list a name twice; where it does, the first is compared with the first.
 _Key: TypeAlias = tuple[str, int]
 _T = TypeVar("_T", Group, Version, Resource)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAdded:
-    """A group is served that was not."""
+    """A group was not served before and is now."""
 
     group: Group
 
@@ -42,7 +42,7 @@ class GroupAdded:
 
 @dataclass(frozen=True, slots=True)
 class GroupRemoved:
-    """A group is no longer served; it is told as it was."""
+    """A group is no longer served; `group` is as it was."""
 
     group: Group
 
@@ -52,7 +52,7 @@ class GroupRemoved:
 
 @dataclass(frozen=True, slots=True)
 class GroupChanged:
-    """Something else of a group changed, such as fields that this package does not know.
+    """Something else of a group changed, such as unknown fields.
 
     Attributes:
         fields: Names of the attributes that differ.
@@ -79,7 +79,7 @@ class VersionAdded:
 
 @dataclass(frozen=True, slots=True)
 class VersionRemoved:
-    """A group that is still served has one version less; it is told as it was."""
+    """A group that is still served has one version less; `version` is as it was."""
 
     version: Version
 
@@ -89,7 +89,7 @@ class VersionRemoved:
 
 @dataclass(frozen=True, slots=True)
 class VersionChanged:
-    """Something else of a version changed, such as fields that this package does not know.
+    """Something else of a version changed, such as unknown fields.
 
     Attributes:
         fields: Names of the attributes that differ.
@@ -126,7 +126,7 @@ class PreferredVersionChanged:
 
 @dataclass(frozen=True, slots=True)
 class FreshnessChanged:
-    """It is no longer the case, or again, that the server can speak for a group-version."""
+    """A group-version became stale, unknown or current."""
 
     gv: GroupVersion
     before: Freshness
@@ -162,7 +162,7 @@ class ResourceAdded:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRemoved:
-    """A version that is still served has one resource less; it is told as it was."""
+    """A version that is still served has one resource less; `resource` is as it was."""
 
     resource: Resource
 
@@ -189,13 +189,13 @@ class ResourceChanged:
 
 @dataclass(frozen=True, slots=True)
 class OrderChanged:
-    """The same things, and perhaps others, come in another order, which is that of preference.
+    """The order, which is that of preference, changed.
 
     Attributes:
         kind: What has another order.
         of: The group of the versions, the group-version of the resources; empty for groups.
-        before: Names of those that were there and are.
-        after: The same names.
+        before: Names of those in both snapshots, in the earlier order.
+        after: The same names in the later order.
     """
 
     kind: _Kind
@@ -230,15 +230,15 @@ Change: TypeAlias = (
 
 
 def changes(before: Snapshot | None, after: Snapshot) -> tuple[Change, ...]:
-    """Return what is different in the later snapshot.
+    """Return the differences of the later snapshot.
 
-    First whether the server answers, then by groups in the order of the later snapshot, in each
-    the versions and in each of these the resources. What was removed comes where it was: after
-    its last predecessor that is still there. A group is not taken for removed when the whole part
-    of the server that told of it failed (`Snapshot.failures`).
+    The order is: whether the server answers, then the groups in the order of the later snapshot,
+    in each its versions, and in each of these its resources. A removed thing comes after its last
+    predecessor that is still there. A group whose document failed (`Snapshot.failures`) is not
+    taken for removed.
 
     Args:
-        before: The earlier one; None for nothing at all.
+        before: The earlier one; None for an empty one.
         after: The later one. Groups that are the same objects as before cost nothing.
     """
     if before is None:
@@ -325,7 +325,7 @@ def _by_name(items: tuple[_T, ...]) -> dict[_Key, _T]:
 def _pairs(
     before: Mapping[_Key, _T], after: Mapping[_Key, _T]
 ) -> Iterator[tuple[_T | None, _T | None]]:
-    """Yield each thing as it was and as it is, None where it was or is not, in order."""
+    """Yield pairs of before and after in order, None for what is only in the other."""
     gone: dict[_Key | None, list[_T]] = {}
     kept: _Key | None = None
     for key, old in before.items():
@@ -357,7 +357,7 @@ def _group(name: str) -> str:
 
 
 def _resource(resource: Resource) -> str:
-    """Return such as `deployments.v1.apps`, as kubectl takes it."""
+    """Return a name that kubectl takes, such as `deployments.v1.apps`."""
     gv = resource.gv
     return f"{resource.name}.{gv.version}.{gv.group}" if gv.group else f"{resource.name}.{gv}"
 
@@ -370,7 +370,7 @@ def _freshness(freshness: Freshness) -> str:
 
 
 def _field(name: str, before: Resource, after: Resource) -> str:
-    """Tell how an attribute differs: what came and went of several, else before and after."""
+    """Return the change of an attribute: added and removed items of a list, else both values."""
     title = name.replace("_", " ")
     match name:
         case "extra":

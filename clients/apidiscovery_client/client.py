@@ -11,9 +11,8 @@ from apidiscovery_client._driver import Driver
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
 from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache, Traffic, Transport
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.clock import SYSTEM_CLOCK, Clock
 from apidiscovery_client._sans_io.memory import Memory
-from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
+from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, SYSTEM_CLOCK, ClientOptions, Clock
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import (
     GroupVersion,
@@ -25,7 +24,7 @@ from apidiscovery_client.model import (
 
 if TYPE_CHECKING:  # imported when they are needed
     from apidiscovery_client._connecting import Settings
-    from apidiscovery_client._sans_io.waiting import Goal
+    from apidiscovery_client._sans_io.following import Goal
     from apidiscovery_client.changes import Change
     from apidiscovery_client.openapi.published import OpenApi
     from apidiscovery_client.resolving import Explanation, Resolution, Resolver
@@ -34,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class DiscoveryClient:
-    """Knows what one server serves.
+    """A client for the discovery of one server.
 
     Threads may share a `DiscoveryClient`, the tasks of one event loop an `AsyncDiscoveryClient`.
     After `close` every method raises `ClientClosed`.
@@ -43,18 +42,19 @@ class DiscoveryClient:
         target: `https://host:6443`, `http://127.0.0.1:8080`, `grpc://host:50051`,
             `grpcs://host:50051`; or a transport, which is closed with the client; or None to find
             the server as kubectl does.
-        cache: Whether to keep snapshots on disk for other processes, or where to keep them. It is
+        cache: Whether to keep snapshots on disk for other processes, or the cache to use. It is
             read once, and written after changes.
-        cache_key: The place in the cache, as `cache.key` names it, by default that of the server
-            and of who we are to it. With a transport it must tell apart those who are somebody
-            else to the server; by default it is that of the server for anybody.
+        cache_key: The place in the cache, as `cache.key` makes it, by default that of the server
+            and our credentials. With a transport it must differ by user; its default is that of
+            the server for any user.
         options: Cache lifetimes and retries.
         clock: For tests.
-        settings: What else may be named, as by kubectl's flags: `context`, `token`,
-            `certificate_authority`, `request_timeout_s` and all others of `connecting.Settings`.
+        settings: Options named after kubectl's flags: `context`, `token`,
+            `certificate_authority`, `request_timeout_s` and others; also `stubs` and
+            `prefer_protobuf`.
 
     Raises:
-        InvalidConfiguration: What is configured cannot be used.
+        InvalidConfiguration: The configuration cannot be used.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class DiscoveryClient:
         opened = open_blocking(target, cache=cache, cache_key=cache_key, **settings)
         self._transport = opened.transport
         self._memory = Memory(self.server, options, clock, has_cache=opened.cache is not None)
-        shelf = operations.Shelf.of(opened.cache, opened.cache_key, self.server)
-        self._driver = Driver(self._transport, shelf, self._memory, clock)
+        slot = operations.CacheSlot.of(opened.cache, opened.cache_key, self.server)
+        self._driver = Driver(self._transport, slot, self._memory, clock)
         self._options = options
         self._clock = clock
 
@@ -86,17 +86,17 @@ class DiscoveryClient:
         options: ClientOptions = DEFAULT_OPTIONS,
         **settings: "Unpack[Settings]",
     ) -> Self:
-        """Return a client of the server that kubectl would ask.
+        """Return a client of the server that kubectl would use.
 
         Args:
-            path: The file; by default those of KUBECONFIG, or ~/.kube/config, or in a pod what its
-                service account gives.
+            path: The file; by default those of KUBECONFIG, or ~/.kube/config, or in a pod the
+                service account.
             cache: As for the class.
-            options: The same.
-            settings: The same, such as `context`.
+            options: As for the class.
+            settings: As for the class, such as `context`.
 
         Raises:
-            InvalidConfiguration: What is configured cannot be used, or nothing is.
+            InvalidConfiguration: The configuration cannot be used, or there is none.
         """
         named: Settings = {**settings, "kubeconfig": str(path)} if path else settings
         return cls(cache=cache, options=options, **named)
@@ -119,12 +119,12 @@ class DiscoveryClient:
 
     @property
     def server(self) -> str:
-        """Return what errors and snapshots call the server."""
+        """Return the name of the server in errors and snapshots."""
         return self._transport.server
 
     @property
     def traffic(self) -> Traffic:
-        """Return what was sent and received so far."""
+        """Return counters of what was sent and received."""
         return self._transport.traffic
 
     def __repr__(self) -> str:
@@ -143,37 +143,36 @@ class DiscoveryClient:
         self.close()
 
     def close(self) -> None:
-        """End what is under way and let go of all connections; it may be called again.
+        """End running requests and close all connections; it may be called again.
 
-        Whoever waits in another method gets `ClientClosed`, watches end.
+        Other methods that wait raise `ClientClosed`, watches end.
         """
         self._driver.close()
 
     # ----------------------------------------------------------------------------------------------
-    # Questions.
+    # Snapshots and names.
 
     def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
-        """Return what the server serves: from memory, else from the cache, else as it says.
+        """Return what the server serves: from memory, from the cache, or by a request.
 
-        It asks when what is held is older than `max_age_s`, and shares the answer with all who
-        ask at that time; being cancelled does not take it from them. When the server does not
-        answer, what is held is returned with `freshness` `Stale`; it is not asked again for a
-        while then.
+        The server is asked when the snapshot is older than `max_age_s`. Concurrent callers share
+        the answer, also when one of them is cancelled. When the server does not answer, the last
+        snapshot is returned with `freshness` `Stale`, and the server is not asked for a while.
 
         Args:
             max_age_s: In seconds; None for that of the options, 0 to ask in any case.
 
         Raises:
-            DiscoveryError: There is no answer and nothing is held, or the server refuses us (401,
+            DiscoveryError: There is no answer and no snapshot, or the server refuses us (401,
                 403).
         """
         return self._driver.run(operations.snapshot(self._memory, max_age_s))
 
     def refresh(self) -> Snapshot:
-        """Return what the server says when it is asked now.
+        """Return what the server serves, by a new request.
 
         Raises:
-            DiscoveryError: It did not answer.
+            DiscoveryError: The server did not answer.
         """
         return self._driver.run(operations.refreshed(self._memory))
 
@@ -188,20 +187,20 @@ class DiscoveryClient:
     ) -> list[Resource]:
         """Return the resources that `kubectl api-resources` lists, each in its preferred version.
 
-        What a server cannot speak for now is not among them; `snapshot` tells of that.
+        Stale and unknown group-versions are left out; `snapshot` has them.
 
         Args:
             group: Only those of this group, empty for the core group; None for all groups.
             namespaced: Only those in namespaces, or only the others; None for both.
-            verbs: What they must support, all of them.
-            categories: What they must be in, all of them.
+            verbs: Verbs that they must support, all of them.
+            categories: Categories that they must be in, all of them.
             sort_by: `name` or `kind`; empty for group and name.
 
         Raises:
             ValueError: `sort_by` is something else.
             DiscoveryError: As `snapshot`.
         """
-        from apidiscovery_client._kubectl.listing import Selection, select  # noqa: PLC0415 - few list
+        from apidiscovery_client._kubectl import Selection, select  # noqa: PLC0415 - few list
 
         selection = Selection(group, namespaced, tuple(verbs), tuple(categories))
         return select(self.snapshot(), selection, sort_by)
@@ -216,14 +215,14 @@ class DiscoveryClient:
     ) -> "Resolution":
         """Return what a name means, such as `deploy`, `deployments.apps` or `pods/log`.
 
-        The arguments are those of `resolving.Resolver.resolve`. A name that is not found is asked
-        for once, and then not again for `negative_ttl_s`.
+        The arguments are those of `resolving.Resolver.resolve`. A name that is not found causes one
+        request, and then none for `negative_ttl_s`.
 
         Raises:
             NotServed: There is no such resource.
             AmbiguousResource: It may be any of several.
-            StaleGroup: Only when it is strict: it was there, but the server cannot say of now.
-            UncertainResource: Only when it is strict: there may be a better match.
+            StaleGroup: With `strict`: the server cannot say whether it is still served.
+            UncertainResource: With `strict`: there may be a better match.
             DiscoveryError: As `snapshot`.
         """
         operation = operations.resolved(
@@ -257,13 +256,13 @@ class DiscoveryClient:
         return self._driver.run(operations.category(self._memory, name))
 
     def look_up(self, wanted: Hashable, ask: "Callable[[Resolver], _T]") -> _T:
-        """Return what `ask` returns, of what is known and, where it finds nothing, of what is new.
+        """Return the result of `ask`; where it finds nothing, it is called with a new snapshot.
 
-        For questions that no other method answers; it is spared requests as `resolve` is.
+        For look-ups that no other method has; it saves requests as `resolve` does.
 
         Args:
-            wanted: Tells this question from all others.
-            ask: Answers it, or raises `NotServed`; it is called once or twice.
+            wanted: Identifies the look-up.
+            ask: Finds the result, or raises `NotServed`; it is called once or twice.
 
         Raises:
             NotServed: As `ask` raised it.
@@ -272,7 +271,7 @@ class DiscoveryClient:
         return self._driver.run(operations.looked_up(self._memory, wanted, ask))
 
     def explain_resolution(self, text: str) -> "Explanation":
-        """Return why `resolve` answers what it answers, also where that is an error.
+        """Return how `resolve` comes to its result, also where that is an error.
 
         Raises:
             DiscoveryError: As `snapshot`.
@@ -281,7 +280,7 @@ class DiscoveryClient:
 
     @cached_property
     def openapi(self) -> "OpenApi":
-        """What the server says of its OpenAPI v3 documents, over HTTP.
+        """The OpenAPI v3 documents of the server, over HTTP.
 
         `await client.openapi.schema(gvk)` is the JSON Schema of a kind, `document(gv)` the whole
         document of a group-version.
@@ -298,20 +297,20 @@ class DiscoveryClient:
     def watch(self, *, interval_s: float = 5.0, initial: bool = False) -> Generator["Change"]:
         """Yield what changes, one by one, until the client is closed.
 
-        First come the differences from what was held in memory or in the cache, if anything was.
-        Over gRPC changes are pushed; over HTTP the server is asked, conditionally. While changes
-        are read the other methods answer without requests, except `refresh`, `max_age_s=0` and,
-        over HTTP, whoever wants less than the usual age. A server that stops answering is a
-        `ServerFreshnessChanged`; the watch goes on. Leave it with `contextlib.aclosing`; only
+        First come the differences from the snapshot in memory or in the cache, if there is one.
+        Over gRPC changes are pushed; over HTTP the server is polled with conditional requests.
+        During a watch other methods answer without requests, except `refresh`, `max_age_s=0` and,
+        over HTTP, a lower `max_age_s` than that of the options. A server that stops answering is a
+        `ServerFreshnessChanged`; the watch continues. Leave it with `contextlib.aclosing`; only
         `close` wakes a thread that waits for the next change.
 
         Args:
-            interval_s: Between two questions over HTTP, and two attempts to be told over gRPC, in
-                seconds, more or less 10 %.
-            initial: Tell what is there as `GroupAdded` first, instead of the differences.
+            interval_s: Between two requests over HTTP, and two connections over gRPC, in seconds,
+                plus or minus 10 %.
+            initial: Yield everything as `GroupAdded` first, instead of the differences.
 
         Raises:
-            DiscoveryError: There was no answer, and nothing is held.
+            DiscoveryError: There was no answer, and there is no snapshot.
         """
         self._driver.ensure_open()
         return self._watched(interval_s, initial=initial)
@@ -319,7 +318,7 @@ class DiscoveryClient:
     def _watched(self, interval_s: float, *, initial: bool) -> Generator["Change"]:
         from apidiscovery_client._sans_io.following import (  # noqa: PLC0415 - few watch
             Follower,
-            even_pauses,
+            jittered_pauses,
             silence_s,
         )
 
@@ -327,7 +326,7 @@ class DiscoveryClient:
         follower = Follower(self._memory, None if initial else fetched, tells_all=initial)
         is_pushed = self._transport.can_listen
         limit_s = silence_s(interval_s, is_pushed=is_pushed)
-        looks = self._looks(even_pauses(interval_s), interval_s / 2, listens=is_pushed)
+        looks = self._looks(jittered_pauses(interval_s), interval_s / 2, listens=is_pushed)
         with self._memory.watched(limit_s, is_pushed=is_pushed), closing(looks):
             try:
                 for _ in looks:
@@ -360,25 +359,25 @@ class DiscoveryClient:
         timeout_s: float = 30.0,
         replicas: "Sequence[DiscoveryClient | Transport | str]" = (),
     ) -> "Resolution | Version":
-        """Return what is waited for, when the server and each of the replicas serve it as current.
+        """Return the wanted thing when the server and all replicas serve it as current.
 
-        Each is asked, conditionally, every 0.1 s and then ever more rarely up to 2 s; with asyncio
-        all side by side, and over gRPC they are listened to. A server that does not answer at all
-        may keep a `DiscoveryClient` waiting for its request timeout.
+        Each is polled with conditional requests after 0.1 s, then after longer pauses up to 2 s;
+        with asyncio side by side, and over gRPC changes are pushed. A server that does not answer
+        may block a `DiscoveryClient` for its request timeout.
 
         Args:
             wanted: A name as in `resolve`, a kind, or a whole group-version.
-            timeout_s: How long to wait for all of them together, in seconds.
-            replicas: Other servers: clients, transports, or URLs as for the class. Only what is
-                made of URLs is closed at the end.
+            timeout_s: For all of them together, in seconds.
+            replicas: Other servers: clients, transports, or URLs as for the class. Only clients
+                made from URLs are closed at the end.
 
         Returns:
-            What this client's server serves: the resolution of a name or kind; the version.
+            What this client's server serves: the resolution of a name or kind, or the version.
 
         Raises:
-            NotYetServed: Somewhere it is not there in time.
+            NotYetServed: A server does not serve it in time.
         """
-        from apidiscovery_client._sans_io.waiting import Goal  # noqa: PLC0415 - few wait
+        from apidiscovery_client._sans_io.following import Goal  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         goal, deadline = Goal(wanted), self._clock.monotonic() + timeout_s
@@ -396,8 +395,8 @@ class DiscoveryClient:
         return goal.found_in(self._memory)
 
     def _served(self, goal: "Goal", deadline: float, missing: dict[int, str], place: int) -> None:
-        """Return when it is served, or too late; keep what is `missing` at that place."""
-        from apidiscovery_client._sans_io.waiting import growing_pauses  # noqa: PLC0415 - few wait
+        """Return when it is served, or after the deadline; record what is `missing`."""
+        from apidiscovery_client._sans_io.following import growing_pauses  # noqa: PLC0415 - few wait
 
         self._driver.ensure_open()
         listens = self._transport.can_listen and self._driver.can_be_interrupted
@@ -422,12 +421,12 @@ class DiscoveryClient:
         return client
 
     # ----------------------------------------------------------------------------------------------
-    # Learning of what changes.
+    # Following the server, for `watch` and `wait_for`.
 
     def _looks(
         self, pauses: Iterator[float], max_age_s: float, *, listens: bool
     ) -> Generator[None]:
-        """Yield each time that there is something to learn from the memory, or no answer."""
+        """Yield after each answer, pushed state or failure."""
         memory = self._memory
         while True:
             if memory.fetched is None or not listens:
@@ -440,7 +439,7 @@ class DiscoveryClient:
             self._driver.pause(next(pauses))
 
     def _listened(self, fetched: FetchedSnapshot) -> Generator[None]:
-        """Yield after each thing that the server says by itself, and at last when it is lost."""
+        """Yield after each pushed state, and when the connection is lost."""
         stream = self._transport.listen(fetched)
         try:
             with closing(stream), closing(self._driver.received(stream)) as received:

@@ -1,14 +1,20 @@
 """What a server serves, as frozen facts: a snapshot of groups, versions and resources.
 
-Everything is in the order in which the server tells it, for that order is its preference. What
-`apidiscovery.k8s.io/v2` says is kept as it is said; properties derive the rest.
+Everything is in the server's order, which is its order of preference. Fields are as in
+`apidiscovery.k8s.io/v2`; properties derive the rest.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import quote
+
+DiscoveryPath: TypeAlias = Literal["/api", "/apis"]
+
+CORE_PATH: DiscoveryPath = "/api"
+GROUPS_PATH: DiscoveryPath = "/apis"
+PATHS = (CORE_PATH, GROUPS_PATH)  # of the two documents, also the keys of `Snapshot.failures`
 
 NAMESPACED = "Namespaced"
 NO_EXTRAS: Mapping[str, object] = {}
@@ -79,17 +85,17 @@ class GroupVersionResource:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What is known is what the server says now."""
+    """The information is that of the server's last answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """What is known was true once; the server cannot say whether it still is.
+    """The information is of an earlier time; the server cannot say whether it still holds.
 
     Attributes:
-        since: When this client first heard or saw that.
+        since: When this client first noticed.
         reason: One line for people.
-        retained: Whether the resources are what this client remembers, the server told none.
+        retained: Whether the resources are of an earlier answer, because the last had none.
     """
 
     since: datetime
@@ -99,10 +105,10 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It is there, but its resources have never been known here.
+    """The group-version is served, but its resources have never been known here.
 
     Attributes:
-        since: When this client first heard or saw that.
+        since: When this client first noticed.
         reason: One line for people.
     """
 
@@ -117,12 +123,12 @@ CURRENT = Current()
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """What can be done below an object, such as `scale`.
+    """A subresource of objects, such as `scale`.
 
     Attributes:
-        name: Without that of the resource.
+        name: Without the name of the resource.
         response_kind: As in `Resource`.
-        accepted_types: Kinds that may be sent, where those are others than the response kind.
+        accepted_types: Kinds that may be sent, where they differ from the response kind.
         extra: Fields of the document that this package does not know, by name.
     """
 
@@ -141,8 +147,8 @@ class Resource:
         gv: The group-version that serves it.
         name: The plural, as in paths.
         scope: `Namespaced`, `Cluster`, or whatever else a server says.
-        response_kind: As it is told: group and version may be empty, which means those of `gv`;
-            None where a server tells no kind.
+        response_kind: As in the document: group and version may be empty, which means those of
+            `gv`; None where a server names no kind.
         storage_version_hash: Only from unaggregated documents.
         extra: Fields of the document that this package does not know, by name.
     """
@@ -164,7 +170,7 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """Return the kind's name; empty where the server tells none."""
+        """Return the kind's name; empty where the server names none."""
         return self.response_kind.kind if self.response_kind else ""
 
     @property
@@ -182,7 +188,7 @@ class Resource:
 
     @property
     def is_namespaced(self) -> bool:
-        """Whether objects live in namespaces; any other scope is that of the cluster."""
+        """Whether objects are in namespaces; any other scope is that of the cluster."""
         return self.scope == NAMESPACED
 
     @property
@@ -200,9 +206,9 @@ class Version:
     """A version of a group.
 
     Attributes:
-        resources: In the server's order; with `Stale` the last that were known.
-        stated_freshness: What the document says, `Current`, `Stale` or another word; empty where
-            it says nothing, as unaggregated ones do.
+        resources: In the server's order; with `Stale` the last known ones.
+        stated_freshness: As in the document, `Current`, `Stale` or another word; empty where it
+            has none, as in unaggregated ones.
         extra: Fields of the document that this package does not know, by name.
     """
 
@@ -243,10 +249,10 @@ class Group:
 
     @property
     def preferred_version(self) -> str:
-        """Return the version that the server prefers; empty when there is none at all.
+        """Return the version that the server prefers; empty for a group without versions.
 
         Source: client-go discovery/aggregated_discovery.go `convertAPIGroup`: the first that is
-        not stale. Where all are, the first, for it is known.
+        not stale. Where all are stale, the first.
         """
         if self.stated_preference:
             return self.stated_preference
@@ -265,12 +271,11 @@ class Snapshot:
 
     Attributes:
         groups: The core group first, then the others in the server's order.
-        server: Where it is from: a URL, the address of a gRPC server, or the name of a file.
-        checked_at: When that server last said that it is so.
-        failures: Why a whole part is missing, by its path `/api` or `/apis`: nothing may be
-            concluded of a name that is not found in such a snapshot.
-        freshness: Of all together: `Stale` when the server did not answer the last time that it
-            was asked.
+        server: Its source: a URL, the address of a gRPC server, or the name of a file.
+        checked_at: The time of the server's last answer.
+        failures: Why `/api` or `/apis` is missing, by path: a name that is not found in such a
+            snapshot may be served nevertheless.
+        freshness: Of the whole: `Stale` when the server did not answer the last request.
     """
 
     groups: tuple[Group, ...]
@@ -305,3 +310,16 @@ class Snapshot:
         """Return that version of that group."""
         group = self.group(gv.group)
         return group.version(gv.version) if group else None
+
+
+def groups_by_path(groups: tuple[Group, ...]) -> dict[DiscoveryPath, tuple[Group, ...]]:
+    """Return the groups in their order, by the path of their document; both paths are there."""
+    return {
+        CORE_PATH: tuple(group for group in groups if not group.name),
+        GROUPS_PATH: tuple(group for group in groups if group.name),
+    }
+
+
+def path_of(group: str) -> DiscoveryPath:
+    """Return the path of the document that lists a group."""
+    return GROUPS_PATH if group else CORE_PATH

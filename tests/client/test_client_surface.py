@@ -96,4 +96,4 @@ def test_every_error_that_clients_raise_is_exported() -> None:
         for node in ast.parse(inspect.getsource(_errors)).body
         if isinstance(node, ast.ClassDef)
     }
-    assert defined - set(apidiscovery_client.__all__) == {"MissingExtra"}  # InvalidConfiguration
+    assert defined <= set(apidiscovery_client.__all__)

@@ -5,11 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 import yaml
-from apidiscovery_client._kubectl.listing import OUTPUTS, Selection, print_resources, select
-from apidiscovery_client._kubectl.preferred import preferred_resources
-from apidiscovery_client._kubectl.printing import yaml_text
-from apidiscovery_client._kubectl.table import table
-from apidiscovery_client._kubectl.view import failures, failures_of_groups, listed_versions
+from apidiscovery_cli.printing import OUTPUTS, print_resources, table, yaml_text
+from apidiscovery_client._kubectl import (
+    Selection,
+    failures,
+    failures_of_groups,
+    listed_versions,
+    preferred_resources,
+    select,
+)
 from apidiscovery_client.model import (
     Group,
     GroupVersion,

@@ -6,7 +6,7 @@ from apidiscovery_client._negotiation import (
     ACCEPT_JSON,
     VERSIONS,
     Promise,
-    UnpromisedError,
+    UnexpectedTypeError,
     promised,
 )
 
@@ -72,5 +72,5 @@ def test_promise(content_type: str | None, promise: Promise) -> None:
     ],
 )
 def test_what_was_not_asked_for_is_refused(content_type: str) -> None:
-    with pytest.raises(UnpromisedError):
+    with pytest.raises(UnexpectedTypeError):
         promised(content_type, "APIGroupList")

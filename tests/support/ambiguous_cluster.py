@@ -7,10 +7,11 @@ from typing import Literal
 
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._writing import (
+    core_versions_fields,
+    document_json,
+    group_list_fields,
+    resource_list_fields,
     write_aggregated,
-    write_core_versions,
-    write_group_list,
-    write_resource_list,
 )
 from apidiscovery_client.model import (
     NAMESPACED,
@@ -180,9 +181,12 @@ def aggregated_routes(groups: Sequence[Group]) -> Routes:
 def plain_routes(groups: Sequence[Group]) -> Routes:
     """Return what an old server of these groups answers, in a document a group-version."""
     return {
-        "/api": Answer(write_core_versions(groups[0], "127.0.0.1:6443")),
-        "/apis": Answer(write_group_list(groups[1:])),
-        **{one.gv.path: Answer(write_resource_list(one)) for one in every_version(groups)},
+        "/api": Answer(document_json(core_versions_fields(groups[0], "127.0.0.1:6443"))),
+        "/apis": Answer(document_json(group_list_fields(groups[1:]))),
+        **{
+            one.gv.path: Answer(document_json(resource_list_fields(one)))
+            for one in every_version(groups)
+        },
     }
 
 

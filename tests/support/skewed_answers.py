@@ -9,7 +9,7 @@ from functools import cache
 from apidiscovery.meta.v1 import discovery_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_client._reading import read_document
-from apidiscovery_client._writing import write_group_list, write_resource_list
+from apidiscovery_client._writing import document_json, group_list_fields, resource_list_fields
 from apidiscovery_client.model import Group, GroupVersion
 from fake_api_server import (
     GOLDEN,
@@ -64,8 +64,8 @@ def plain_documents(cluster: str) -> Mapping[str, bytes]:
     versions = [version for group in (*core, *named) for version in group.versions]
     return {
         "/api": b'{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}',
-        "/apis": write_group_list(named),
-        **{version.gv.path: write_resource_list(version) for version in versions},
+        "/apis": document_json(group_list_fields(named)),
+        **{version.gv.path: document_json(resource_list_fields(version)) for version in versions},
     }
 
 

@@ -3,19 +3,13 @@
 from dataclasses import dataclass
 
 import click
-from apidiscovery_client._kubectl.listing import (
-    OUTPUTS,
-    SORT_KEYS,
-    Selection,
-    print_resources,
-    select,
-)
-from apidiscovery_client._kubectl.view import failures
+from apidiscovery_client._kubectl import SORT_KEYS, Selection, failures, select
 from apidiscovery_client.model import Snapshot
 
 from apidiscovery_cli.discovery import SOURCE, Source, discover, refuse_nothing, source_of
 from apidiscovery_cli.options import BOOLEAN, Option, Values, with_options
 from apidiscovery_cli.output import write
+from apidiscovery_cli.printing import OUTPUTS, print_resources
 
 OUTPUT: Option = click.option(
     "--output",

@@ -1,7 +1,7 @@
 """`apidiscovery api-versions`."""
 
 import click
-from apidiscovery_client._kubectl.view import failures_of_groups, listed_versions
+from apidiscovery_client._kubectl import failures_of_groups, listed_versions
 from apidiscovery_client._terminal import printable
 
 from apidiscovery_cli.discovery import (

@@ -4,23 +4,23 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import IncompleteDiscovery
-from apidiscovery_client._kubectl.printing import json_text
-from apidiscovery_client._kubectl.view import failures
+from apidiscovery_client._kubectl import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource, Snapshot
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.errors import UnknownResource
-from apidiscovery_client.openapi.explain import Explained, Question, levels
-from apidiscovery_client.openapi.resource_names import (
-    ResourceNames,
-    parse_group_version,
-)
 
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
+from apidiscovery_cli.openapi.documents import DocumentCache
+from apidiscovery_cli.openapi.explain import Explained, Question, levels
+from apidiscovery_cli.openapi.resource_names import (
+    ResourceNames,
+    UnknownResource,
+    parse_group_version,
+)
 from apidiscovery_cli.openapi_documents import CACHE, cache_of, discovery_source, document_of
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, print_data, print_text, tell
+from apidiscovery_cli.printing import json_text
 from apidiscovery_cli.resource_names import complete_resources
 
 

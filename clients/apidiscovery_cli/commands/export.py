@@ -5,11 +5,9 @@ from pathlib import Path
 
 import click
 from apidiscovery_client._connecting import Flags
-from apidiscovery_client._kubectl.printing import json_text
 from apidiscovery_client._server import Server
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Current, Snapshot
-from apidiscovery_client.openapi.cache import DocumentCache
 
 from apidiscovery_cli.connection_options import CONNECTION, flags_of, server_of
 from apidiscovery_cli.exporting import (
@@ -19,9 +17,11 @@ from apidiscovery_cli.exporting import (
     schema_location,
 )
 from apidiscovery_cli.files import make_folder, write_file
+from apidiscovery_cli.openapi.documents import DocumentCache
 from apidiscovery_cli.openapi_documents import CACHE, cache_of, fetch, parsed
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import print_lines, tell, write
+from apidiscovery_cli.printing import json_text
 from apidiscovery_cli.sides import SIDE_HELP, SIDE_OPTIONS, connector, flags_for, open_side
 
 _HELP = {"help_option_names": ["-h", "--help"]}

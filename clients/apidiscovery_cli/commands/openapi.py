@@ -9,28 +9,25 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._http.reply import MAX_BODY_BYTES
-from apidiscovery_client._kubectl.printing import json_text, yaml_text
-from apidiscovery_client._kubectl.table import table
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource
-from apidiscovery_client.openapi import bundle as bundling
 from apidiscovery_client.openapi.asking import INDEX_PATH, FetchedDocument, Location
-from apidiscovery_client.openapi.cache import DocumentCache
-from apidiscovery_client.openapi.documents import OpenApiClient
-from apidiscovery_client.openapi.errors import UnknownResource
-from apidiscovery_client.openapi.explain import Explained, Question
 from apidiscovery_client.openapi.json_documents import Object
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema
-from apidiscovery_client.openapi.resource_names import (
-    ResourceNames,
-    parse_group_version,
-)
-from apidiscovery_client.openapi.validation import MAX_PROBLEMS, file_problems, problems
 
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
 from apidiscovery_cli.exporting import kind_schemas
 from apidiscovery_cli.files import input_name, make_folder, read_input, write_file
+from apidiscovery_cli.openapi import bundle as bundling
+from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient
+from apidiscovery_cli.openapi.explain import Explained, Question
+from apidiscovery_cli.openapi.resource_names import (
+    ResourceNames,
+    UnknownResource,
+    parse_group_version,
+)
+from apidiscovery_cli.openapi.validation import MAX_PROBLEMS, file_problems, problems
 from apidiscovery_cli.openapi_documents import (
     CACHE,
     WRITERS,
@@ -44,6 +41,7 @@ from apidiscovery_cli.openapi_documents import (
 )
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, print_bytes, print_data, print_lines, print_text, tell
+from apidiscovery_cli.printing import json_text, table, yaml_text
 
 
 @click.group("openapi", invoke_without_command=True)

@@ -6,7 +6,6 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import DiscoveryError
-from apidiscovery_client._kubectl.listing import print_resources
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
@@ -15,6 +14,7 @@ from apidiscovery_cli.commands.api_resources import NO_HEADERS, OUTPUT
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
+from apidiscovery_cli.printing import print_resources
 from apidiscovery_cli.resource_names import complete_resources
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 from apidiscovery_client import IncompleteDiscovery
-from apidiscovery_client._kubectl.view import failures
+from apidiscovery_client._kubectl import failures
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
 
 from apidiscovery_cli.commands.api_resources import LISTING, Listing, listing_of

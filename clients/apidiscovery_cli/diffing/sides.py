@@ -6,7 +6,6 @@ A resource that one side does not know is not a removal where that side could no
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from apidiscovery_client._discovery_paths import CORE, NAMED
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -17,6 +16,7 @@ from apidiscovery_client.model import (
     Snapshot,
     Stale,
     Version,
+    path_of,
 )
 from apidiscovery_client.snapshots.releases import PREFIX, known_groups
 
@@ -142,7 +142,7 @@ class Sides:
 
     def is_unread(self, group: str) -> bool:
         """Return whether one side failed to read the part that this group is in."""
-        return (NAMED if group else CORE) in self._unread
+        return path_of(group) in self._unread
 
     def is_doubtful(self, group: str) -> bool:
         """Return whether a version of a group is not current on one side."""

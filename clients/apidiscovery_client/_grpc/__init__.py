@@ -1,1 +1,1 @@
-"""Calls over gRPC: connections, credentials, repetition, and how errors are worded."""
+"""Calls over gRPC: connections, credentials, retries and the texts of errors."""

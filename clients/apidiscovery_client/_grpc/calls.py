@@ -1,4 +1,4 @@
-"""Calls services over gRPC, one call at a time."""
+"""Calls services over gRPC, one call at a time, with the credentials of a kubeconfig or others."""
 
 import time
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import grpc
 from apidiscovery_kubeconfig.addresses import is_loopback
+from apidiscovery_kubeconfig.connection import Connection
+from apidiscovery_kubeconfig.tls import Tls
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
@@ -19,24 +21,25 @@ from apidiscovery_client._grpc.errors import (
     failure,
     refusal,
 )
+from apidiscovery_client._kube_access import KubeAccess, translated
+from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Access
-from apidiscovery_client._version import VERSION
 
 if TYPE_CHECKING:  # only whoever makes a context needs it
     import ssl
+
 
 __all__ = ["CallRefused", "FieldProblem", "GrpcClient", "GrpcServer"]
 
 MAX_ANSWER_BYTES = 64 << 20  # what our server sends at most
 RETRY_WAITS_S = (0.1, 0.2, 0.4, 0.8)
-MAX_RETRY_AFTER_S = 5  # a server that asks for more is better told of than waited for
-# How long an attempt to connect may take, TLS and the first words of HTTP/2 included: a machine
-# that is gone, or a proxy without a server, gives no answer at all, and one that is back is found
-# by the next attempt only. On this machine it is never far away.
+MAX_RETRY_AFTER_S = 5  # a longer wait is reported as an error instead
+# How long an attempt to connect may take, with TLS and the HTTP/2 preface: a machine that is gone,
+# or a proxy without a server, does not answer, and one that is back is found by the next attempt.
 CONNECT_S = 3.0
 CONNECT_LOCALLY_S = 2.0
-# Who listens for hours would not notice that the other machine is gone. A server of ours allows
-# three times as many of these.
+# Without keepalive a watch would not notice that the other machine is gone. Our server allows three
+# times as many pings.
 KEEPALIVE_TIME_S = 30
 KEEPALIVE_TIMEOUT_S = 20
 
@@ -55,14 +58,13 @@ class GrpcServer:
 
     Attributes:
         address: `host:port`.
-        credentials: None for plain text.
-        context: The same for grpclib, which cannot use what grpcio takes; None for plain text. Its
-            ALPN protocols are set to that of HTTP/2.
+        credentials: For grpcio; None for plain text.
+        context: For grpclib; None for plain text. Its ALPN protocols are set to that of HTTP/2.
         tls_server_name: Expected in the certificate instead of the host.
         token: Sent as a bearer token with every call.
-        access: Whose headers are sent with every call beside the token or instead of it, for
-            credentials that change while we run.
-        request_timeout_s: For each call with its repetitions; None waits forever.
+        access: Its headers are sent with every call, in addition to the token or instead of it;
+            for credentials that change.
+        request_timeout_s: For each call with its retries; None for no timeout.
     """
 
     address: str
@@ -75,7 +77,7 @@ class GrpcServer:
 
     @property
     def is_local(self) -> bool:
-        """Whether the host is this machine; it is then never asked through a proxy."""
+        """Whether the host is this machine; no proxy is used then."""
         return is_local(self.address)
 
     @property
@@ -84,10 +86,10 @@ class GrpcServer:
         return CONNECT_LOCALLY_S if self.is_local else CONNECT_S
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Return what goes with each call; it may block where `access` does.
+        """Return the metadata of each call; it may block where `access` does.
 
         Raises:
-            InvalidConfiguration: `access` has no credentials, or such as gRPC cannot send.
+            InvalidConfiguration: `access` has no credentials, or some that gRPC cannot send.
         """
         given = self.access.headers() if self.access else ()
         names = {name.lower() for name, _ in given}
@@ -126,7 +128,7 @@ class GrpcClient:
 
     @property
     def request_timeout_s(self) -> float | None:
-        """How long a call may take with its repetitions; None waits forever."""
+        """The timeout of a call with its retries; None for no timeout."""
         return self._server.request_timeout_s
 
     def _call(
@@ -136,15 +138,15 @@ class GrpcClient:
         request: RequestT,
         timeout_s: float | None = None,
     ) -> tuple[AnswerT, bool]:
-        """Return the answer, and whether an earlier attempt may have done something already.
+        """Return the answer, and whether an earlier attempt may have had an effect already.
 
-        A call that ends UNAVAILABLE is made again a few times: the services say that this is safe.
+        A call that ends UNAVAILABLE is retried a few times: the services define that as safe.
 
         Args:
             name: Of the method.
             method: The method.
-            request: What to send.
-            timeout_s: For how long to wait, if that is less than for any request.
+            request: The request.
+            timeout_s: A timeout below that of the server.
         """
         attempts = Attempts(name, self._server, timeout_s)
         metadata = self._metadata
@@ -167,12 +169,12 @@ class GrpcClient:
 
 
 class Attempts:
-    """One call with its repetitions: how long it may still take, and whether to make it again.
+    """The retries of one call: the time left, and whether to try again.
 
     Args:
         name: Of the method, for errors.
-        server: Who is called.
-        timeout_s: For how long to wait, if that is less than for any request.
+        server: The server.
+        timeout_s: A timeout below that of the server.
     """
 
     def __init__(self, name: str, server: GrpcServer, timeout_s: float | None = None) -> None:
@@ -186,11 +188,11 @@ class Attempts:
 
     @property
     def left_s(self) -> float | None:
-        """How long the next attempt may take; None for as long as it takes."""
+        """The timeout of the next attempt; None for no timeout."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def wait_s(self, failed: Failure) -> float:
-        """Return how long to wait before the next attempt; raise when there is to be none.
+        """Return the pause in seconds before the next attempt; raise when there is none.
 
         Raises:
             ServerUnreachable: No answer came.
@@ -211,15 +213,15 @@ def channel_options(server: GrpcServer) -> Sequence[tuple[str, int | str]]:
         ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.primary_user_agent", f"apidiscovery/{VERSION}"),
-        # No longer than we wait: an attempt within grpc's own wait of a second would be in vain.
+        # Below our own pauses: an attempt within grpc's pause of a second would fail at once.
         ("grpc.initial_reconnect_backoff_ms", 50),
-        # Under this name grpc keeps the time that one attempt to connect may take.
+        # This is also grpc's timeout of one attempt to connect.
         ("grpc.min_reconnect_backoff_ms", round(server.connect_s * 1000)),
         ("grpc.max_reconnect_backoff_ms", 500),
         ("grpc.keepalive_time_ms", KEEPALIVE_TIME_S * 1000),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
         ("grpc.enable_http_proxy", 0 if server.is_local else 1),
-        # One process makes few calls; a channel of an earlier one in this process is not reused.
+        # A channel of an earlier client in this process is not reused.
         ("grpc.use_local_subchannel_pool", 1),
     ]
     if server.credentials is not None and server.tls_server_name:
@@ -227,7 +229,7 @@ def channel_options(server: GrpcServer) -> Sequence[tuple[str, int | str]]:
     return options
 
 
-def see_that_grpcio_can(server: GrpcServer) -> None:
+def require_grpcio_credentials(server: GrpcServer) -> None:
     """Raise `InvalidConfiguration` for TLS settings that only grpclib can use.
 
     Without them the connection would be in plain text, the token too.
@@ -244,7 +246,7 @@ def open_channel(server: GrpcServer) -> grpc.Channel:
     Raises:
         InvalidConfiguration: The TLS settings are for grpclib alone.
     """
-    see_that_grpcio_can(server)
+    require_grpcio_credentials(server)
     options = channel_options(server)
     if server.credentials is None:
         return grpc.insecure_channel(server.address, options)
@@ -252,7 +254,7 @@ def open_channel(server: GrpcServer) -> grpc.Channel:
 
 
 def retry_wait_s(failed: Failure, attempt: int) -> float | None:
-    """Return how long to wait before another attempt, None when there is to be none.
+    """Return the pause in seconds before another attempt, None for no other attempt.
 
     Args:
         failed: How the last one ended.
@@ -266,3 +268,46 @@ def retry_wait_s(failed: Failure, attempt: int) -> float | None:
     if failed.code != grpc.StatusCode.UNAVAILABLE or failed.is_hopeless:
         return None
     return RETRY_WAITS_S[attempt]
+
+
+def grpc_server(
+    address: str,
+    found: Connection,
+    timeout_s: float | None,
+    *,
+    for_grpclib: bool,
+) -> GrpcServer:
+    """Return a server to which we are who `found` says, with TLS if its URL is https.
+
+    Certificates are those of now: a connection of gRPC is not made anew when a file changes.
+
+    Raises:
+        InvalidConfiguration: A file cannot be used.
+    """
+    has_tls = found.url.startswith("https:")
+    with translated():
+        credentials = _credentials(found.tls) if has_tls and not for_grpclib else None
+        context = _context(found.tls) if has_tls and for_grpclib else None
+    return GrpcServer(
+        address=address,
+        credentials=credentials,
+        context=context,
+        tls_server_name=found.tls.server_name or None,
+        access=KubeAccess(found),
+        request_timeout_s=timeout_s or None,
+    )
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    pair = tls.own_certificate()
+    return grpc.ssl_channel_credentials(
+        root_certificates=tls.ca.read() if tls.ca else None,
+        private_key=pair.key if pair else None,
+        certificate_chain=pair.certificate if pair else None,
+    )
+
+
+def _context(tls: Tls) -> "ssl.SSLContext":
+    from apidiscovery_kubeconfig.contexts import make_context  # noqa: PLC0415 - it imports ssl
+
+    return make_context(tls, None, shared=False)

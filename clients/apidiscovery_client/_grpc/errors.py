@@ -1,4 +1,4 @@
-"""Words what goes wrong with calls over gRPC, whichever stubs made them."""
+"""Errors of calls over gRPC, for all stubs."""
 
 import contextlib
 import re
@@ -19,7 +19,7 @@ _STATUS_DETAILS = "grpc-status-details-bin"
 _PREFIX = re.compile(
     r"failed to connect to all addresses; last error: (?:[A-Z_]+: )?(?:(?:ipv[46]|unix):\S+: )?"
 )
-# How the texts begin that grpc itself, and no server, gives to UNAVAILABLE.
+# Prefixes of texts with UNAVAILABLE that are from grpc itself and not from a server.
 _BROKEN_CONNECTION = (
     "failed to connect",
     "errors resolving",
@@ -64,7 +64,7 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """A field of a request that the server does not take, as google.rpc.BadRequest has it."""
+    """A field of a request that the server refuses, from google.rpc.BadRequest."""
 
     field: str
     description: str
@@ -74,10 +74,9 @@ class CallRefused(RequestRefused):
     """The server answered a call over gRPC with an error.
 
     Attributes:
-        code: Whose status it is.
-        problems: The fields that are wrong, or the preconditions that do not hold; empty when it
-            is not about those.
-        retry_after_s: When the server would take the call; None when it does not say so.
+        code: The status code.
+        problems: Invalid fields, or preconditions that do not hold; empty for other errors.
+        retry_after_s: When to retry; None when the server does not say.
     """
 
     def __init__(
@@ -97,13 +96,13 @@ class CallRefused(RequestRefused):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a call ended, when not well.
+    """How a call failed.
 
     Attributes:
         code: The status.
-        said: The text with it, of the server or of the library.
-        details: What google.rpc.Status tells beside the two; empty when it was not sent.
-        is_broken: Whether it is the connection that failed, and no server that said so.
+        said: Its text, of the server or of the library.
+        details: The google.rpc.Status; empty when it was not sent.
+        is_broken: Whether the connection failed, and not the server refused.
     """
 
     code: grpc.StatusCode
@@ -113,29 +112,29 @@ class Failure:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether it is about certificates, which do not change between two attempts."""
+        """Whether it is about certificates, so that a retry is useless."""
         return "handshake failed" in self.said or "verification check failed" in self.said
 
     @property
     def is_too_large(self) -> bool:
-        """Whether a message was larger than the client takes; the next one will be, too."""
+        """Whether a message was larger than the client accepts, so that a retry is useless."""
         return self.code == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in self.said
 
 
 def failure(error: grpc.RpcError) -> Failure:
-    """Return how a call of grpcio ended, sync or async."""
+    """Return the failure of a call of grpcio, sync or async."""
     code, said = error.code(), error.details() or ""
     is_broken = code == grpc.StatusCode.UNAVAILABLE and said.startswith(_BROKEN_CONNECTION)
     return Failure(code, said, _rich_status(error), is_broken)
 
 
 def plain_failure(code: grpc.StatusCode, said: str, *, is_broken: bool = False) -> Failure:
-    """Return an end of a call of which there are no details."""
+    """Return a failure without details."""
     return Failure(code, said, status_pb2.Status(), is_broken)
 
 
 def rich_failure(code: grpc.StatusCode, said: str, details: bytes) -> Failure:
-    """Return an end of a call that a server told, with the details as they came."""
+    """Return a failure from a server, with its encoded details."""
     return Failure(code, said, _decoded(details), is_broken=False)
 
 
@@ -151,23 +150,23 @@ def discovery_error(
     Args:
         name: Of the method.
         address: Of the server.
-        failed: How the call ended.
-        allowed_s: How long it was allowed to take.
-        before: How the server refused an earlier attempt within that time, if it did.
+        failed: The failure.
+        allowed_s: The timeout of the call.
+        before: The refusal of an earlier attempt within that time, if there was one.
     """
     if failed.code == grpc.StatusCode.DEADLINE_EXCEEDED:
         text = f"{name} {address}: no answer within {allowed_s or 0:g} s"
         if before is not None:
             text += f"; before, {before.code.name}: {' '.join(before.said.split())}"
         return ServerUnreachable(text, url=address)
-    # Which status grpc gives depends on that of HTTP: gRPC's doc/http-grpc-status-mapping.md.
+    # grpc derives the status from that of HTTP: gRPC's doc/http-grpc-status-mapping.md.
     if failed.is_broken or failed.said.startswith(_NO_GRPC):
         return ServerUnreachable(_why(name, address, failed.said), url=address)
     return refusal(failed, address)
 
 
 def refusal(failed: Failure, address: str = "") -> CallRefused:
-    """Return an error with what google.rpc.Status tells beside code and message, if it does."""
+    """Return an error with the details of google.rpc.Status, if there are any."""
     problems: list[FieldProblem] = []
     retry_after_s: float | None = None
     bad_request, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
@@ -183,7 +182,7 @@ def refusal(failed: Failure, address: str = "") -> CallRefused:
 
 
 def _rich_status(error: grpc.RpcError) -> status_pb2.Status:
-    """Return that status, an empty one when it was not sent.
+    """Return the google.rpc.Status, an empty one when it was not sent.
 
     Source: googleapis google/rpc/status.proto, under the key of grpcio-status.
     """
@@ -202,7 +201,7 @@ def _decoded(details: bytes) -> status_pb2.Status:
 
 
 def _why(name: str, address: str, said: str) -> str:
-    """Return why there was no answer, in the words of the other commands where they have some."""
+    """Return why there was no answer, in the same words as over HTTP."""
     reason = _PREFIX.sub("", said)
     if reason.endswith("Connection refused"):
         return (
@@ -223,7 +222,7 @@ def _why(name: str, address: str, said: str) -> str:
 
 
 def _of_wrong_port(reason: str) -> str:
-    """Return what a failure tells of a port that speaks something else; empty for nothing."""
+    """Return what a failure says of a port for another protocol; empty if unknown."""
     if reason.startswith(_NO_GRPC):
         return "the port speaks HTTP but no gRPC; that for gRPC is another, by default 50051"
     if reason == "Socket closed":

@@ -1,1 +1,1 @@
-"""Discovery over HTTP: what is asked, what an answer means, and the connection for asyncio."""
+"""Discovery over HTTP without I/O: requests, and what their answers mean."""

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import AsyncIterable, Iterable
 
 _GZIP = zlib.MAX_WBITS | 16
-PIECE_BYTES = 1 << 16  # to be read at once, where a reader may choose
+PIECE_BYTES = 1 << 16  # the size of reads, where the reader may choose it
 _MAX_MEMBERS = 4096  # each costs as much as 64 KiB of content, however little is in it
 
 
@@ -13,10 +13,10 @@ class BodyError(ValueError):
 
 
 class Collected:
-    """A body as it arrives, decompressed on the way so that a bomb does not go off.
+    """A body that is decompressed as it arrives, up to a limit, so that a zip bomb does no harm.
 
     Attributes:
-        received: How many bytes have arrived.
+        received: Bytes that have arrived, before decompression.
     """
 
     def __init__(self, coding: str, max_bytes: int) -> None:
@@ -29,12 +29,12 @@ class Collected:
         self._is_known = self._gzip is not None or self._coding in ("", "identity")
 
     def add(self, piece: bytes) -> None:
-        """Take in what has arrived; raise `BodyError`."""
+        """Add bytes that have arrived; raise `BodyError`."""
         self.received += len(piece)
         if not self._is_known:
             raise BodyError(f"the body cannot be decoded: its coding is {self._coding!r}")
         if self._gzip:
-            # In parts: what follows the end of a member is copied.
+            # In parts, because zlib copies what follows the end of a member.
             for start in range(0, len(piece), PIECE_BYTES):
                 self._inflate(piece[start : start + PIECE_BYTES])
         else:
@@ -48,20 +48,20 @@ class Collected:
             self.add(piece)
         return self.whole()
 
-    async def all_that_come(self, pieces: AsyncIterable[bytes]) -> bytes:
+    async def collect_async(self, pieces: AsyncIterable[bytes]) -> bytes:
         """Return the content of all pieces; raise `BodyError`."""
         async for piece in pieces:
             self.add(piece)
         return self.whole()
 
     def whole(self) -> bytes:
-        """Return the content at the end of the body; raise `BodyError` where it is cut."""
+        """Return the content once the body has ended; raise `BodyError` for an incomplete one."""
         if self._gzip and self.received and not self._gzip.eof:
             raise BodyError("the body cannot be decoded: it ends in the middle")
         return bytes(self._body)
 
     def _inflate(self, piece: bytes) -> None:
-        """Add what a piece stands for; the body may be compressed in parts (RFC 1952 2.2)."""
+        """Decompress a piece; a body may have several gzip members (RFC 1952 2.2)."""
         assert self._gzip  # noqa: S101 - the caller has looked
         try:
             while piece and len(self._body) <= self._max_bytes:

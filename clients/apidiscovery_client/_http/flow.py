@@ -1,7 +1,7 @@
-"""How discovery is asked for over HTTP, whoever sends the requests.
+"""The requests of discovery over HTTP, for any client that sends them.
 
-Two requests, conditional where something is held; a plain one where a server or a proxy in between
-does not get along with the first; and one per group-version where a server is too old.
+Two requests, conditional where a document is cached; a plain one where a server or proxy cannot
+handle the first; and one for each group-version where a server has no aggregated documents.
 """
 
 import re
@@ -12,16 +12,17 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from apidiscovery_client._errors import DiscoveryError, RequestRefused, UnexpectedDocument
-from apidiscovery_client._extras import has_protobuf
 from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._negotiation import ACCEPT, ACCEPT_JSON, ACCEPT_PLAIN
+from apidiscovery_client._package import has_protobuf
 from apidiscovery_client._reading import read_document, read_resources, retained
-from apidiscovery_client._reading.documents import Path
-from apidiscovery_client._reading.staleness import STALE
+from apidiscovery_client._reading.parsed import STALE
 from apidiscovery_client.model import (
     CURRENT,
+    PATHS,
     Current,
+    DiscoveryPath,
     Freshness,
     Group,
     GroupVersion,
@@ -32,11 +33,10 @@ from apidiscovery_client.model import (
     Version,
 )
 
-PATHS: tuple[Path, Path] = ("/api", "/apis")
 CORE_V1 = GroupVersion("", "v1")
 
-# One alone: a list of them, or a star, would confirm others than the document that is held. RFC
-# 9110 8.8.3, without what is not ASCII.
+# A single ETag: a list or `*` would confirm other documents than the cached one. RFC 9110 8.8.3,
+# ASCII only.
 _ETAG = re.compile(r'(?:W/)?"[!#-~]*"')
 
 
@@ -45,12 +45,12 @@ class HttpOptions:
     """How to ask over HTTP.
 
     Attributes:
-        protobuf: Whether to ask for protobuf first; with one of these servers it is a third of
-            the size. Without the extra `grpc`, which brings what reads it, JSON is asked for.
-        resources: Whether to ask old servers for the resources of each group-version; without,
-            these are `Unknown`.
-        needs_core: Whether it is an error that `/api` or `/apis` cannot be had, as it is for
-            kubectl; else what was held of it stays, or the snapshot tells of it in `failures`.
+        protobuf: Whether to prefer protobuf, a third of the size with our servers. It needs the
+            extra `grpc`; without it JSON is requested.
+        resources: Whether to request the resources of each group-version from servers without
+            aggregated documents; otherwise they are `Unknown`.
+        needs_core: Whether it is an error that `/api` or `/apis` fails, as for kubectl; otherwise
+            what was known of it stays, or the snapshot's `failures` say why it is missing.
         max_body_bytes: The largest body that is read, compressed or not.
     """
 
@@ -77,7 +77,7 @@ Flow: TypeAlias = Generator[Sequence[Ask], Sequence[Outcome], FetchedSnapshot]
 
 
 def advanced(flow: Flow, outcomes: Sequence[Outcome]) -> Sequence[Ask] | FetchedSnapshot:
-    """Return what to ask for next, or what is known in the end."""
+    """Return the next requests, or the result."""
     try:
         return flow.send(outcomes)
     except StopIteration as end:
@@ -90,9 +90,9 @@ class _PathState:
     """What is known of `/api` or `/apis`.
 
     Attributes:
-        etag: Empty where there is none.
+        etag: Empty for none.
         document: Only with an ETag.
-        unread: Whether the resources of its versions must be asked for one by one.
+        unread: Whether the resources of its versions must be requested one by one.
     """
 
     groups: tuple[Group, ...] = ()
@@ -102,7 +102,7 @@ class _PathState:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it was kept because a request for it failed, see `_kept`."""
+        """Whether it is of an earlier answer because a request failed, see `_as_last_known`."""
         return any(
             isinstance(version.freshness, Stale)
             and version.freshness.retained
@@ -113,36 +113,36 @@ class _PathState:
 
 
 def discovery(server: str, fetched: FetchedSnapshot | None, options: HttpOptions) -> Flow:
-    """Yield requests to be sent side by side, be sent their outcomes, and return what is known.
+    """Yield requests to send side by side, receive their outcomes, and return the result.
 
-    Where `/api` or `/apis` fails, what was held of it stays, marked as stale; where nothing was,
-    `/api` is told of in `failures` and `/apis` is raised. But a refusal of the caller is raised,
-    also where it is only one of the two, rather than answered with what others were told:
+    Where `/api` or `/apis` fails, what was known of it stays, marked as stale. Where nothing was
+    known, a failure of `/api` is in `failures` and that of `/apis` is raised. A refusal of the
+    caller is raised even for one of the two, so that nobody gets what others were allowed to see:
 
-    - 401, which says that the server does not know who asks: always;
-    - 403 where something is held of that path: we might see it once, and may not any more. Where
-      nothing is, it is a failure like another: that the core group is not for us is no change.
+    - 401, always: the server does not know the caller;
+    - 403 where something is known of that path: the caller has lost access. Where nothing is, it
+      is a failure like others: the caller never had access to the core group.
 
     Args:
         server: What the snapshot calls the server.
-        fetched: What was known before.
+        fetched: The previous result.
         options: How to ask.
 
     Raises:
-        ServerUnreachable: No answer to `/api` and `/apis`, or to `/apis` and nothing is held.
-        RequestRefused: Another status than 200 there, save 404 at `/api`: there is no core group;
-            or a refusal of the caller. Where both fail, that comes before other errors.
-        UnexpectedDocument: A body there that is not what its Content-Type promises.
+        ServerUnreachable: No answer to both paths, or to `/apis` with nothing known.
+        RequestRefused: Another status than 200 there, except 404 at `/api` (there is no core
+            group); or a refusal of the caller, which is raised first where both fail.
+        UnexpectedDocument: A body there is not what its Content-Type promises.
     """
-    before: dict[Path, _PathState] = {path: _before(path, fetched) for path in PATHS}
+    before: dict[DiscoveryPath, _PathState] = {path: _before(path, fetched) for path in PATHS}
     accept = ACCEPT if options.protobuf and has_protobuf() else ACCEPT_JSON
     outcomes = yield tuple(Ask(path, accept, before[path].etag) for path in PATHS)
     now = datetime.now(UTC)
-    answered: dict[Path, Outcome] = dict(zip(PATHS, outcomes, strict=True))
-    judged: dict[Path, _PathState | DiscoveryError] = {
+    answered: dict[DiscoveryPath, Outcome] = dict(zip(PATHS, outcomes, strict=True))
+    judged: dict[DiscoveryPath, _PathState | DiscoveryError] = {
         path: _judged(path, answered[path], before[path], now) for path in PATHS
     }
-    again: list[Path] = [
+    again: list[DiscoveryPath] = [
         path for path in PATHS if _was_not_understood(answered[path], judged[path])
     ]
     if again:
@@ -161,7 +161,7 @@ def discovery(server: str, fetched: FetchedSnapshot | None, options: HttpOptions
     return _fetched(server, now, before, states, failures, fetched)
 
 
-def _before(path: Path, fetched: FetchedSnapshot | None) -> _PathState:
+def _before(path: DiscoveryPath, fetched: FetchedSnapshot | None) -> _PathState:
     if fetched is None:
         return _PathState()
     of_core = path == "/api"
@@ -174,9 +174,9 @@ def _before(path: Path, fetched: FetchedSnapshot | None) -> _PathState:
 
 
 def _judged(
-    path: Path, outcome: Outcome, before: _PathState, now: datetime
+    path: DiscoveryPath, outcome: Outcome, before: _PathState, now: datetime
 ) -> _PathState | DiscoveryError:
-    """Return what an outcome tells of a path."""
+    """Return the state of a path after an outcome."""
     if isinstance(outcome, DiscoveryError):
         return outcome
     try:
@@ -184,13 +184,13 @@ def _judged(
             return _unchanged(path, outcome, before, now)
         if outcome.status == HTTPStatus.NOT_FOUND and path == "/api":
             return _PathState()
-        return _told(path, outcome, before, now)
+        return _state_of(path, outcome, before, now)
     except DiscoveryError as error:
         return error
 
 
-def _unchanged(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathState:
-    """Return what a 304 confirms, as it was before a request for it failed."""
+def _unchanged(path: DiscoveryPath, reply: Reply, before: _PathState, now: datetime) -> _PathState:
+    """Return the state that a 304 confirms, as it was before earlier requests failed."""
     if not before.etag:
         problem = "304 says that nothing has changed, but nothing was said to be known"
         raise UnexpectedDocument(problem, url=reply.url)
@@ -202,11 +202,11 @@ def _unchanged(path: Path, reply: Reply, before: _PathState, now: datetime) -> _
         return before
     headers = {"content-type": before.document.content_type}
     known = Reply(reply.url, HTTPStatus.OK, headers, before.document.body)
-    told = _told(path, known, before, now)
+    told = _state_of(path, known, before, now)
     return replace(told, etag=before.etag, document=before.document)
 
 
-def _told(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathState:
+def _state_of(path: DiscoveryPath, reply: Reply, before: _PathState, now: datetime) -> _PathState:
     state = reply.read(lambda content_type, body: read_document(path, content_type, body, now))
     _check_names(path, state.groups, reply.url)
     if not state.is_aggregated:
@@ -218,8 +218,8 @@ def _told(path: Path, reply: Reply, before: _PathState, now: datetime) -> _PathS
     return _PathState(groups, etag, document if etag else None)
 
 
-def _check_names(path: Path, groups: Iterable[Group], url: str) -> None:
-    """Refuse what belongs elsewhere, for the aggregated documents of both paths are of one kind."""
+def _check_names(path: DiscoveryPath, groups: Iterable[Group], url: str) -> None:
+    """Refuse the document of the other path, which is of the same kind."""
     for group in groups:
         if (path == "/api") is bool(group.name):
             named = f"group {group.name!r}" if group.name else "the core group, or of no name"
@@ -227,9 +227,9 @@ def _check_names(path: Path, groups: Iterable[Group], url: str) -> None:
 
 
 def _was_not_understood(outcome: Outcome, judged: _PathState | DiscoveryError) -> bool:
-    """Whether to ask again in the plainest way: what was sent fits no clause, or its own type.
+    """Whether to ask again with a plain Accept: the answer is 406, or not of its stated type.
 
-    So do servers that refuse a list of clauses, and proxies that drop or rewrite a header.
+    Some servers refuse an Accept with several clauses, some proxies drop or rewrite headers.
     """
     if not isinstance(outcome, Reply) or isinstance(judged, _PathState):
         return False
@@ -237,7 +237,7 @@ def _was_not_understood(outcome: Outcome, judged: _PathState | DiscoveryError) -
 
 
 def _is_wrong_304(outcome: Outcome, before: _PathState) -> bool:
-    """Whether a condition was met that was not ours; without one the whole document comes."""
+    """Whether a 304 names another ETag than ours; an unconditional request gets the document."""
     is_304 = isinstance(outcome, Reply) and outcome.status == HTTPStatus.NOT_MODIFIED
     return is_304 and bool(before.etag)
 
@@ -245,21 +245,21 @@ def _is_wrong_304(outcome: Outcome, before: _PathState) -> bool:
 def _second(
     first: _PathState | DiscoveryError, second: _PathState | DiscoveryError
 ) -> _PathState | DiscoveryError:
-    """Return the second judgement; of two errors the first, unless that says less (406)."""
+    """Return the second result; of two errors the first, unless that is the less helpful 406."""
     was_refused = isinstance(first, RequestRefused)
     is_better = isinstance(second, _PathState) or _refuses_caller(second)
     return second if was_refused or is_better else first
 
 
 def _settled(
-    judged: Mapping[Path, _PathState | DiscoveryError],
-    before: Mapping[Path, _PathState],
+    judged: Mapping[DiscoveryPath, _PathState | DiscoveryError],
+    before: Mapping[DiscoveryPath, _PathState],
     now: datetime,
     *,
     needs_core: bool,
-) -> tuple[dict[Path, _PathState], dict[str, str]]:
-    """Return the states of both paths, and why one is missing; raise where nothing is left."""
-    states: dict[Path, _PathState] = {}
+) -> tuple[dict[DiscoveryPath, _PathState], dict[str, str]]:
+    """Return the states of both paths, and why one is missing; raise where both are."""
+    states: dict[DiscoveryPath, _PathState] = {}
     failures: dict[str, str] = {}
     errors = [found for found in judged.values() if isinstance(found, DiscoveryError)]
     if len(errors) == len(PATHS):
@@ -267,10 +267,10 @@ def _settled(
     for path, found in judged.items():
         if isinstance(found, _PathState):
             states[path] = found
-        elif _must_be_heard(found, before[path]):
+        elif _must_be_raised(found, before[path]):
             raise found
         elif before[path].groups and not needs_core:
-            states[path] = _kept(before[path], str(found), now)
+            states[path] = _as_last_known(before[path], str(found), now)
         elif path == "/apis" or needs_core:
             raise found
         else:
@@ -279,7 +279,7 @@ def _settled(
     return states, failures
 
 
-def _must_be_heard(error: DiscoveryError, before: _PathState) -> bool:
+def _must_be_raised(error: DiscoveryError, before: _PathState) -> bool:
     """Whether an error is raised though the other path is known, see `discovery`."""
     if not isinstance(error, RequestRefused):
         return False
@@ -291,8 +291,8 @@ def _refuses_caller(outcome: _PathState | DiscoveryError) -> bool:
     return isinstance(outcome, RequestRefused) and outcome.is_of_the_caller
 
 
-def _kept(before: _PathState, reason: str, now: datetime) -> _PathState:
-    """Return what was known, marked as such."""
+def _as_last_known(before: _PathState, reason: str, now: datetime) -> _PathState:
+    """Return the earlier state, marked as stale."""
 
     def marked(version: Version) -> Version:
         return replace(version, freshness=_outdated(version.freshness, reason, now))
@@ -300,7 +300,7 @@ def _kept(before: _PathState, reason: str, now: datetime) -> _PathState:
     groups = tuple(
         replace(group, versions=tuple(map(marked, group.versions))) for group in before.groups
     )
-    if before.document is None:  # without it, a later 304 could not be told apart from this
+    if before.document is None:  # without it, a later 304 could not restore the state
         return _PathState(groups)
     return replace(before, groups=groups)
 
@@ -312,7 +312,7 @@ def _outdated(freshness: Freshness, reason: str, now: datetime) -> Freshness:
     return Stale(since, reason, retained=True)
 
 
-def _unread(states: Mapping[Path, _PathState]) -> tuple[GroupVersion, ...]:
+def _unread(states: Mapping[DiscoveryPath, _PathState]) -> tuple[GroupVersion, ...]:
     return tuple(
         dict.fromkeys(
             version.gv
@@ -359,15 +359,15 @@ def _with_resources(
     return replace(state, groups=tuple(groups))
 
 
-def _fetched(  # noqa: PLR0913, PLR0917 - each is a different thing that is known by now
+def _fetched(  # noqa: PLR0913, PLR0917 - all that is known by now
     server: str,
     now: datetime,
-    before: Mapping[Path, _PathState],
-    states: Mapping[Path, _PathState],
+    before: Mapping[DiscoveryPath, _PathState],
+    states: Mapping[DiscoveryPath, _PathState],
     failures: Mapping[str, str],
     fetched: FetchedSnapshot | None,
 ) -> FetchedSnapshot:
-    """Return all together; the `groups` are those of `fetched` where they are the same."""
+    """Return the result; its `groups` are the object of `fetched` where they are equal."""
     known = {
         path: replace(state, groups=retained(state.groups, before[path].groups))
         if state.unread

@@ -1,4 +1,4 @@
-"""What an HTTP server answered, and what goes wrong with asking it, in words."""
+"""Answers of HTTP servers, and the texts of errors."""
 
 import re
 import socket
@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
 from apidiscovery_client._http import wrong_port
-from apidiscovery_client._reading.parsed import UnreadableError
-from apidiscovery_client._reading.status import status_message
+from apidiscovery_client._reading.parsed import UnreadableError, status_message
 
 MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
 MAX_CONCURRENT_REQUESTS = 16
 MAX_RETRIES = 10  # client-go rest/request.go `maxRetries`
-MAX_RETRY_AFTER_S = 5  # a server that asks for more is better told of than waited for
+MAX_RETRY_AFTER_S = 5  # a longer wait is reported as an error instead
 _MAX_MESSAGE_CHARACTERS = 1000
 _SERVER_ERRORS = 500
 
@@ -49,8 +48,8 @@ class Reply:
         url: What was asked for.
         headers: Names in lower case.
         body: Decompressed.
-        tried_s: How long it was asked again for a better answer, in vain; 0 when it was not, or
-            not until time was up.
+        tried_s: How long the request was repeated before the request timeout ended it; 0 where it
+            was not repeated, or not until the timeout.
     """
 
     url: str
@@ -61,7 +60,7 @@ class Reply:
 
     @property
     def retry_after_s(self) -> int | None:
-        """Return when to ask again, where the server says so with 429 or 5xx and it is soon.
+        """Return when to ask again, in seconds, if a 429 or 5xx asks for a short enough wait.
 
         Source: client-go rest/with_retry.go `checkWait`: whole seconds only, no dates.
         """
@@ -113,7 +112,7 @@ def _phrase(status: int) -> str:
 
 
 def why_unreachable(error: BaseException, url: str) -> str:
-    """Return why there was no answer, from the innermost error that tells."""
+    """Return why there was no answer, by the innermost error that is recognized."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):
@@ -130,10 +129,10 @@ def why_unreachable(error: BaseException, url: str) -> str:
 
 
 def _tls_problem(error: BaseException, url: str) -> str:
-    """Return what went wrong with TLS; empty when it is something else."""
+    """Return the text of a TLS error; empty for other errors."""
     if "ssl" not in sys.modules:
         return ""
-    import ssl  # noqa: PLC0415 - it is there already; plain HTTP does without it
+    import ssl  # noqa: PLC0415 - already loaded; plain HTTP does without it
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not trusted: {error.verify_message}"

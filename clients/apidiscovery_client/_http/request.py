@@ -1,4 +1,4 @@
-"""What goes with every HTTP request: who we are, and which way it takes."""
+"""Credentials, headers, deadline and proxy of HTTP requests."""
 
 import os
 import time
@@ -19,19 +19,39 @@ from apidiscovery_kubeconfig.addresses import (
 from apidiscovery_kubeconfig.errors import ConfigurationError
 
 from apidiscovery_client._errors import InvalidConfiguration, ServerUnreachable
+from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Access, Headers, Server
-from apidiscovery_client._version import VERSION
 
 if TYPE_CHECKING:
     import ssl
 
-_ASK_AGAIN_S = 10.0  # other credentials, after there were none
+_ASK_AGAIN_S = 10.0  # before the same refused credentials are reported to `Access` again
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Deadline:
+    """A moment by which a request must have ended.
+
+    Args:
+        seconds: From now; None for no deadline.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left_s(self) -> float | None:
+        """Return the seconds left, None for any number; raise `TimeoutError` when none are."""
+        if self._end is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Who we showed ourselves to be with a request.
+    """The credentials that a request was sent with.
 
     Attributes:
         tls: None for the system's authorities.
@@ -42,7 +62,7 @@ class Shown:
 
 
 class Credentials:
-    """Asks an `Access` who we are, and after a 401 once whether there are other credentials.
+    """Gets credentials from an `Access`, and after a 401 asks it once for other ones.
 
     Its methods block, and may be called by several threads. They raise `InvalidConfiguration`.
     """
@@ -55,14 +75,14 @@ class Credentials:
         self._told_at = 0.0
 
     def show(self) -> Shown:
-        """Return who we are now."""
+        """Return the current credentials."""
         return Shown(self._access.headers(), self._access.tls())
 
     def renewed(self, refused: Shown) -> Shown | None:
-        """Return who else we can be after a 401; None when we have nothing else to show.
+        """Return other credentials after a 401; None when there are none.
 
-        However many requests were refused with the same credentials, `Access` is told once; and
-        again when they still are some seconds later, for a plugin may give others by then.
+        `Access` is told once that credentials were refused, however many requests were, and again
+        some seconds later, since a plugin may return others by then.
         """
         with self._lock:
             is_long_ago = time.monotonic() - self._told_at >= _ASK_AGAIN_S
@@ -73,17 +93,17 @@ class Credentials:
         return self.show() if self._renewed else None
 
     def close(self) -> None:
-        """End what `Access` has running for a request, such as a plugin; that request fails."""
+        """End what `Access` runs for a request, such as a plugin; that request fails."""
         close: Callable[[], object] | None = getattr(self._access, "close", None)
         if close is not None:
             close()
 
 
 def request_headers(server: Server, shown: Shown, accept: str, etag: str) -> Headers:
-    """Return the headers of a request, apart from those that are about the connection.
+    """Return the headers of a request, except those of the connection.
 
     Raises:
-        InvalidConfiguration: A secret would leave this machine for all on the way to read.
+        InvalidConfiguration: Credentials would leave this machine without TLS.
     """
     _check_secrecy(server, shown)
     return (
@@ -106,13 +126,13 @@ def _check_secrecy(server: Server, shown: Shown) -> None:
 
 
 def proxy_of(server: Server) -> str | None:
-    """Return the URL of the proxy to ask through, which has a scheme and a host.
+    """Return the URL of the proxy, with scheme and host; None for a direct connection.
 
-    The one that is configured, else that of the variables of Go (golang.org/x/net http/httpproxy),
-    else of ALL_PROXY; loopback is never asked through one that is from the environment.
+    It is the configured one, else that of the variables that Go reads (golang.org/x/net
+    http/httpproxy), else of ALL_PROXY. Variables do not apply to loopback addresses.
 
     Raises:
-        ServerUnreachable: It is none that can be used.
+        ServerUnreachable: The proxy cannot be used.
     """
     if server.proxy_url:
         return _configured_proxy(server, server.proxy_url)

@@ -4,9 +4,12 @@ What cannot be read is an error, and never an empty discovery.
 """
 
 from apidiscovery_client._reading.documents import read_document, read_resources
-from apidiscovery_client._reading.parsed import ParsedDocument, UnreadableError
-from apidiscovery_client._reading.retaining import retained
-from apidiscovery_client._reading.status import status_message
+from apidiscovery_client._reading.parsed import (
+    ParsedDocument,
+    UnreadableError,
+    retained,
+    status_message,
+)
 
 __all__ = [
     "ParsedDocument",

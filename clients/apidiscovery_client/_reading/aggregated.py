@@ -12,7 +12,7 @@ from apidiscovery_client._fields import (
     texts,
     unknown,
 )
-from apidiscovery_client._reading.staleness import freshness
+from apidiscovery_client._reading.parsed import freshness
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,

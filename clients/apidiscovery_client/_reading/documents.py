@@ -2,23 +2,22 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from apidiscovery_client._fields import Fields, MisshapenError, as_fields, read_json, text
-from apidiscovery_client._negotiation import Promise, UnpromisedError, promised
+from apidiscovery_client._negotiation import Promise, UnexpectedTypeError, promised
 from apidiscovery_client._reading import aggregated
 from apidiscovery_client._reading.parsed import ParsedDocument, UnreadableError
-from apidiscovery_client.model import GroupVersion, Resource
+from apidiscovery_client.model import DiscoveryPath, GroupVersion, Resource
 
-Path = Literal["/api", "/apis"]
 T = TypeVar("T")
 
-PLAIN_KINDS: dict[Path, str] = {"/api": "APIVersions", "/apis": "APIGroupList"}
+PLAIN_KINDS: dict[DiscoveryPath, str] = {"/api": "APIVersions", "/apis": "APIGroupList"}
 RESOURCE_LIST = "APIResourceList"
 
 
 def read_document(
-    path: Path, content_type: str | None, body: bytes, now: datetime
+    path: DiscoveryPath, content_type: str | None, body: bytes, now: datetime
 ) -> ParsedDocument:
     """Return what the answer of `/api` or `/apis` tells.
 
@@ -69,7 +68,7 @@ def read_resources(gv: GroupVersion, content_type: str | None, body: bytes) -> t
 def _promise(content_type: str | None, plain_kind: str) -> Promise:
     try:
         return promised(content_type, plain_kind)
-    except UnpromisedError as error:
+    except UnexpectedTypeError as error:
         raise UnreadableError(str(error)) from None
 
 

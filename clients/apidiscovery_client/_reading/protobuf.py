@@ -1,11 +1,13 @@
 """Reads discovery documents in protobuf: those of HTTP with their envelope, and those of gRPC.
 
-Fields that the generated code does not know are kept, as `unknown_fields` says.
+A field that the generated code does not know is kept under `protobuf:NUMBER`, as the bytes that it
+has on the wire, tags included: appended to a serialised message they are that field again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar, cast
 
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import meta_pb2
@@ -13,14 +15,20 @@ from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery_formats.media_types import PROTOBUF
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from apidiscovery_client._negotiation import Promise
 from apidiscovery_client._reading import unaggregated
-from apidiscovery_client._reading.folding import Entry, folded
-from apidiscovery_client._reading.parsed import ParsedDocument, UnreadableError, check_group_version
-from apidiscovery_client._reading.staleness import freshness
-from apidiscovery_client._reading.unknown_fields import extras
+from apidiscovery_client._reading.parsed import (
+    ParsedDocument,
+    UnreadableError,
+    check_group_version,
+    freshness,
+)
+from apidiscovery_client._reading.unaggregated import Entry, folded
+from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import (
+    NO_EXTRAS,
     Group,
     GroupVersion,
     GroupVersionKind,
@@ -190,3 +198,67 @@ def _parsed(kind: type[M], data: bytes) -> M:
         return kind.FromString(data)
     except DecodeError as error:
         raise UnreadableError(f"the body is no {kind.DESCRIPTOR.name}: {error}") from None
+
+
+# protobuf.dev/programming-guides/encoding
+_MORE = 0x80  # the bit of each byte of a varint but the last
+_VARINT, _FIXED_64, _END_GROUP, _FIXED_32 = 0, 1, 4, 5  # wire types
+_LENGTHS = {_FIXED_64: 8, _FIXED_32: 4}  # bytes
+
+
+class _Fields(Protocol):
+    """What `UnknownFieldSet` is; its stub leaves the elements untyped."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> "_Field": ...
+
+
+class _Field(Protocol):
+    """A field; `data` is of several fields where it is a group."""
+
+    @property
+    def field_number(self) -> int: ...
+
+    @property
+    def wire_type(self) -> int: ...
+
+    @property
+    def data(self) -> "bytes | int | _Fields": ...
+
+
+def extras(message: Message) -> Mapping[str, object]:
+    """Return the unknown fields of a message, though not of those in it, by `protobuf:NUMBER`."""
+    fields = cast("_Fields", UnknownFieldSet(message))
+    if not len(fields):
+        return NO_EXTRAS
+    kept: defaultdict[str, bytearray] = defaultdict(bytearray)
+    for index in range(len(fields)):
+        kept[f"{PROTOBUF_EXTRA}{fields[index].field_number}"] += _wire(fields[index])
+    return {key: bytes(wire) for key, wire in kept.items()}
+
+
+def _wire(field: _Field) -> bytes:
+    """Return a field as it is written, its tag first."""
+    number, wire_type, data = field.field_number, field.wire_type, field.data
+    tag = _varint(number << 3 | wire_type)
+    if isinstance(data, bytes):
+        return tag + _varint(len(data)) + data
+    if isinstance(data, int):
+        written = _varint(data) if wire_type == _VARINT else _fixed(data, wire_type)
+        return tag + written
+    inner = b"".join(_wire(data[index]) for index in range(len(data)))
+    return tag + inner + _varint(number << 3 | _END_GROUP)
+
+
+def _fixed(value: int, wire_type: int) -> bytes:
+    return value.to_bytes(_LENGTHS[wire_type], "little")
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value >= _MORE:
+        written.append(value & (_MORE - 1) | _MORE)
+        value >>= 7
+    written.append(value)
+    return bytes(written)

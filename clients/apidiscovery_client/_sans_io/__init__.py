@@ -1,1 +1,1 @@
-"""What both clients do, without I/O: what is known, when to ask, what to wait for."""
+"""The logic of both clients without I/O: their state, when to ask, what to wait for."""

@@ -1,8 +1,8 @@
-"""What a client knows of its server, and when it must ask: the state of both clients, without I/O.
+"""The state of both clients, without I/O: what is known of a server, and when to ask it.
 
-The server is asked in attempts, one at a time, which are numbered. Who needs an answer is told the
-number of the attempt whose answer is new enough for him: one that runs already, or the next, which
-he shares with everybody else who came in the meantime. Reading the cache is attempt 0.
+The server is asked in numbered attempts, one at a time. A caller that needs an answer gets the
+number of the attempt whose answer is new enough: the running one, or the next, which it shares with
+all callers that arrive in the meantime. Reading the cache is attempt 0.
 """
 
 import contextlib
@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from apidiscovery_client._discovery_paths import PATHS
 from apidiscovery_client._errors import (
     RequestRefused,
     ServerUnreachable,
     UnexpectedDocument,
 )
 from apidiscovery_client._interfaces import FetchedSnapshot
-from apidiscovery_client._log import Log
-from apidiscovery_client._sans_io.clock import Clock
-from apidiscovery_client._sans_io.options import ClientOptions
-from apidiscovery_client.model import Current, Snapshot, Stale, Unknown, Version
+from apidiscovery_client._package import Log
+from apidiscovery_client._sans_io.options import ClientOptions, Clock
+from apidiscovery_client.model import PATHS, Current, Snapshot, Stale, Unknown, Version
 
 if TYPE_CHECKING:  # made when the first name is resolved
     from apidiscovery_client.resolving import Resolver
@@ -34,7 +32,7 @@ FROM_CACHE = 0
 
 @dataclass(frozen=True, slots=True)
 class _Outage:
-    """Since the server does not answer.
+    """A time in which the server does not answer.
 
     Attributes:
         retry_at: On the monotonic clock.
@@ -48,11 +46,11 @@ class _Outage:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Somebody who reads what changes.
+    """A caller that reads changes.
 
     Attributes:
-        silence_s: How long after the last sign of life what is held may be taken for current.
-        is_pushed: Whether changes come by themselves.
+        silence_s: How long after the last answer or heartbeat the snapshot counts as current.
+        is_pushed: Whether the server pushes changes.
     """
 
     silence_s: float
@@ -61,7 +59,7 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One time that the server is asked.
+    """One request for discovery.
 
     Attributes:
         began: On the monotonic clock; the answer is as old as that.
@@ -72,13 +70,13 @@ class Attempt:
 
 
 class Memory:
-    """Knows what is held, how old it is, and what was asked for in vain. Threads may share it.
+    """Knows the snapshot, its age, and which names were not found. Threads may share it.
 
     Attributes:
         begun: The number of the last attempt that has begun.
         ended: The number of the last attempt that has ended.
-        fetched: What the transport returned last.
-        latest: The same as a snapshot, stale when the server does not answer.
+        fetched: The last result of the transport.
+        latest: Its snapshot, stale when the server does not answer.
     """
 
     def __init__(
@@ -105,13 +103,13 @@ class Memory:
     # Which attempt to wait for.
 
     def attempt_for_age(self, max_age_s: float | None) -> int | None:
-        """Return the attempt that makes the snapshot new enough; None when it is, or cannot be.
+        """Return the attempt that makes the snapshot new enough; None when none is needed.
 
-        It cannot be while the server does not answer and it is too early to ask it again.
+        None is also returned while the server does not answer and it is too early to ask again.
 
         Args:
-            max_age_s: None for that of the options. With 0 nothing is new enough but the answer to
-                a question that is asked from now on.
+            max_age_s: None for that of the options. With 0 only the answer to a request that is
+                sent from now on is new enough.
         """
         with self._lock:
             limit_s = self._usual_age_s() if max_age_s is None else max_age_s
@@ -157,7 +155,7 @@ class Memory:
 
     @contextlib.contextmanager
     def watched(self, silence_s: float, *, is_pushed: bool) -> Generator[None]:
-        """Answer from what is held, without questions, while somebody keeps it current."""
+        """Answer from the snapshot, without requests, while a watch keeps it current."""
         watch = _Watch(silence_s, is_pushed)
         with self._lock:
             self._watches.append(watch)
@@ -168,7 +166,7 @@ class Memory:
                 self._watches.remove(watch)
 
     # ----------------------------------------------------------------------------------------------
-    # What an attempt brought.
+    # Results of attempts.
 
     def begin(self) -> Attempt:
         """Begin the next attempt."""
@@ -178,24 +176,24 @@ class Memory:
             return self._running
 
     def end(self, attempt: Attempt) -> None:
-        """End it, whatever came of it."""
+        """End an attempt, whatever its result."""
         with self._lock:
             self.ended = attempt.number
             self._running = None
 
     def give_up(self, attempt: Attempt) -> None:
-        """Let whoever waits for it make it anew: it was cancelled before anything came of it."""
+        """Let a waiting caller repeat an attempt that was cancelled."""
         with self._lock:
             self.begun = attempt.number - 1
             self._running = None
 
     def found(self, fetched: FetchedSnapshot | None) -> None:
-        """Take what was in the cache; it is as old as it says."""
+        """Use the content of the cache, which states its age."""
         if fetched is None:
             return
         age_s = (self.clock.now() - fetched.snapshot.checked_at).total_seconds()
-        # A time that is still to come says nothing of the age. And what has no ETag is not proved
-        # to be what the server said.
+        # A time in the future does not tell the age, and content without ETags is not proven to be
+        # the server's.
         is_aged = age_s >= 0 and ("" in fetched.etags or fetched.etags.keys() >= set(PATHS))
         checked = self.clock.monotonic() - age_s if is_aged else float("-inf")
         with self._lock:
@@ -203,11 +201,11 @@ class Memory:
             self._saved = fetched
 
     def arrived(self, fetched: FetchedSnapshot, began: float) -> bool:
-        """Take what the server said when it was asked at that time.
+        """Use the answer to a request that was sent at that time.
 
         Returns:
-            False where the server has said something else by itself meanwhile: nobody can tell
-            which of the two is newer, so it must be asked again.
+            False where the server has pushed another state meanwhile: which of the two is newer
+            is not known, so the server must be asked again.
         """
         with self._lock:
             if began < self._checked and self.fetched is not None:
@@ -218,15 +216,15 @@ class Memory:
             return True
 
     def heard(self, fetched: FetchedSnapshot, last: FetchedSnapshot) -> bool:
-        """Take what the server said by itself, now or earlier when nobody listened.
+        """Use a state that the server has pushed.
 
         Args:
-            fetched: What it said.
-            last: What it had said before that, or was listened to with.
+            fetched: The state.
+            last: The one before it, or the one that the stream began with.
 
         Returns:
-            False where something else is known meanwhile than either: nobody can tell whether
-            that is newer, so the server must be asked.
+            False where the snapshot is neither of them meanwhile: which is newer is not known, so
+            the server must be asked.
         """
         with self._lock:
             if self.fetched is not None and isinstance(fetched.snapshot.freshness, Current):
@@ -254,7 +252,7 @@ class Memory:
         _log_troubles(before, after)
 
     def failed(self, error: Exception) -> None:
-        """Take note that the server did not answer, or not with what was wanted."""
+        """Record that the server did not answer, or not usefully."""
         with self._lock:
             if self._is_closed:
                 return
@@ -270,9 +268,9 @@ class Memory:
                 self.latest = replace(self.latest, freshness=stale)
 
     def _stale(self, error: Exception) -> Stale:
-        """Return what the snapshot is from now on: the same during all of an outage.
+        """Return the freshness of the snapshot: the same during all of an outage.
 
-        The reason changes where a server that refused us is not there at all, or the reverse.
+        The reason changes when a server that refused us is unreachable, or the reverse.
         """
         outage = self._outage
         if outage is None:
@@ -282,7 +280,7 @@ class Memory:
         return Stale(outage.stale.since, _line(error))
 
     def missed(self, name: Hashable) -> None:
-        """Remember for a while that there is no such thing, if the server said so just now."""
+        """Remember for a while that a name is not served, if the server answered just now."""
         with self._lock:
             if self._outage is not None:
                 return
@@ -292,15 +290,15 @@ class Memory:
             self._misses[name] = self.clock.monotonic() + self._options.negative_ttl_s
 
     def close(self) -> None:
-        """Complain no more of what breaks."""
+        """Log no more failures."""
         self._is_closed = True
 
     # ----------------------------------------------------------------------------------------------
-    # What is known.
+    # Answers.
 
     @property
     def error(self) -> Exception | None:
-        """Return why the server did not answer; None when it did the last time."""
+        """Return why the last attempt failed; None when it did not."""
         outage = self._outage
         return outage.error if outage else None
 
@@ -328,11 +326,11 @@ class Memory:
         return made[1]
 
     def unsaved(self) -> FetchedSnapshot | None:
-        """Return what the cache should have now, once; None when what it has is good enough.
+        """Return what should be written to the cache, once; None when the cache is good enough.
 
-        That is after each change, and when the time of the last check has moved on. What lacks a
-        whole part is not kept for others. Until `saved` is called there is nothing else: of two
-        who write at a time the one with the older snapshot might be the last.
+        That is after each change, and when the last check is newer by `save_interval_s`. A snapshot
+        with `failures` is not written. Nothing else is returned until `saved` is called: of two
+        writers at a time, the one with the older snapshot might be the last.
         """
         with self._lock:
             fetched, saved = self.fetched, self._saved
@@ -346,14 +344,14 @@ class Memory:
             return fetched
 
     def saved(self) -> None:
-        """Take note that what was unsaved is in the cache, or could not be put there."""
+        """Record that writing to the cache has ended."""
         self._is_saving = False
 
 
 def _is_outage(error: Exception) -> bool:
-    """Whether the server is at fault, so that what it said before may be used meanwhile.
+    """Whether earlier answers may be used instead.
 
-    401 and 403 are never hidden behind what was known.
+    401 and 403 are never hidden behind cached data.
     """
     if isinstance(error, RequestRefused):
         return not error.is_of_the_caller
@@ -365,7 +363,7 @@ def _line(error: Exception) -> str:
 
 
 def _log_troubles(before: Snapshot | None, after: Snapshot) -> None:
-    """Never let it pass in silence that something which is served cannot be spoken for."""
+    """Log versions that became stale or unknown, and those that are current again."""
     old = {version.gv: version for version in before.troubled} if before else {}
     new = {version.gv: version for version in after.troubled}
     for gv, version in new.items():

@@ -1,7 +1,7 @@
-"""What both clients do, without I/O: generators whose requests a client carries out.
+"""The operations of both clients, without I/O: generators that a driver runs.
 
-An operation yields the number of an attempt that must have ended before it goes on. An attempt
-yields what is to be read, asked or written, and is sent what came of that.
+An operation yields the number of an attempt that must have ended before it continues. An attempt
+yields what to read, request or write, and is sent the result.
 """
 
 import contextlib
@@ -19,18 +19,17 @@ if TYPE_CHECKING:  # imported when the first name is resolved
 
 T = TypeVar("T")
 
-# Of one attempt, while changes come faster than answers.
-_MOST_QUESTIONS = 3
+_MAX_REQUESTS = 3  # of one attempt, while changes come faster than answers
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Read the cache; send what was in it."""
+    """Read the cache; send its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Ask the server; send what it said."""
+    """Ask the server; send the result."""
 
     fetched: FetchedSnapshot | None
 
@@ -48,15 +47,15 @@ Operation: TypeAlias = Generator[int, None, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """A place in a cache, which never does harm."""
+class CacheSlot:
+    """A place in a cache, whose errors are only logged."""
 
     cache: SnapshotCache | None
     key: str
 
     @classmethod
-    def of(cls, cache: SnapshotCache | None, key: str, server: str) -> "Shelf":
-        """Return the place of that key, by default the one of that server for everybody."""
+    def of(cls, cache: SnapshotCache | None, key: str, server: str) -> "CacheSlot":
+        """Return the place of a key, by default that of the server for any user."""
         if cache is not None and not key:
             from apidiscovery_client.cache.keys import key as key_for  # noqa: PLC0415 - few need it
 
@@ -64,15 +63,15 @@ class Shelf:
         return cls(cache, key)
 
     def load(self) -> FetchedSnapshot | None:
-        """Return what is there; None also where that cannot be read."""
+        """Return the content; None also where it cannot be read."""
         try:
             return self.cache.get(self.key) if self.cache else None
-        except Exception as error:  # noqa: BLE001 - a cache of any kind, whose errors nobody knows
+        except Exception as error:  # noqa: BLE001 - any kind of cache, with any error
             logger.warning("the cache cannot be read: %s", error)
             return None
 
     def save(self, fetched: FetchedSnapshot) -> None:
-        """Put it there if that is possible."""
+        """Write to the cache if that is possible."""
         try:
             if self.cache:
                 self.cache.put(self.key, fetched)
@@ -81,11 +80,11 @@ class Shelf:
 
 
 # --------------------------------------------------------------------------------------------------
-# One attempt, and signs of life.
+# One attempt, and pushed states.
 
 
 def attempt(memory: Memory) -> Steps:
-    """Ask once, or look into the cache if that was not done yet; remember what came of it."""
+    """Read the cache if that was not done yet, else ask the server; remember the result."""
     turn = memory.begin()
     try:
         if turn.number == FROM_CACHE:
@@ -96,15 +95,15 @@ def attempt(memory: Memory) -> Steps:
     except GeneratorExit:
         memory.give_up(turn)
         raise
-    except Exception as error:  # noqa: BLE001 - everyone who waits for this attempt is told
+    except Exception as error:  # noqa: BLE001 - all who wait for this attempt get it
         memory.failed(error)
     memory.end(turn)
     yield from saved(memory)
 
 
 def _asked(memory: Memory, began: float) -> Steps:
-    """Ask, and again while the server says something else by itself at the same time."""
-    for _ in range(_MOST_QUESTIONS):
+    """Ask the server, and again while it pushes another state at the same time."""
+    for _ in range(_MAX_REQUESTS):
         fetched = yield Fetch(memory.fetched)
         if fetched is None or memory.arrived(fetched, began):
             return
@@ -112,7 +111,7 @@ def _asked(memory: Memory, began: float) -> Steps:
 
 
 def saved(memory: Memory) -> Steps:
-    """Write to the cache what it lacks."""
+    """Write unsaved snapshots to the cache."""
     while (unsaved := memory.unsaved()) is not None:
         try:
             yield Save(unsaved)
@@ -121,18 +120,18 @@ def saved(memory: Memory) -> Steps:
 
 
 # --------------------------------------------------------------------------------------------------
-# What users ask for.
+# Operations of the clients.
 
 
 def remembered(memory: Memory) -> Operation[Snapshot | None]:
-    """Return what is held, in memory or in the cache, whatever its age."""
+    """Return the snapshot in memory or in the cache, of any age."""
     if memory.ended < FROM_CACHE:
         yield FROM_CACHE
     return memory.latest
 
 
 def snapshot(memory: Memory, max_age_s: float | None) -> Operation[Snapshot]:
-    """Return a snapshot that is no older than that, or the last one when there is no answer."""
+    """Return a snapshot no older than that, or the last one when there is no answer."""
     yield from remembered(memory)
     number = memory.attempt_for_age(max_age_s)
     if number is not None:
@@ -141,7 +140,7 @@ def snapshot(memory: Memory, max_age_s: float | None) -> Operation[Snapshot]:
 
 
 def refreshed(memory: Memory) -> Operation[Snapshot]:
-    """Return what the server says when it is asked now; raise what keeps it from answering."""
+    """Return the server's answer to a new request; raise the error without one."""
     found = yield from snapshot(memory, 0.0)
     if memory.error is not None:
         raise memory.error.with_traceback(None)
@@ -149,11 +148,11 @@ def refreshed(memory: Memory) -> Operation[Snapshot]:
 
 
 def looked_up(memory: Memory, wanted: Hashable, ask: "Callable[[Resolver], T]") -> Operation[T]:
-    """Return what `ask` returns; where it finds nothing, it is asked again of what is served now.
+    """Return the result of `ask`; where it finds nothing, it is called again with a new snapshot.
 
     Raises:
-        NotServed: Of what is served now, or was a moment ago, or, when the name was looked for in
-            vain within `negative_ttl_s`, then.
+        NotServed: In a snapshot of now or of a moment ago, or, when the name was not found within
+            `negative_ttl_s`, of then.
     """
     found = yield from snapshot(memory, None)
     try:
@@ -173,7 +172,7 @@ def looked_up(memory: Memory, wanted: Hashable, ask: "Callable[[Resolver], T]") 
 def resolved(
     memory: Memory, text: str, *, strict: bool, verb: str | None, namespaced: bool | None
 ) -> "Operation[Resolution]":
-    """Return what a name means."""
+    """Return the resource that a name means."""
     return looked_up(
         memory,
         ("name", text, verb, namespaced),
@@ -204,7 +203,7 @@ def category(memory: Memory, name: str) -> Operation[tuple[Resource, ...]]:
 
 
 def explained(memory: Memory, text: str) -> "Operation[Explanation]":
-    """Return why a name means what it means, or nothing."""
+    """Return the explanation of a name."""
     with contextlib.suppress(NotServed, AmbiguousResource):
         yield from resolved(memory, text, strict=False, verb=None, namespaced=None)
     return memory.resolver(memory.answer()).explain(text)

@@ -1,7 +1,7 @@
-"""What the dynamic clients of `kubernetes` and `kubernetes_asyncio` look resources up in.
+"""The resources of a snapshot as objects of `kubernetes` and `kubernetes_asyncio`.
 
-Both packages have the same classes, and what is made here of a snapshot is what their own
-discoverers make of the unaggregated documents of the same server.
+Both packages have the same classes. The objects equal those that the packages' own discoverers make
+from the unaggregated documents of the same server.
 Source: kubernetes/dynamic/discovery.py `LazyDiscoverer`.
 """
 
@@ -49,9 +49,9 @@ class Settings(Generic[C]):
     """How a discoverer asks.
 
     Attributes:
-        client: What is asked; None for a client of its own.
-        cache: Whether that client keeps snapshots on disk, and where.
-        options: How long it believes what is known.
+        client: The client to use; None for one of its own.
+        cache: Whether that client keeps snapshots on disk, or the cache to use.
+        options: Cache lifetimes and retries of that client.
     """
 
     client: C | None = None

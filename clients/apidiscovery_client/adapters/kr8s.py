@@ -36,7 +36,7 @@ from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client._interfaces import SnapshotCache
 from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S
-from apidiscovery_client.adapters._borrowed import AsyncBorrowedTransport
+from apidiscovery_client.adapters._async_borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._dynamic import api_resources
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.cache.keys import key
@@ -61,7 +61,7 @@ def use(
     cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> AsyncDiscoveryClient:
-    """Let an `Api` look kinds up here, and return what it asks; nothing is sent yet.
+    """Let an `Api` look kinds up with a discovery client, and return that; nothing is sent yet.
 
     It holds for this object alone, until `release`: for its methods, and for functions such as
     `kr8s.get` that are given it, or find it by its arguments. Requests go through its session.
@@ -76,10 +76,10 @@ def use(
 
     Args:
         api: Of `kr8s` or `kr8s.asyncio`, and connected. It must run on asyncio.
-        client: What to ask; by default a client of its own, that asks through the session of the
-            `Api` and so needs no configuration.
-        cache: Whether that client keeps snapshots on disk for other processes, and where.
-        options: How long that client believes what is known.
+        client: The client to use; by default one that sends its requests through the session of the
+            `Api`, and so needs no configuration.
+        cache: Whether that client keeps snapshots on disk for other processes, or the cache to use.
+        options: Cache lifetimes and retries of that client.
 
     Returns:
         A client that belongs to the event loop of the `Api`, which for that of `kr8s` runs in a
@@ -318,7 +318,7 @@ async def _asked(
         if response.is_stream_consumed:
             return _reply(response, response.content)
         body = Collected(response.headers.get("content-encoding", ""), MAX_BODY_BYTES)
-        return _reply(response, await body.all_that_come(response.aiter_raw()))
+        return _reply(response, await body.collect_async(response.aiter_raw()))
 
 
 def _reply(answer: httpx.Response, body: bytes) -> Reply:

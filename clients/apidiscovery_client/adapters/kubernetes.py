@@ -11,9 +11,7 @@ A client is made with it:
     client.resources.get(api_version="apps/v1", kind="Deployment")
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, KeysView, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Any, ClassVar
 
@@ -23,7 +21,6 @@ from kubernetes.dynamic.discovery import Discoverer, ResourceGroup
 from kubernetes.dynamic.resource import Resource, ResourceList
 from urllib3.exceptions import HTTPError
 
-from apidiscovery_client._errors import NotServed
 from apidiscovery_client._http.body import PIECE_BYTES, BodyError, Collected
 from apidiscovery_client._http.reply import MAX_BODY_BYTES, Reply
 from apidiscovery_client._interfaces import SnapshotCache
@@ -31,7 +28,8 @@ from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, ClientOptions
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S
 from apidiscovery_client.adapters import _dynamic
 from apidiscovery_client.adapters._borrowed import BorrowedTransport
-from apidiscovery_client.adapters._dynamic import Catalogues, Query, Settings
+from apidiscovery_client.adapters._dynamic import Catalogues, Settings
+from apidiscovery_client.adapters._lookups import Lookups
 from apidiscovery_client.client import DiscoveryClient
 
 __all__ = ["ApiDiscoverer", "apidiscovery_discoverer"]
@@ -48,10 +46,10 @@ def apidiscovery_discoverer(
     """Return what `DynamicClient` takes as `discoverer`.
 
     Args:
-        client: What to ask; by default a client of its own, that asks through the `ApiClient` of
-            the `DynamicClient` and so needs no configuration.
-        cache: Whether that client keeps snapshots on disk for other processes, and where.
-        options: How long it believes what is known.
+        client: The client to use; by default one that sends its requests through the `ApiClient` of
+            the `DynamicClient`, and so needs no configuration.
+        cache: Whether that client keeps snapshots on disk for other processes, or the cache to use.
+        options: Cache lifetimes and retries of that client.
     """
 
     class Configured(ApiDiscoverer):
@@ -60,16 +58,12 @@ def apidiscovery_discoverer(
     return Configured
 
 
-class ApiDiscoverer(Discoverer):
-    """Looks resources up in one snapshot of the server; threads may share it.
+class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
+    Lookups[Resource], Discoverer
+):
+    """Looks resources up as `Lookups` says; threads may share it.
 
-    It answers as `LazyDiscoverer` does, but for these points. Filters other than prefix, group,
-    version and kind must all match, not any one of them. The server is asked again when what is
-    known is older than a minute, and once for what is not found; what did not change is not sent
-    again. Group-versions that do not answer leave the others alone: their resources are what was
-    known last, and where nothing was the error says so; the preferred version of a group is the
-    first one that answers. `version` is asked for when it is used.
-    Resources have no `storageVersionHash`, which aggregated documents do not tell.
+    `version` is asked for when it is used.
 
     Args:
         client: The `DynamicClient`.
@@ -80,6 +74,7 @@ class ApiDiscoverer(Discoverer):
     """
 
     _settings: ClassVar[Settings[DiscoveryClient]] = Settings()
+    _package = _PACKAGE
 
     def __init__(
         self,
@@ -100,110 +95,14 @@ class ApiDiscoverer(Discoverer):
             self._version = {"kubernetes": told}
         return self._version
 
-    @property
-    def api_groups(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
-        self,
-    ) -> KeysView[str]:
-        """Return the names of all groups, and the empty string."""
-        return self.parse_api_groups(update=True)[_dynamic.GROUPS_PREFIX].keys()
-
-    def search(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
-        self,
-        prefix: str | None = None,
-        group: str | None = None,
-        api_version: str | None = None,
-        kind: str | None = None,
-        **kwargs: Any,  # noqa: ANN401 - values to compare with
-    ) -> list[Resource]:
-        """Return the resources that match, in the server's order; the list may be empty.
-
-        Args:
-            prefix: `api` or `apis`.
-            group: All of its name.
-            api_version: A version, or group and version such as `apps/v1`.
-            kind: As it is written in objects.
-            kwargs: Attributes of resources, which must be equal: `name`, `singular_name`,
-                `short_names`, `namespaced`, `preferred`, `verbs`, ...
-        """
-        query = Query.of(prefix, group, api_version, kind, **kwargs)
-        with _PACKAGE.own_errors():
-            try:
-                return self._found(query)
-            except NotServed:
-                return []
-
-    def get(self, **kwargs: Any) -> Resource:  # noqa: ANN401 - as for `search`
-        """Return the one resource that `search` finds.
-
-        Of several those in exactly `api_version` count, and then those that are no lists.
-
-        Raises:
-            ResourceNotFoundError: There is none; the text says where it may be nevertheless.
-            ResourceNotUniqueError: There are several, such as a kind in several versions:
-                `preferred=True` is the one that the server prefers.
-        """
-        with _PACKAGE.own_errors():
-            try:
-                found = self._found(Query.of(**kwargs))
-            except NotServed as error:
-                raise _PACKAGE.no_match(kwargs, error) from error
-        return _PACKAGE.one_of(found, kwargs)
-
-    def resolve(self, text: str) -> Resource:
-        """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
-
-        Raises:
-            ResourceNotFoundError: There is none; the text has suggestions.
-            ResourceNotUniqueError: It is a category of several.
-        """
-        with _PACKAGE.own_errors():
-            resource = self.discovery.resolve(text).resource
-            return self._found(Query.for_one(resource))[0]
-
-    def parse_api_groups(
-        self,
-        request_resources: bool = False,  # noqa: ARG002, FBT001, FBT002 - the package's
-        update: bool = False,  # noqa: FBT001, FBT002 - the package's
-    ) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return by prefix, group and version a `ResourceGroup`, always with its resources."""
-        with _PACKAGE.own_errors():
-            snapshot = self.discovery.snapshot(max_age_s=0.0 if update else None)
-            return self._catalogues.of(snapshot).tree
-
-    def get_resources_for_api_version(
-        self,
-        prefix: str,
-        group: str,
-        version: str,
-        preferred: bool,  # noqa: ARG002, FBT001
-    ) -> defaultdict[str, list[Resource]]:
-        """Return the resources of a group-version by kind; there may be none."""
-        with _PACKAGE.own_errors():
-            return defaultdict(
-                list, self._catalogues.of(self.discovery.snapshot()).kinds(prefix, group, version)
-            )
-
-    def discover(self) -> None:
-        """Ask, if what is known is too old."""
-        with _PACKAGE.own_errors():
-            self.discovery.snapshot()
-
-    def invalidate_cache(self) -> None:
-        """Ask the server now."""
-        self._version = None
-        with _PACKAGE.own_errors():
-            self.discovery.refresh()
-
     def __iter__(self) -> Iterator[list[Resource]]:
         """Yield the resources of each kind in each group-version."""
         with _PACKAGE.own_errors():
             catalogue = self._catalogues.of(self.discovery.snapshot())
         return (resources for _, resources in catalogue)
 
-    def _found(self, query: Query) -> list[Resource]:
-        return self.discovery.look_up(
-            ("kubernetes", repr(query)), partial(self._catalogues.search, query)
-        )
+    def _forget_version(self) -> None:
+        self._version = None
 
 
 def _own_client(api_client: Any, settings: Settings[DiscoveryClient]) -> DiscoveryClient:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Keeps on disk what servers serve, so that the next program need not ask for all of it."""
+"""Caches snapshots on disk, so that the next process sends conditional requests."""
 
 from apidiscovery_client.cache.disk import DiskCache, default_folder
 from apidiscovery_client.cache.keys import key, key_of

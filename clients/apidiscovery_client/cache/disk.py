@@ -1,4 +1,4 @@
-"""Keeps what is held of servers in a folder, in a file for each server and user."""
+"""A cache of snapshots: a folder with a file for each server and user."""
 
 import contextlib
 import re
@@ -6,10 +6,9 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from apidiscovery_client._disk.folders import cache_folder
-from apidiscovery_client._disk.private_files import PrivateFolder
 from apidiscovery_client._interfaces import FetchedSnapshot
-from apidiscovery_client._log import Log
+from apidiscovery_client._package import Log
+from apidiscovery_client._private_files import PrivateFolder, cache_folder
 from apidiscovery_client.cache import entries
 
 MAX_BYTES = 64 << 20  # a snapshot of 10 000 resources has 3 MB
@@ -18,7 +17,7 @@ MAX_FILES = 200
 _log = Log("apidiscovery_client.cache")
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SUFFIX = ".discovery"
-_MAX_SKEW = timedelta(minutes=1)  # of the clocks of those who share a folder
+_MAX_SKEW = timedelta(minutes=1)  # of the clocks of machines that share a folder
 
 
 def default_folder() -> Path:
@@ -57,10 +56,10 @@ class DiskCache:
         return self._files.path
 
     def get(self, key: str) -> FetchedSnapshot | None:
-        """Return what was put last; None when there is nothing or nothing that can be believed.
+        """Return the snapshot that was put last; None when there is none that can be trusted.
 
-        It has the ETags of which the documents prove that the content is theirs. Without an ETag
-        it is what was known last, and must be asked for again.
+        It has the ETags that its documents prove. Without an ETag it is a last known state, to be
+        requested again.
         """
         name = _file_name(key)
         try:
@@ -68,8 +67,8 @@ class DiskCache:
             _check_time(entry.fetched.snapshot.checked_at)
         except FileNotFoundError:
             return None
-        except entries.UnbelievableError as error:
-            _log.debug("removed, for it cannot be believed: %s: %s", self.folder / name, error)
+        except entries.UntrustedFileError as error:
+            _log.debug("removed, for it cannot be trusted: %s: %s", self.folder / name, error)
             self.remove(key)
             return None
         except (OSError, ValueError) as error:  # ValueError: a path that no file can have
@@ -81,7 +80,7 @@ class DiskCache:
         return entry.fetched
 
     def put(self, key: str, fetched: FetchedSnapshot) -> None:
-        """Keep what is held, in place of what was kept under that key."""
+        """Store a snapshot, in place of the one under that key."""
         name = _file_name(key)
         try:
             entry = self._known(key, fetched) or entries.make_entry(fetched)
@@ -95,7 +94,7 @@ class DiskCache:
             _log.debug("not kept: %s: %s", self.folder / name, error)
 
     def remove(self, key: str) -> None:
-        """Forget what was kept under that key."""
+        """Remove the snapshot of that key."""
         name = _file_name(key)
         try:
             self._files.remove(name)
@@ -103,9 +102,9 @@ class DiskCache:
             _log.debug("not removed: %s", error)
 
     def _known(self, key: str, fetched: FetchedSnapshot) -> "entries.Entry | None":
-        """Return the last entry with the time of `fetched`, when the server said "not modified".
+        """Return the last entry with the time of `fetched`, after "not modified".
 
-        Then the groups are the same object, and writing their documents again is spared.
+        Then the groups are the same object, and their documents need not be written again.
         """
         with self._lock:
             last = self._last
@@ -127,6 +126,6 @@ def _file_name(key: str) -> str:
 def _check_time(checked_at: datetime) -> None:
     """Refuse a snapshot from the future, which would seem fresh for as long as that is away."""
     if checked_at > datetime.now(UTC) + _MAX_SKEW:
-        raise entries.UnbelievableError(
+        raise entries.UntrustedFileError(
             f"it was checked at {checked_at.isoformat()}, in the future"
         )

@@ -1,11 +1,11 @@
-"""Writes what is held of a server as one file, and believes none without proof.
+"""The files of the cache: written from a snapshot, and trusted only with proof.
 
     apidiscovery snapshot 1 SHA-256 of all that follows
     {"key": ..., "server": ..., "checkedAt": ..., "etags": ..., "parts": [...], ...}
     the parts, one after the other
 
-The parts are documents of `apidiscovery.k8s.io`: of each path the document whose hash is its ETag,
-or where there is no such proof, one that says the same. The groups are read from them alone.
+The parts are documents of `apidiscovery.k8s.io`: for each path the document whose hash is its ETag,
+or without such proof an equivalent one. The groups are read from them alone.
 """
 
 import hashlib
@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from apidiscovery_client._discovery_paths import NAMED, PATHS, DiscoveryPath, groups_by_path
-from apidiscovery_client._disk import notes, text_extras
+from apidiscovery_client import _notes as notes
 from apidiscovery_client._fields import (
     Fields,
     MisshapenError,
@@ -30,7 +29,17 @@ from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.cache import proofs
-from apidiscovery_client.model import Group, GroupVersion, Resource, Snapshot, Stale
+from apidiscovery_client.model import (
+    GROUPS_PATH,
+    PATHS,
+    DiscoveryPath,
+    Group,
+    GroupVersion,
+    Resource,
+    Snapshot,
+    Stale,
+    groups_by_path,
+)
 
 SCHEMA = 1
 
@@ -41,19 +50,19 @@ _REMEMBERED = "remembered"  # the part with the resources of versions that tell 
 Parts = Mapping[str, Document]
 
 
-class UnbelievableError(ValueError):
-    """A file is damaged, planted, of another release, or of another server."""
+class UntrustedFileError(ValueError):
+    """A file is damaged, forged, of another release, or of another server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
-        given: What it was made of.
-        fetched: The same with the proven ETags only.
-        facts: What the header says of the groups.
-        parts: By path.
+        given: The source.
+        fetched: The source with proven ETags only.
+        facts: The fields of the header about the groups.
+        parts: The documents by path.
     """
 
     given: FetchedSnapshot
@@ -80,10 +89,10 @@ class _File:
 
 
 def make_entry(fetched: FetchedSnapshot) -> Entry:
-    """Return the entry from which all of `fetched` can be read again, but for unproven ETags.
+    """Return the entry from which `fetched` can be read again, except unproven ETags.
 
     Raises:
-        UnbelievableError: There is none: something in it has no place in such documents.
+        UntrustedFileError: There is none, because documents cannot express the snapshot.
     """
     for proven in (proofs.proven(fetched), proofs.Proven({}, {})):
         entry = _entry(fetched, proven)
@@ -93,7 +102,7 @@ def make_entry(fetched: FetchedSnapshot) -> Entry:
             continue
         if groups == fetched.snapshot.groups:
             return entry
-    raise UnbelievableError("no documents say the same as this snapshot")
+    raise UntrustedFileError("no documents say the same as this snapshot")
 
 
 def write(key: str, entry: Entry) -> bytes:
@@ -117,11 +126,11 @@ def write(key: str, entry: Entry) -> bytes:
 
 
 def read(key: str, content: bytes) -> Entry:
-    """Return what a file holds; raise `UnbelievableError`."""
+    """Return the content of a file; raise `UntrustedFileError`."""
     try:
         return _read(key, content)
     except (ValueError, RecursionError) as error:
-        raise UnbelievableError(str(error)) from None
+        raise UntrustedFileError(str(error)) from None
 
 
 def _entry(fetched: FetchedSnapshot, proven: proofs.Proven) -> Entry:
@@ -158,7 +167,7 @@ def _parts(groups: tuple[Group, ...], proven: Parts) -> Iterator[tuple[str, Docu
 
 
 def _stated(groups: tuple[Group, ...]) -> Document:
-    return Document(proofs.JSON_V2, write_aggregated(text_extras.with_text(groups)))
+    return Document(proofs.JSON_V2, write_aggregated(notes.with_text(groups)))
 
 
 def _only_remembered(group: Group) -> Group:
@@ -174,10 +183,10 @@ def _read(key: str, content: bytes) -> Entry:
     file = _opened(content)
     header = file.header
     if text(header, "key") != key:
-        raise UnbelievableError("it is of another server")
+        raise UntrustedFileError("it is of another server")
     etags, hashes = text_map(header, "etags"), text_map(header, "hashes")
     if not proofs.are_proven(etags, file.parts):
-        raise UnbelievableError("a document is not that of its ETag")
+        raise UntrustedFileError("a document is not that of its ETag")
     checked_at = notes.read_time(header, "checkedAt")
     snapshot = Snapshot(
         groups=_groups(header, file.parts, checked_at),
@@ -200,9 +209,9 @@ def _opened(content: bytes) -> _File:
     """Return the header and the parts, once the digest is known to be right."""
     head, _, rest = content.partition(b"\n")
     if not head.startswith(_HEAD):
-        raise UnbelievableError(f"it begins with {head[:32]!r}, not with {_HEAD!r}")
+        raise UntrustedFileError(f"it begins with {head[:32]!r}, not with {_HEAD!r}")
     if head[len(_HEAD) :] != _digest(rest):
-        raise UnbelievableError("it is damaged: the digest is that of something else")
+        raise UntrustedFileError("it is damaged: the digest is that of something else")
     line, _, bodies = rest.partition(b"\n")
     header = as_fields(json.loads(line))
     return _File(header, dict(_split(header, bodies)))
@@ -222,7 +231,7 @@ def _split(header: Fields, bodies: bytes) -> Iterator[tuple[str, Document]]:
 
 
 def _groups(facts: Fields, parts: Parts, now: datetime) -> tuple[Group, ...]:
-    """Return the groups that the parts tell, those of `/api` first; raise `ValueError`."""
+    """Return the groups of the parts, those of `/api` first; raise `ValueError`."""
     remarks = notes.read_notes(inner(facts, "notes") or {})
     etags = text_map(facts, "etags")
     remembered = _remembered(parts, now)
@@ -230,22 +239,22 @@ def _groups(facts: Fields, parts: Parts, now: datetime) -> tuple[Group, ...]:
     for path in PATHS:
         if path not in parts:
             continue
-        found = _told(path, parts[path], now)
+        found = _groups_in(path, parts[path], now)
         if path in etags or proofs.SCOPE in etags:
             groups += notes.confirmed(found, remarks, remembered)
         else:
-            groups += notes.annotated(text_extras.with_bytes(found), remarks)
+            groups += notes.annotated(notes.with_bytes(found), remarks)
     return tuple(groups)
 
 
 def _remembered(parts: Parts, now: datetime) -> dict[GroupVersion, tuple[Resource, ...]]:
     if _REMEMBERED not in parts:
         return {}
-    groups = text_extras.with_bytes(_told(NAMED, parts[_REMEMBERED], now))
+    groups = notes.with_bytes(_groups_in(GROUPS_PATH, parts[_REMEMBERED], now))
     return {version.gv: version.resources for group in groups for version in group.versions}
 
 
-def _told(path: DiscoveryPath, part: Document, now: datetime) -> tuple[Group, ...]:
+def _groups_in(path: DiscoveryPath, part: Document, now: datetime) -> tuple[Group, ...]:
     return read_document(path, part.content_type, part.body, now).groups
 
 

@@ -1,4 +1,4 @@
-"""Names what is kept of one server for one user."""
+"""Keys of caches: one for each server and user."""
 
 import hashlib
 import json
@@ -12,15 +12,15 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def key(server: str, identity: str = "", *, trust: str = "", route: str = "") -> str:
-    """Return 64 hexadecimal digits that no part can be read from.
+    """Return 64 hexadecimal digits, from which the arguments cannot be read.
 
-    Whatever differs gives another key, except for the spelling of a URL: the case of scheme and
-    host, the default port, a slash at the end.
+    Any difference gives another key, except in the spelling of a URL: the case of scheme and host,
+    the default port, a slash at the end.
 
     Args:
         server: The URL, or the address of a gRPC server.
-        identity: Who asks, and as whom: `Access.identity`.
-        trust: Which authorities the server is proved by, if `identity` does not say it.
+        identity: The caller: `Access.identity`.
+        trust: The trusted authorities, if `identity` does not include them.
         route: What else decides which server answers, such as the proxy.
     """
     parts = json.dumps(["apidiscovery snapshot", _normalised(server), identity, trust, route])
@@ -28,10 +28,10 @@ def key(server: str, identity: str = "", *, trust: str = "", route: str = "") ->
 
 
 def key_of(server: "Server") -> str:
-    """Return the key of a server as it is configured; raise `InvalidConfiguration`.
+    """Return the key of a configured server; raise `InvalidConfiguration`.
 
-    The proxy and the name in the certificate are part of it: clusters in several private networks
-    may well have the same address.
+    It includes the proxy and the name in the certificate, since clusters in different private
+    networks may have the same address.
     """
     route = json.dumps([server.proxy_url, server.tls_server_name])
     return key(server.url, server.access.identity, route=route)

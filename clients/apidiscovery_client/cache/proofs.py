@@ -1,7 +1,6 @@
-"""Finds the documents that prove ETags: those whose hash by Kubernetes' rule is the ETag.
+"""Documents that prove ETags: their hash by Kubernetes' rule is the ETag.
 
-An ETag by another rule cannot be proven, and whoever can plant a file could put it beside any
-document.
+An ETag by another rule cannot be proven: whoever can write a file could put it beside any document.
 """
 
 import hashlib
@@ -10,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from apidiscovery_client._discovery_paths import PATHS, groups_by_path
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._writing import etag_of, write_aggregated
-from apidiscovery_client.model import Group, Stale
+from apidiscovery_client.model import PATHS, Group, Stale, groups_by_path
 
 SCOPE = ""  # the key in `FetchedSnapshot.etags` of the ETag of both, over gRPC
 JSON_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -83,7 +81,7 @@ def _document(received: Document | None, groups: tuple[Group, ...], etag: str) -
 def _encodings(groups: tuple[Group, ...]) -> Iterator[Document]:
     """Yield what an API server may have hashed when it sent these groups as protobuf.
 
-    Resources that are remembered were not in it, or the whole answer is the last one that came.
+    Retained resources were not in it, unless all of the groups are of an earlier answer.
     """
     is_old = (False, True)
     for as_stated, is_dated in product((True, False) if _remembers(groups) else (True,), is_old):

@@ -1,4 +1,4 @@
-"""Asks for OpenAPI v3 documents without I/O: what to ask for next, and what the answers mean.
+"""The requests for OpenAPI v3 documents, without I/O.
 
 Source: client-go openapi/client.go, openapi/groupversion.go; KEP-2896.
 """
@@ -11,12 +11,13 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
+from apidiscovery_client._fields import name_of
 from apidiscovery_client._http.flow import Ask
 from apidiscovery_client._http.reply import Reply
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client._reading import UnreadableError
-from apidiscovery_client.openapi.errors import UnsoundDocument
-from apidiscovery_client.openapi.json_documents import as_object, load, name_of
+from apidiscovery_client.model import GroupVersion, GroupVersionResource
+from apidiscovery_client.openapi.json_documents import UnsoundDocument, as_object, load
 
 INDEX_PATH = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -94,6 +95,11 @@ class FetchedDocument:
     def parsed(self) -> dict[str, object]:
         """Return the document; raise `UnsoundDocument`."""
         return load(self.data, f"the OpenAPI document of {self.location.key}")
+
+
+def key_of(named: GroupVersion | GroupVersionResource) -> str:
+    """Return the key of a group-version's document, such as `api/v1` or `apis/apps/v1`."""
+    return f"apis/{named.group}/{named.version}" if named.group else f"api/{named.version}"
 
 
 def _read_anything(_content_type: str | None, body: bytes) -> bytes:

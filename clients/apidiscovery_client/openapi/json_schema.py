@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 
 from apidiscovery_formats.openapi.pointers import escaped
 
-from apidiscovery_client.openapi.component_groups import Component
-from apidiscovery_client.openapi.errors import NotExplained
-from apidiscovery_client.openapi.explain import KIND_KEY
 from apidiscovery_client.openapi.json_documents import (
+    KIND_KEY,
+    Component,
     Fields,
+    NotExplained,
     Object,
     as_array,
     as_object,
     components,
+    references,
+    rewritten,
 )
-from apidiscovery_client.openapi.places import references, rewritten
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 

@@ -13,11 +13,10 @@ from apidiscovery_client.openapi.asking import (
     Location,
     asked_document,
     asked_index,
+    key_of,
 )
-from apidiscovery_client.openapi.errors import NotExplained
-from apidiscovery_client.openapi.json_documents import Object
+from apidiscovery_client.openapi.json_documents import NotExplained, Object
 from apidiscovery_client.openapi.json_schema import Kind, json_schema
-from apidiscovery_client.openapi.resource_names import key_of
 
 _T = TypeVar("_T")
 

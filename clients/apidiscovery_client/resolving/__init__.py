@@ -1,4 +1,4 @@
-"""Which resource a text means: kubectl's rules, with every doubt told."""
+"""Which resource a text means: kubectl's rules, with every uncertainty reported."""
 
 from apidiscovery_client.resolving.common_version import (
     CommonVersion,
@@ -6,13 +6,12 @@ from apidiscovery_client.resolving.common_version import (
     ServerVersions,
     Serving,
     best_common_version,
+    compare_versions,
 )
 from apidiscovery_client.resolving.explanation import Explanation, Resolution, full_name
 from apidiscovery_client.resolving.reading import Exact, Reading
 from apidiscovery_client.resolving.resolver import Resolver
-from apidiscovery_client.resolving.rules import Rule, Why
-from apidiscovery_client.resolving.search import Step
-from apidiscovery_client.resolving.version_order import compare_versions
+from apidiscovery_client.resolving.search import Rule, Step, Why
 
 __all__ = [
     "CommonVersion",

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.model import Current, Freshness, Resource, Stale, Subresource
 from apidiscovery_client.resolving.reading import Exact, Reading
-from apidiscovery_client.resolving.rules import SHORT_NAMES, Rule
-from apidiscovery_client.resolving.search import Step
+from apidiscovery_client.resolving.search import SHORT_NAMES, Rule, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

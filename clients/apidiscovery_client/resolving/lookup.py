@@ -1,18 +1,18 @@
-"""Takes a text apart and looks it up: whole group-versions, subresources, names, categories."""
+"""Parses a text and looks it up: group-versions, subresources, names, categories."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from apidiscovery_client.model import Resource
-from apidiscovery_client.resolving.certainty import NO_RIVALS, Rivals
-from apidiscovery_client.resolving.index import Index
+from apidiscovery_client.model import CORE_PATH, GROUPS_PATH, Current, Resource, Snapshot
+from apidiscovery_client.resolving.index import ALWAYS_FIRST, Index, Table
 from apidiscovery_client.resolving.reading import Exact, Reading, exact_forms, readings
-from apidiscovery_client.resolving.rules import Rule, Why
 from apidiscovery_client.resolving.search import (
     Choice,
     Found,
+    Rule,
     Step,
     Trace,
+    Why,
     by_kind,
     by_kind_alone,
     find,
@@ -21,6 +21,81 @@ from apidiscovery_client.resolving.search import (
     one_of_each,
     same_kind,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """The readings that could lead to a better match than the one found.
+
+    Attributes:
+        anywhere: In whatever group-version.
+        before: Only in a group-version that is preferred to that of the one found.
+    """
+
+    anywhere: Sequence[Reading] = ()
+    before: Sequence[Reading] = ()
+
+
+NO_RIVALS = Rivals()
+
+
+def unsure_of_miss(
+    snapshot: Snapshot, index: Index, looked_for: Iterable[Reading | Exact]
+) -> dict[str, str]:
+    """Return why a resource that was not found may be served; empty when it certainly is not.
+
+    Keys are group-versions, the path of a part that is missing, and the server where it did not
+    answer the last time.
+    """
+    sought = list(looked_for)
+    unsure = {
+        str(table.version.gv): _reason(table)
+        for table in index.unknown()
+        if any(_may_hold(one, table) for one in sought)
+    }
+    unsure |= {path: why for path, why in snapshot.failures.items() if _may_be_at(path, sought)}
+    if not isinstance(snapshot.freshness, Current):
+        unsure[snapshot.server] = snapshot.freshness.reason
+    return unsure
+
+
+def unsure_of_match(
+    snapshot: Snapshot, index: Index, found: Resource, rivals: Rivals
+) -> dict[str, str]:
+    """Return why there may be a better match than the one found; empty when there is none."""
+    rank = index.rank(found)
+    unsure = {
+        str(table.version.gv): _reason(table)
+        for table in index.unknown()
+        if any(one.admits(table.version.gv) for one in rivals.anywhere)
+        or (table.rank < rank and any(one.admits(table.version.gv) for one in rivals.before))
+    }
+    is_first = found.gv == ALWAYS_FIRST
+    sought = [*rivals.anywhere, *(() if is_first else rivals.before)]
+    failures = snapshot.failures.items()
+    return unsure | {path: why for path, why in failures if _may_be_at(path, sought)}
+
+
+def _may_hold(sought: Reading | Exact, table: Table) -> bool:
+    if isinstance(sought, Exact):
+        return sought.gv == table.version.gv
+    return sought.admits(table.version.gv)
+
+
+def _may_be_at(path: str, sought: Iterable[Reading | Exact]) -> bool:
+    """Return whether what is sought may be in a part: a named group is not the core group."""
+    for one in sought:
+        group, is_whole = (
+            (one.gv.group, True) if isinstance(one, Exact) else (one.group, one.is_whole)
+        )
+        if (path == GROUPS_PATH and (group or not is_whole)) or (path == CORE_PATH and not group):
+            return True
+    return False
+
+
+def _reason(table: Table) -> str:
+    freshness = table.version.freshness
+    return "" if isinstance(freshness, Current) else freshness.reason
 
 
 @dataclass(slots=True)

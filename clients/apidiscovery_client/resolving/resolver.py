@@ -1,7 +1,8 @@
-"""Answers which resource a text means, on what is known of a server."""
+"""Resolves names of resources in a snapshot."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from apidiscovery_client._errors import (
     AmbiguousResource,
@@ -10,14 +11,75 @@ from apidiscovery_client._errors import (
     StaleGroup,
     UncertainResource,
 )
-from apidiscovery_client.model import Current, Freshness, Resource, Snapshot, Subresource
-from apidiscovery_client.resolving.certainty import unsure_of_match, unsure_of_miss
+from apidiscovery_client.model import (
+    Current,
+    Freshness,
+    Group,
+    Resource,
+    Snapshot,
+    Subresource,
+    Version,
+)
 from apidiscovery_client.resolving.explanation import Explanation, Resolution, full_name
 from apidiscovery_client.resolving.index import Index
-from apidiscovery_client.resolving.lookup import Lookup, look_up, look_up_kind, members_of
-from apidiscovery_client.resolving.narrowing import Narrowing
+from apidiscovery_client.resolving.lookup import (
+    Lookup,
+    look_up,
+    look_up_kind,
+    members_of,
+    unsure_of_match,
+    unsure_of_miss,
+)
 from apidiscovery_client.resolving.reading import Exact, Reading
 from apidiscovery_client.resolving.suggestions import Vocabulary, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Conditions of a resource.
+
+    Attributes:
+        verb: What it must support; None for anything.
+        namespaced: Whether its objects must live in namespaces, or must not; None for either.
+        below: A subresource that may support the verb in its place; empty for none.
+    """
+
+    verb: str | None = None
+    namespaced: bool | None = None
+    below: str = ""
+
+    @classmethod
+    def of(cls, text: str, verb: str | None, namespaced: bool | None) -> Self:  # noqa: FBT001 - as it is told
+        """Return what is asked for beside a text, which may name a subresource at its end."""
+        below = text.rpartition("/")[2] if verb is not None and "/" in text else ""
+        return cls(verb, namespaced, below)
+
+    def __str__(self) -> str:
+        verb = [] if self.verb is None else [f'with the verb "{self.verb}"']
+        scopes = {None: [], True: ["in namespaces"], False: ["outside of namespaces"]}
+        return " ".join([*verb, *scopes[self.namespaced]])
+
+    def admits(self, resource: Resource) -> bool:
+        """Return whether a resource, or that subresource of it, is what is asked for."""
+        if self.namespaced not in (None, resource.is_namespaced):
+            return False
+        if self.verb is None or self.verb in resource.verbs:
+            return True
+        below = resource.subresource(self.below) if self.below else None
+        return below is not None and self.verb in below.verbs
+
+    def applied_to(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without the resources that are not asked for."""
+        if self.verb is None and self.namespaced is None:
+            return snapshot
+        return replace(snapshot, groups=tuple(self._group(group) for group in snapshot.groups))
+
+    def _group(self, group: Group) -> Group:
+        return replace(group, versions=tuple(self._version(version) for version in group.versions))
+
+    def _version(self, version: Version) -> Version:
+        return replace(version, resources=tuple(filter(self.admits, version.resources)))
+
 
 _MOST_NARROWED = 16  # verbs and scopes that are remembered; there are few
 
@@ -28,7 +90,7 @@ class Resolver:
     It does no I/O, and threads may share it.
 
     Attributes:
-        snapshot: What is known of the server.
+        snapshot: The snapshot.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -58,18 +120,18 @@ class Resolver:
         a version that answers taken before one that does not.
 
         Args:
-            text: What to look up.
-            strict: Whether to refuse what is not certain.
-            verb: What the resource, or the subresource that is named, must support; all others
-                are passed over as if they were not served.
-            namespaced: Whether its objects must live in namespaces, or must not; as `verb`.
+            text: The name.
+            strict: Whether to refuse an uncertain result.
+            verb: A verb that the resource, or the named subresource, must support; others are
+                ignored as if they were not served.
+            namespaced: Whether its objects must be in namespaces, or must not; as `verb`.
 
         Raises:
-            NotServed: There is none; `unsure` says why there may be one nevertheless.
+            NotServed: There is none; `unsure` says why there may be one.
             AmbiguousResource: It is a category of several resources. With `strict`: it could mean
                 several resources, not counting versions of the same group-resource.
-            StaleGroup: With `strict`: what was found is the last that was known.
-            UncertainResource: With `strict`: a better match may be where nothing is known.
+            StaleGroup: With `strict`: the result is a last known state.
+            UncertainResource: With `strict`: a better match may be in an unknown group-version.
         """
         view = self._view(Narrowing.of(text, verb, namespaced))
         return view.outcome(look_up(view.index, text), strict=strict)
@@ -140,7 +202,7 @@ class Resolver:
 
 
 class _View:
-    """A snapshot, or what is looked at of it, with its names."""
+    """A snapshot, or the part that meets some conditions, with its index."""
 
     def __init__(self, snapshot: Snapshot, narrowing: Narrowing) -> None:
         self._snapshot = snapshot

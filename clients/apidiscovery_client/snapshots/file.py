@@ -16,8 +16,7 @@ from typing import TypeVar, cast
 
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 
-from apidiscovery_client._discovery_paths import PATHS, groups_by_path
-from apidiscovery_client._disk import notes, text_extras
+from apidiscovery_client import _notes as notes
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._fields import (
     Fields,
@@ -30,7 +29,7 @@ from apidiscovery_client._fields import (
 from apidiscovery_client._negotiation import VERSIONS
 from apidiscovery_client._reading.aggregated import read_groups
 from apidiscovery_client._writing import write_aggregated
-from apidiscovery_client.model import Group, Snapshot
+from apidiscovery_client.model import PATHS, Group, Snapshot, groups_by_path
 
 API_VERSION = "apidiscovery/v1"
 KIND = "DiscoverySnapshot"
@@ -54,7 +53,7 @@ def dump(snapshot: Snapshot) -> bytes:
         InvalidConfiguration: `load` would refuse it, for its size or for what nests too deeply in
             fields that are not known.
     """
-    groups = text_extras.with_text(snapshot.groups)
+    groups = notes.with_text(snapshot.groups)
     content = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -168,7 +167,7 @@ def _of_both_paths(documents: Fields, now: datetime) -> tuple[Group, ...]:
     for path in PATHS:
         if documents.get(path) is not None:
             groups += _at(documents, path, lambda part: read_groups(part, now))
-    return text_extras.with_bytes(groups)
+    return notes.with_bytes(groups)
 
 
 def _from_answer(document: Fields, name: str, now: datetime) -> Snapshot:

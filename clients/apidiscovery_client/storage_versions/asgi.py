@@ -8,15 +8,14 @@ whose post-start hook of that name delays readiness.
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from apidiscovery.meta.v1 import meta_pb2, status_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
-from apidiscovery_formats import go_json
+from apidiscovery_formats import go_json, go_yaml
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, negotiate
 
-from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client.storage_versions.gate import Gate, Refusal
 from apidiscovery_client.storage_versions.request_info import (
     UnreadablePath,
@@ -192,7 +191,11 @@ def _status_body(message: str, accept: str) -> tuple[str, bytes]:
         "reason": "ServiceUnavailable",
         "code": HTTPStatus.SERVICE_UNAVAILABLE.value,
     }
-    text = yaml_text(status) if serializer is YAML else go_json.dumps(status) + "\n"
+    text = (
+        go_yaml.text(cast("go_json.JSONValue", status))
+        if serializer is YAML
+        else go_json.dumps(status) + "\n"
+    )
     return serializer.media_type, text.encode()
 
 

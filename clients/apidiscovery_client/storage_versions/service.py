@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, is_local
-from apidiscovery_client._version import VERSION
+from apidiscovery_client._package import VERSION
 
 # At run time there is one generated class; only its stubs have one for asyncio.
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"

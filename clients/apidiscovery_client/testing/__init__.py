@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apidiscovery_client.testing._served import Serves
+    from apidiscovery_client.testing._state import Serves
     from apidiscovery_client.testing.building import (
         ALL_VERBS,
         builtin_groups,
@@ -40,7 +40,7 @@ _HOMES = {
     "ALL_VERBS": "building",
     "FakeApiServer": "server",
     "Request": "server",
-    "Serves": "_served",
+    "Serves": "_state",
     "builtin_groups": "building",
     "group": "building",
     "resource": "building",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, unquote
 
-from apidiscovery_formats import go_json
+from apidiscovery_formats import go_json, go_yaml
 from apidiscovery_formats.go_text import parse_bool
 from apidiscovery_formats.media_types import AGGREGATED_KIND
 from apidiscovery_formats.media_types import JSON as JSON_TYPE
@@ -21,11 +21,8 @@ from apidiscovery_formats.negotiation import (
 )
 
 from apidiscovery_client import _writing
-from apidiscovery_client._kubectl.printing import yaml_text
 from apidiscovery_client.model import CURRENT, Group, Version
 from apidiscovery_client.testing._state import ANY_PATH, Failure, State
-
-AGGREGATED_PATHS = ("/api", "/apis")
 
 _TEXT = "text/plain; charset=utf-8"
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -254,7 +251,7 @@ def _plain(asked: Asked, fields: Mapping[str, object]) -> Answer:
 def _as_text(asked: Asked, chosen: Representation, body: bytes) -> bytes:
     """Return a JSON document as JSON or YAML, and as people like to read it where they do."""
     if chosen.serializer is YAML:
-        return yaml_text(json.loads(body)).encode()
+        return go_yaml.text(json.loads(body)).encode()
     if chosen.pretty or asked.is_pretty:
         return _indented(json.loads(body))
     return body

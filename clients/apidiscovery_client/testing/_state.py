@@ -1,11 +1,117 @@
-"""What a fake API server serves and what is wrong with it, as one frozen fact."""
+"""The state of a fake API server: its groups, its release and its faults."""
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import TypeAlias, TypeVar
 
-from apidiscovery_client.model import Group, GroupVersion, Version
-from apidiscovery_client.testing._releases import Release
+from apidiscovery_client.model import Group, GroupVersion, Snapshot, Version
+from apidiscovery_client.testing.building import builtin_groups
+
+DEFAULT_RELEASE = "1.36"
+
+_RELEASE = re.compile(r"v?1\.(\d{1,3})(?:\.\d+)?")
+_AGGREGATES_FROM = 27  # 1.26 has it as an alpha feature, off by default
+_HAS_V2_FROM = 30
+_DROPS_V2BETA1_FROM = 33
+_OMITS_CREATION_FROM = 34  # ObjectMeta.creationTimestamp is `omitzero` since k8s.io/api 0.34
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A minor release of Kubernetes 1."""
+
+    minor: int
+
+    @property
+    def aggregated_versions(self) -> tuple[str, ...]:
+        """Return the versions of the aggregated document that it has by default.
+
+        Source: k8s.io/apiserver pkg/features/kube_features.go `AggregatedDiscoveryEndpoint`,
+        `AggregatedDiscoveryRemoveBetaType`.
+        """
+        if self.minor < _AGGREGATES_FROM:
+            return ()
+        if self.minor < _HAS_V2_FROM:
+            return ("v2beta1",)
+        return ("v2", "v2beta1") if self.minor < _DROPS_V2BETA1_FROM else ("v2",)
+
+    @property
+    def writes_creation(self) -> bool:
+        """Whether groups have a `creationTimestamp` of null in aggregated documents."""
+        return self.minor < _OMITS_CREATION_FROM
+
+    @property
+    def version_document(self) -> dict[str, str]:
+        """Return what `/version` says."""
+        return {
+            "major": "1",
+            "minor": str(self.minor),
+            "gitVersion": f"v1.{self.minor}.0",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "gc",
+            "platform": "linux/amd64",
+        }
+
+
+def parse_release(text: str) -> Release:
+    """Return the release that is called so, such as `1.30`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    matched = _RELEASE.fullmatch(text)
+    if matched is None:
+        raise ValueError(f"{text!r} is no release of Kubernetes; write it as '1.30'")
+    return Release(int(matched[1]))
+
+
+# Groups, a snapshot, or the file of a saved one.
+Serves: TypeAlias = Iterable[Group] | Snapshot | str | os.PathLike[str]
+
+
+def read_groups(serves: Serves | None) -> tuple[Group, ...]:
+    """Return the groups of it; of None those that are built into Kubernetes."""
+    if serves is None:
+        return builtin_groups()
+    if isinstance(serves, Snapshot):
+        return serves.groups
+    if isinstance(serves, (str, os.PathLike)):
+        from apidiscovery_client.snapshots.file import load  # noqa: PLC0415 - only for saved ones
+
+        path = Path(serves)
+        return load(path.read_bytes(), str(path)).groups
+    return tuple(serves)
+
+
+def added(groups: tuple[Group, ...], more: Iterable[Group]) -> tuple[Group, ...]:
+    """Return the groups with more, whose versions come first in a group that is there."""
+    merged = {group.name: group for group in groups}
+    for group in more:
+        before = merged.get(group.name)
+        merged[group.name] = _merged(before, group) if before else group
+    return tuple(merged.values())
+
+
+def _merged(before: Group, group: Group) -> Group:
+    new: dict[str, Version] = {version.name: version for version in group.versions}
+    kept = tuple(version for version in before.versions if version.name not in new)
+    return replace(before, versions=(*new.values(), *kept), stated_preference="")
+
+
+def removed(groups: tuple[Group, ...], gvs: set[GroupVersion]) -> tuple[Group, ...]:
+    """Return the groups without these versions, and without those that have no other."""
+    left = (
+        replace(group, versions=tuple(found for found in group.versions if found.gv not in gvs))
+        for group in groups
+    )
+    return tuple(group for group in left if group.versions)
+
 
 T = TypeVar("T")
 

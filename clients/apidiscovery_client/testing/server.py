@@ -9,13 +9,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from apidiscovery_client.model import Group, GroupVersion
+from apidiscovery_client.model import PATHS, Group, GroupVersion
 from apidiscovery_client.testing import _answers
 from apidiscovery_client.testing._answers import Answer, Asked
 from apidiscovery_client.testing._listening import HOST, Listener
-from apidiscovery_client.testing._releases import DEFAULT_RELEASE, parse_release
-from apidiscovery_client.testing._served import Serves, added, read_groups, removed
-from apidiscovery_client.testing._state import ANY_PATH, Failure, State
+from apidiscovery_client.testing._state import (
+    ANY_PATH,
+    DEFAULT_RELEASE,
+    Failure,
+    Serves,
+    State,
+    added,
+    parse_release,
+    read_groups,
+    removed,
+)
 
 _WAIT_S = 10.0
 
@@ -148,7 +156,7 @@ class FakeApiServer:
         if path is None:
             self._change(lambda state: replace(state, release=told, releases={}))
             return
-        if path not in _answers.AGGREGATED_PATHS:
+        if path not in PATHS:
             raise ValueError(f"{path!r} is the same in all releases; wanted '/api' or '/apis'")
         self._change(lambda state: replace(state, releases={**state.releases, path: told}))
 

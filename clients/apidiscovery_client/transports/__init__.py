@@ -1,4 +1,4 @@
-"""The ways to ask a server for discovery; what is named here is imported when it is first used."""
+"""Transports for discovery; names are imported when they are first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

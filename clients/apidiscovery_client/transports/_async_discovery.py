@@ -1,4 +1,4 @@
-"""Drives DiscoveryService with whatever makes the calls; `_discovery` is made of this."""
+"""A transport over DiscoveryService, for all stubs; `_discovery` is generated from this."""
 
 import contextlib
 from collections.abc import AsyncGenerator, Callable
@@ -13,9 +13,9 @@ from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import (
     Answer,
+    InconsistentError,
     Message,
     Messages,
-    MisfitError,
     Same,
     Sources,
 )
@@ -47,29 +47,29 @@ class AsyncCalls(Protocol):
     async def once(
         self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
     ) -> Message:
-        """Return the answer of a method that has one."""
+        """Return the answer of a unary method."""
         ...
 
     def watch(self, request: Message, metadata: Metadata) -> AbstractAsyncContextManager[AsyncRead]:
-        """Begin a watch; what it gives returns the next message, and None at the end.
+        """Begin a watch; its value returns the next message, and None at the end.
 
-        It has a connection of its own: the one before may be dead without a sign.
+        It opens a new connection, because the earlier one may be dead without a sign.
         """
         ...
 
     async def close(self) -> None:
-        """End all calls and let go of all connections; it may be called again."""
+        """End all calls and close all connections; it may be called again."""
         ...
 
 
 class AsyncDiscovery:
-    """Implements `Transport`, or for asyncio `AsyncTransport`, of `fetched`.
+    """Implements `Transport`, or for asyncio `AsyncTransport`.
 
     Args:
-        server: Who is asked.
-        messages: Of the stubs.
-        calls: Makes the calls, and counts what it receives.
-        patience: How long a watch waits for what.
+        server: The server.
+        messages: Requests and answers of the stubs.
+        calls: Makes the calls, and counts received bytes.
+        patience: The timeouts of a watch.
     """
 
     can_listen = True
@@ -100,30 +100,30 @@ class AsyncDiscovery:
         return self._server.address
 
     async def close(self) -> None:
-        """End all calls and let go of all connections; whoever listens comes to an end."""
+        """End all calls and close all connections; `listen` ends."""
         self._waiting.end()
         await self._calls.close()
 
     async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
-        """Return what is served now, asking for no more than what has changed since `fetched`.
+        """Return what is served now, requesting only the changes since `fetched`.
 
         Raises:
             ServerUnreachable: No answer came.
             CallRefused: The answer was an error.
-            UnexpectedDocument: The answer makes no sense.
+            UnexpectedDocument: The answer is inconsistent.
         """
         try:
             return await self._driven(fetching(fetched, self.server))
-        except MisfitError as error:
+        except InconsistentError as error:
             raise UnexpectedDocument(str(error), url=self.server, method=GET) from None
 
     async def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         """Yield what is served now, and again after each message; stale after long silence.
 
         Raises:
-            ServerUnreachable: No answer came, and nothing is held.
-            CallRefused: For a reason that waiting does not heal.
-            UnexpectedDocument: A message makes no sense, and neither does a new beginning.
+            ServerUnreachable: No answer came, and there is no snapshot.
+            CallRefused: A refusal that waiting does not resolve.
+            UnexpectedDocument: A message is inconsistent, and so is a new watch without a base.
         """
         watching = Watching(fetched, self._server, self._patience)
         renewal = Renewal(self._server)
@@ -133,7 +133,7 @@ class AsyncDiscovery:
                 async with aclosing(self._watch(watching, renewal)) as told:
                     async for now in told:
                         yield now
-            except MisfitError as problem:
+            except InconsistentError as problem:
                 wait_s = watching.misfit(problem)
             except CallFailedError as error:
                 if self._waiting.is_over:
@@ -155,11 +155,11 @@ class AsyncDiscovery:
             raise named(error, WATCH, self.server) from None
 
     async def _watch(self, watching: Watching, renewal: Renewal) -> AsyncGenerator[FetchedSnapshot]:
-        """Yield what one watch tells; it does not end but by an error.
+        """Yield the states of one watch; it ends with an error only.
 
         Raises:
-            CallFailedError: How it ended.
-            MisfitError: It made no sense.
+            CallFailedError: The watch ended.
+            InconsistentError: A message was inconsistent.
         """
         request = self._messages.watch_request(watching.begin(), self._patience.heartbeat_s)
         metadata = await self._waiting.metadata(self._server)

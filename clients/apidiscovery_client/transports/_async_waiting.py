@@ -19,7 +19,7 @@ AsyncRead: TypeAlias = Callable[[], Awaitable[Message | None]]
 
 
 class AsyncWaiting:
-    """Waits until it is over, and for what may block."""
+    """Waits for the end of the transport, for credentials and for messages."""
 
     def __init__(self) -> None:
         self._over = asyncio.Event()
@@ -30,7 +30,7 @@ class AsyncWaiting:
         return self._over.is_set()
 
     def end(self) -> None:
-        """Wake whoever waits."""
+        """Mark the transport as closed and wake waiting callers."""
         self._over.set()
 
     async def is_over_within(self, wait_s: float) -> bool:
@@ -41,7 +41,7 @@ class AsyncWaiting:
         return self._over.is_set()
 
     async def metadata(self, server: GrpcServer) -> Metadata:
-        """Return what goes with a call."""
+        """Return the metadata of a call."""
         if may_block(server):
             return await asyncio.to_thread(server.metadata)
         return server.metadata()

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from apidiscovery_client._errors import MissingExtra
 from apidiscovery_client._reading import UnreadableError
-from apidiscovery_client._reading.staleness import freshness
-from apidiscovery_client._reading.unknown_fields import PREFIX
+from apidiscovery_client._reading.parsed import freshness
+from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import (
     NO_EXTRAS,
     Group,
@@ -174,7 +174,7 @@ def _resource(gv: GroupVersion, resource: AnyResource) -> Resource:
         name=_named(resource.resource, f"a resource of {gv}"),
         singular_name=resource.singular_resource or "",
         scope=resource.scope or "",
-        response_kind=_told_kind(resource.response_kind),
+        response_kind=_optional_kind(resource.response_kind),
         verbs=tuple(resource.verbs),
         short_names=tuple(resource.short_names),
         categories=tuple(resource.categories),
@@ -186,14 +186,14 @@ def _resource(gv: GroupVersion, resource: AnyResource) -> Resource:
 def _subresource(gv: GroupVersion, subresource: AnySubresource) -> Subresource:
     return Subresource(
         name=_named(subresource.subresource, f"a subresource of {gv}"),
-        response_kind=_told_kind(subresource.response_kind),
+        response_kind=_optional_kind(subresource.response_kind),
         verbs=tuple(subresource.verbs),
         accepted_types=tuple(map(_kind, subresource.accepted_types)),
         extra=_extras(subresource),
     )
 
 
-def _told_kind(kind: meta.GroupVersionKind) -> GroupVersionKind | None:
+def _optional_kind(kind: meta.GroupVersionKind) -> GroupVersionKind | None:
     return _kind(kind) if betterproto.serialized_on_wire(kind) else None
 
 
@@ -214,7 +214,7 @@ def _extras(message: betterproto.Message) -> Mapping[str, object]:
         return NO_EXTRAS
     kept: dict[str, bytes] = {}
     for field in betterproto.parse_fields(unknown):
-        key = f"{PREFIX}{field.number}"
+        key = f"{PROTOBUF_EXTRA}{field.number}"
         kept[key] = kept.get(key, b"") + field.raw
     return dict(kept)
 

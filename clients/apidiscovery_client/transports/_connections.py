@@ -2,22 +2,34 @@
 
 import base64
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from apidiscovery_client._server import Server
+from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS, Reply
+from apidiscovery_client._http.request import Deadline, proxy_of
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client._server import Headers, Server
 from apidiscovery_client.transports import _http1
-from apidiscovery_client.transports._streams import Deadline, Scope, Stream, connect
+from apidiscovery_client.transports._scope import Scope
+from apidiscovery_client.transports._streams import Stream, connect
 
 if TYPE_CHECKING:  # plain HTTP does without it
     import ssl
 
-_MAX_IDLE = 16  # as many as are under way at once
+    import h11
+
+# What `exchange` raises without an answer, `TimeoutError` among them.
+FAILURES = (OSError, ValueError)
+
+_MAX_IDLE = MAX_CONCURRENT_REQUESTS
 _IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
 _PORTS = {"http": 80, "https": 443}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +40,99 @@ class _Idle:
 
 
 class Connections:
-    """Makes connections, and keeps some that are idle; may be used by several threads.
+    """The connections to one server; may be used by several threads.
 
     Args:
         server: The server.
-        proxy: The URL of the proxy to go through.
+        max_body_bytes: The largest body that is read, compressed or not.
+
+    Attributes:
+        traffic: Requests and answers so far.
+
+    Raises:
+        ServerUnreachable: The proxy that is configured cannot be used.
     """
 
-    def __init__(self, server: Server, proxy: str | None) -> None:
+    def __init__(self, server: Server, max_body_bytes: int) -> None:
+        self.traffic = Traffic()
         self._server = server
+        self._max_body_bytes = max_body_bytes
         self._to = urlsplit(server.url)
+        proxy = proxy_of(server)
         self._proxy = urlsplit(proxy) if proxy else None
         self._lock = Lock()
         self._idle: list[_Idle] = []
         self._default_tls: ssl.SSLContext | None = None
+        self._is_closed = False
 
-    def idle(self, tls: "ssl.SSLContext | None", scope: Scope) -> Stream | None:
-        """Return a connection that was used before with the same TLS settings; close others.
+    def close(self) -> None:
+        """Close those that are idle; others are closed after their answer."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.stream.close()
 
-        One on which something came meanwhile is no use: it has ended, or what came would be taken
-        for the next answer (Go net/http transport.go `readLoop`, "Unsolicited response").
+    def run_blocking(self, call: Callable[[], T], _deadline: Deadline) -> T:
+        """Return the result of a call to `Access`."""
+        return call()
+
+    def exchange(
+        self,
+        path: str,
+        headers: Headers,
+        tls: "ssl.SSLContext | None",
+        deadline: Deadline,
+        scope: Scope,
+    ) -> Reply:
+        """Send a GET request and return the answer; raise `BodyError` and `FAILURES`.
+
+        A new connection is used where the server has closed an idle one.
+        Source: Go net/http transport.go `persistConn.shouldRetryRequest`.
+        """
+        request = self._request(path, headers)
+        while stream := self._reused(tls, scope):
+            try:
+                return self._answer(path, stream, request, tls, deadline, scope)
+            except (_http1.SilentlyClosedError, BrokenPipeError, ConnectionResetError):
+                continue
+        stream = self._new(tls, deadline, scope)
+        return self._answer(path, stream, request, tls, deadline, scope)
+
+    def _answer(  # noqa: PLR0913, PLR0917 - all that an exchange needs
+        self,
+        path: str,
+        stream: Stream,
+        request: "h11.Request",
+        tls: "ssl.SSLContext | None",
+        deadline: Deadline,
+        scope: Scope,
+    ) -> Reply:
+        is_kept = False
+        self._count(requests=1)
+        try:
+            answer = _http1.Exchange(stream, deadline, request).answer(self._max_body_bytes)
+            is_kept = answer.is_reusable and not scope.is_ended
+        finally:
+            scope.remove(stream)
+            if not (is_kept and self._keep(stream, tls)):
+                stream.close()
+        self._count(
+            not_modified=int(answer.status == HTTPStatus.NOT_MODIFIED), body_bytes=answer.received
+        )
+        return Reply(self._server.url + path, answer.status, answer.headers, answer.body)
+
+    def _count(self, *, requests: int = 0, not_modified: int = 0, body_bytes: int = 0) -> None:
+        with self._lock:
+            self.traffic.requests += requests
+            self.traffic.not_modified += not_modified
+            self.traffic.body_bytes += body_bytes
+
+    def _reused(self, tls: "ssl.SSLContext | None", scope: Scope) -> Stream | None:
+        """Return an idle connection with the same TLS settings; close unusable ones.
+
+        One on which bytes have arrived is closed: it has ended, or the bytes would be taken for the
+        next answer (Go net/http transport.go `readLoop`, "Unsolicited response").
         """
         now = time.monotonic()
         with self._lock:
@@ -67,22 +152,15 @@ class Connections:
         scope.add(found.stream)
         return found.stream
 
-    def keep(self, stream: Stream, tls: "ssl.SSLContext | None") -> None:
-        """Keep a connection for the next request, or close it when there are enough."""
+    def _keep(self, stream: Stream, tls: "ssl.SSLContext | None") -> bool:
+        """Keep a connection for the next request; return False when there are enough."""
         with self._lock:
-            if is_kept := len(self._idle) < _MAX_IDLE:
-                self._idle.append(_Idle(stream, tls, time.monotonic()))
-        if not is_kept:
-            stream.close()
+            if self._is_closed or len(self._idle) >= _MAX_IDLE:
+                return False
+            self._idle.append(_Idle(stream, tls, time.monotonic()))
+            return True
 
-    def close(self) -> None:
-        """Close those that are idle."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for one in idle:
-            one.stream.close()
-
-    def new(self, tls: "ssl.SSLContext | None", deadline: Deadline, scope: Scope) -> Stream:
+    def _new(self, tls: "ssl.SSLContext | None", deadline: Deadline, scope: Scope) -> Stream:
         """Return a new connection, in the scope; raise `OSError`."""
         first = self._proxy or self._to
         tcp = connect(first.hostname or "", _port(first), deadline, scope)
@@ -104,11 +182,11 @@ class Connections:
         scope.add(stream)
         return stream
 
-    def request(self, path: str, headers: Iterable[tuple[str, str]]) -> bytes:
-        """Return a GET request, in the form that a proxy wants where there is one for it.
+    def _request(self, path: str, headers: Headers) -> "h11.Request":
+        """Return a GET request, in absolute form for a proxy of plain HTTP.
 
         Raises:
-            ValueError: A header has a line break in it, or the path a space.
+            ValueError: A header has a line break, or the path a space.
         """
         target = self._to.path + path
         more: list[tuple[str, str]] = []
@@ -117,7 +195,7 @@ class Connections:
             more = _proxy_authorization(self._proxy)
         return _http1.request(target, self._to.netloc, [*headers, *more])
 
-    def _connect_request(self, proxy: SplitResult) -> bytes:
+    def _connect_request(self, proxy: SplitResult) -> "h11.Request":
         host = self._to.hostname or ""
         address = f"{f'[{host}]' if ':' in host else host}:{_port(self._to)}"
         return _http1.request(address, address, _proxy_authorization(proxy), "CONNECT")
@@ -130,7 +208,7 @@ class Connections:
         return TlsStream(stream, tls or self._systems_tls(), name, deadline)
 
     def _systems_tls(self) -> "ssl.SSLContext":
-        """Return what trusts the system's authorities; reading them takes some 30 ms."""
+        """Return a context with the system's authorities; loading them takes some 30 ms."""
         import ssl  # noqa: PLC0415 - plain HTTP does without it
 
         with self._lock:

@@ -1,4 +1,4 @@
-"""What DiscoveryService answers, whichever stubs read it, and how that changes what is held."""
+"""The answers of DiscoveryService, for all stubs, and how they change a snapshot."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,12 +7,12 @@ from typing import Any, Protocol, TypeAlias
 
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._reading import retained
-from apidiscovery_client._reading.staleness import STALE
+from apidiscovery_client._reading.parsed import STALE
 from apidiscovery_client.model import CURRENT, Current, Group, GroupVersion, Snapshot, Version
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"
 
-Message: TypeAlias = Any  # of one family of stubs; the other one has classes of its own
+Message: TypeAlias = Any  # of either family of stubs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,10 @@ class Whole:
     """Everything that is served.
 
     Attributes:
-        at: When it came.
-        etag: Of all together.
+        at: The time of the answer.
+        etag: Of all groups together.
         groups: The core group first.
-        hashes: Of each group, in the same order; empty when the server told none.
+        hashes: Of each group, in the same order; empty when the server sent none.
     """
 
     at: datetime
@@ -34,12 +34,12 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A group that is new, or not as it was.
+    """A group that was added or changed.
 
     Attributes:
-        name: As the difference has it.
-        position: Among the named groups, or among the core ones if it is of those.
-        group: What it is now.
+        name: The name in the difference.
+        position: Among the named groups, or among the core ones.
+        group: Its new content.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What leads from the groups that are known to those that are served.
+    """The changes from the known groups to those that are served.
 
     Attributes:
         changed: In ascending order of position, the core group before the named ones.
-        hashes: Of each group once this is applied, in order; None when the server does not tell,
-            as in a watch.
+        hashes: Of each group after the changes, in order; None when the server does not send
+            them, as in a watch.
     """
 
     at: datetime
@@ -67,7 +67,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """What is known is what is served."""
+    """Nothing has changed."""
 
     at: datetime
     etag: str
@@ -78,10 +78,10 @@ Answer: TypeAlias = Whole | Difference | Same
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where some of what is served comes from.
+    """A source of the server.
 
     Attributes:
-        since: When it became as it is; None when the server does not know.
+        since: The time of its last change of state; None when the server does not know.
         error: Why it is stale; empty when it is not.
         serves: The group-versions that are served from it.
     """
@@ -94,48 +94,48 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All sources; none where they could not be had."""
+    """All sources; empty where they are not available."""
 
     all: tuple[Source, ...] = ()
 
 
-class MisfitError(ValueError):
-    """An answer does not fit what is held, or contradicts itself."""
+class InconsistentError(ValueError):
+    """An answer contradicts the snapshot or itself."""
 
 
 class Messages(Protocol):
     """Writes requests and reads answers of one family of stubs.
 
-    What reads raises `UnreadableError` for an answer that has no result, or a group without names.
+    Readers raise `UnreadableError` for an answer without a result, and for a group without names.
     """
 
     def get_request(self, etag: str, known: Mapping[str, str] | None) -> Message:
-        """Return what asks for all, or for the difference to the groups with these hashes."""
+        """Return a request for all groups, or for the difference to those with these hashes."""
         ...
 
     def watch_request(self, known: Mapping[str, str], heartbeat_s: float) -> Message:
-        """Return what asks for the difference to these, and for all that come after it."""
+        """Return a request for the difference to these, and for later ones."""
         ...
 
     def sources_request(self) -> Message:
-        """Return what asks for the sources."""
+        """Return a request for the sources."""
         ...
 
     def answer(self, message: Message, at: datetime) -> Answer:
-        """Return what the answer of GetDiscovery says."""
+        """Return the answer of GetDiscovery."""
         ...
 
     def event(self, message: Message, at: datetime) -> Answer:
-        """Return what a message of WatchDiscovery says."""
+        """Return the message of WatchDiscovery."""
         ...
 
     def sources(self, message: Message) -> Sources:
-        """Return what the answer of ListSources says."""
+        """Return the answer of ListSources."""
         ...
 
 
 def known_hashes(fetched: FetchedSnapshot | None) -> Mapping[str, str] | None:
-    """Return the hashes of exactly the groups that are held; None when they cannot be told."""
+    """Return the hashes of the groups of a snapshot; None when they are not all known."""
     if fetched is None or not fetched.hashes:
         return None
     groups = fetched.snapshot.groups
@@ -146,7 +146,7 @@ def known_hashes(fetched: FetchedSnapshot | None) -> Mapping[str, str] | None:
 
 
 def _is_doubted(group: Group) -> bool:
-    """Whether something else than the server said that a version is not current."""
+    """Whether a version is not current for another reason than the server's statement."""
     return any(
         version.freshness != CURRENT and version.stated_freshness not in ("", STALE)
         for version in group.versions
@@ -154,34 +154,36 @@ def _is_doubted(group: Group) -> bool:
 
 
 def same(fetched: FetchedSnapshot | None, answer: Same) -> FetchedSnapshot:
-    """Return what is held, as of now.
+    """Return the snapshot, checked now.
 
     Raises:
-        MisfitError: Nothing is held, or something else.
+        InconsistentError: There is no snapshot, or it has another ETag.
     """
     if fetched is None:
-        raise MisfitError("it says that nothing has changed, to a caller that knows nothing")
+        raise InconsistentError("it says that nothing has changed, to a caller that knows nothing")
     if fetched.etags.get("", answer.etag) != answer.etag:
-        raise MisfitError("it says that nothing has changed, and names another ETag than before")
+        raise InconsistentError(
+            "it says that nothing has changed, and names another ETag than before"
+        )
     snapshot = replace(fetched.snapshot, checked_at=answer.at, freshness=CURRENT)
     return replace(fetched, snapshot=snapshot)
 
 
 def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups that an answer tells or leads to; those that it does not touch as they are.
+    """Return the groups after an answer; unchanged groups are the same objects.
 
     Raises:
-        MisfitError: That makes no sense.
+        InconsistentError: The answer is inconsistent.
     """
     groups = answer.groups if isinstance(answer, Whole) else _patched(known, answer)
     names = [group.name for group in groups]
     if len(set(names)) < len(names):
-        raise MisfitError(f"it has a group twice: {', '.join(sorted(names))}")
+        raise InconsistentError(f"it has a group twice: {', '.join(sorted(names))}")
     told = answer.hashes
-    # Without any hash a whole document can be used all the same, a difference cannot be checked.
+    # A whole document can be used without hashes; a difference could not be verified.
     is_bare = isinstance(answer, Whole) and not told
     if told is not None and not is_bare and list(told) != names:
-        raise MisfitError(
+        raise InconsistentError(
             f"it has hashes for the groups {_quoted(told)}, but leads to {_quoted(names)}"
         )
     return groups
@@ -190,7 +192,7 @@ def listed(answer: Whole | Difference, known: Sequence[Group]) -> tuple[Group, .
 def hashes(
     answer: Whole | Difference, groups: Iterable[Group], fetched: FetchedSnapshot | None
 ) -> dict[str, str]:
-    """Return the hash of each group, in order, once an answer is applied to what is held."""
+    """Return the hash of each group, in order, after an answer."""
     if answer.hashes is not None:
         return dict(answer.hashes)
     now = {
@@ -201,7 +203,7 @@ def hashes(
 
 
 def troubled(groups: Iterable[Group], known: Iterable[Group]) -> bool:
-    """Whether a version is not current in one of the groups that are not known as they are."""
+    """Whether a version is not current in one of the groups that changed."""
     seen = set(map(id, known))
     fresh = (group for group in groups if id(group) not in seen)
     return any(version.freshness != CURRENT for group in fresh for version in group.versions)
@@ -210,9 +212,9 @@ def troubled(groups: Iterable[Group], known: Iterable[Group]) -> bool:
 def explained(
     groups: Iterable[Group], known: Iterable[Group], sources: Sources
 ) -> tuple[Group, ...]:
-    """Return the groups with what the sources tell of versions that are not current.
+    """Return the groups with the reasons of the sources for versions that are not current.
 
-    Those that are known as they are were explained when they came.
+    Unchanged groups already have their reasons.
     """
     told = {gv: source for source in sources.all for gv in source.serves}
     seen = set(map(id, known))
@@ -220,7 +222,7 @@ def explained(
 
 
 def settled(groups: tuple[Group, ...], before: tuple[Group, ...] | None) -> tuple[Group, ...]:
-    """Return the groups with what was known before, and the same objects for what is the same."""
+    """Return the groups with retained resources, and the same objects for equal ones."""
     if before is None:
         return groups
     known = {group.name: group for group in before}
@@ -235,10 +237,10 @@ def settled(groups: tuple[Group, ...], before: tuple[Group, ...] | None) -> tupl
     return before if is_same else tuple(result)
 
 
-def as_held(
+def snapshot_of(
     server: str, answer: Whole | Difference, groups: tuple[Group, ...], known: Mapping[str, str]
 ) -> FetchedSnapshot:
-    """Return what is held once an answer is taken in."""
+    """Return the result of an answer."""
     return FetchedSnapshot(
         snapshot=Snapshot(groups=groups, server=server, checked_at=answer.at),
         etags={"": answer.etag} if answer.etag else {},
@@ -251,10 +253,10 @@ def _is(one: Group, other: Group) -> bool:
 
 
 def _patched(known: Sequence[Group], difference: Difference) -> tuple[Group, ...]:
-    """Return the groups that are known with the difference applied, as discovery.proto tells."""
+    """Return the known groups with a difference applied, as discovery.proto defines it."""
     names = {group.name for group in known}
     if stray := [name for name in difference.removed if name not in names]:
-        raise MisfitError(f"it removes groups that are not known: {_quoted(stray)}")
+        raise InconsistentError(f"it removes groups that are not known: {_quoted(stray)}")
     gone = {*difference.removed, *(change.name for change in difference.changed)}
     kept = [group for group in known if group.name not in gone]
     core = [group for group in kept if not group.name]
@@ -266,9 +268,11 @@ def _patched(known: Sequence[Group], difference: Difference) -> tuple[Group, ...
 
 def _insert(groups: list[Group], change: Changed) -> None:
     if change.group.name != change.name:
-        raise MisfitError(f"it has group {change.group.name!r} under the name {change.name!r}")
+        raise InconsistentError(
+            f"it has group {change.group.name!r} under the name {change.name!r}"
+        )
     if change.position > len(groups):
-        raise MisfitError(
+        raise InconsistentError(
             f"it puts group {change.name!r} at position {change.position} of {len(groups)}"
         )
     groups.insert(change.position, change.group)
@@ -285,7 +289,7 @@ def _explained_version(version: Version, told: Mapping[GroupVersion, Source]) ->
     freshness, source = version.freshness, told.get(version.gv)
     if isinstance(freshness, Current) or source is None:
         return version
-    # The clock of the server may be ahead of ours.
+    # The server's clock may be ahead of ours.
     since = min(source.since or freshness.since, freshness.since)
     error = " ".join(source.error.split())
     reason = f"{source.name}: {error}" if error else freshness.reason

@@ -1,4 +1,4 @@
-"""What the gRPC transports share, whichever stubs they use and whether they block or not."""
+"""Shared by the gRPC transports of all stubs, blocking and asynchronous."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ R = TypeVar("R")
 GET, LIST = "GetDiscovery", "ListSources"
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
-SOURCES_TIMEOUT_S = 5.0  # what they tell is welcome, and not waited for any longer
+SOURCES_TIMEOUT_S = 5.0  # they only explain why versions are stale
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """Stands for a message that is none.
+    """Stands for a message that cannot be decoded.
 
-    Libraries do different things with errors of decoding: one logs them and goes on.
+    A decoder must not raise: grpcio logs the error and continues.
     """
 
     problem: str
@@ -44,7 +44,7 @@ def decoded(data: bytes, read: Callable[[bytes], Message]) -> Message:
 def read_message(
     address: str, name: str, read: Callable[[Message, datetime], R], message: Message
 ) -> R:
-    """Return what a message says, now.
+    """Return the content of a message that arrives now.
 
     Raises:
         UnexpectedDocument: It cannot be decoded, has no result, or a group without names.
@@ -60,7 +60,7 @@ def read_message(
 class CountingChannel:
     """A channel of grpcio, sync or async, that counts the bytes of messages it receives.
 
-    It has what generated stubs use.
+    It has the methods that generated stubs use.
     """
 
     def __init__(self, channel: Any, traffic: Traffic) -> None:  # noqa: ANN401 - two classes have nothing in common
@@ -74,7 +74,7 @@ class CountingChannel:
         response_deserializer: Callable[[bytes], Message],
         **options: object,
     ) -> Callable[..., Message]:
-        """Return what makes calls that have one answer."""
+        """Return a callable for unary calls."""
         reading = self._counted(response_deserializer)
         made: Callable[..., Message]
         made = self._channel.unary_unary(method, request_serializer, reading, **options)
@@ -87,7 +87,7 @@ class CountingChannel:
         response_deserializer: Callable[[bytes], Message],
         **options: object,
     ) -> Callable[..., Message]:
-        """Return what makes calls that have many."""
+        """Return a callable for streaming calls."""
         reading = self._counted(response_deserializer)
         made: Callable[..., Message]
         made = self._channel.unary_stream(method, request_serializer, reading, **options)
@@ -102,10 +102,10 @@ class CountingChannel:
 
 
 class CallFailedError(Exception):
-    """A call did not end well.
+    """A call failed.
 
     Attributes:
-        failed: How it ended.
+        failed: The failure.
     """
 
     def __init__(self, failed: Failure) -> None:
@@ -114,7 +114,7 @@ class CallFailedError(Exception):
 
 
 class Renewal:
-    """Whether credentials were refused that can be had anew: once, until they are taken.
+    """Renews refused credentials: once, until the server accepts them.
 
     `try_again` may block where the access does.
     """
@@ -124,7 +124,7 @@ class Renewal:
         self._tried = False
 
     def may_help(self, failed: Failure) -> bool:
-        """Whether it is worth while to ask for other credentials."""
+        """Whether other credentials may help."""
         is_refused = failed.code == grpc.StatusCode.UNAUTHENTICATED
         return is_refused and self._access is not None and not self._tried
 
@@ -134,7 +134,7 @@ class Renewal:
         return self._access is not None and self._access.refused()
 
     def taken(self) -> None:
-        """Take note that the credentials were taken."""
+        """Record that the credentials were accepted."""
         self._tried = False
 
 
@@ -144,7 +144,7 @@ def may_block(server: GrpcServer) -> bool:
 
 
 def named(error: DiscoveryError, method: str, address: str) -> DiscoveryError:
-    """Return the error, which names the method where the server does not have it."""
+    """Return the error; for an unimplemented method its text names the method."""
     if not isinstance(error, CallRefused) or error.code != grpc.StatusCode.UNIMPLEMENTED:
         return error
     said = f" ({error.message})" if error.message else ""

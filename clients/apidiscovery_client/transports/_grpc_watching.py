@@ -1,6 +1,6 @@
-"""Follows one server through any number of watches: when to go on, when to give up, what to tell.
+"""The state of a watch over reconnections: when to continue, when to give up.
 
-Source for going on elsewhere with known hashes: discovery.proto `WatchDiscovery`.
+Source for continuing at another server with known hashes: discovery.proto `WatchDiscovery`.
 """
 
 import random
@@ -16,7 +16,7 @@ from apidiscovery_client._grpc.calls import GrpcServer, retry_wait_s
 from apidiscovery_client._grpc.errors import Failure, discovery_error, plain_failure, refusal
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import Stale
-from apidiscovery_client.transports._grpc_answers import Answer, MisfitError, known_hashes
+from apidiscovery_client.transports._grpc_answers import Answer, InconsistentError, known_hashes
 from apidiscovery_client.transports._grpc_flow import Flow, check
 from apidiscovery_client.transports._grpc_flow import taking as taking_in
 
@@ -24,13 +24,13 @@ WATCH = "WatchDiscovery"
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 10.0
-LONGEST_ASKED_S = 60.0  # when the server says for how long
-STEADY_S = 5.0  # a watch that has lasted for so long was a good one
+LONGEST_ASKED_S = 60.0  # when the server states a pause
+STEADY_S = 5.0  # a watch of this duration resets the backoff
 
-# How a watch ends over which nothing comes for too long.
+# The status of a watch without messages for too long.
 SILENCE = grpc.StatusCode.DEADLINE_EXCEEDED
 
-# What asking again does not heal.
+# Errors that a retry does not resolve.
 _FINAL = frozenset(
     {
         grpc.StatusCode.UNAUTHENTICATED,
@@ -44,12 +44,12 @@ _FINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for what, in seconds.
+    """The timeouts of a watch in seconds.
 
     Attributes:
-        heartbeat_s: The longest silence that is asked for; after twice that the connection is
-            taken for dead. Servers of ours take 1 to 3600.
-        unreachable_s: How long a server may be away until that is told.
+        heartbeat_s: The requested interval of heartbeats; after twice that the connection counts
+            as dead. Our servers accept 1 to 3600.
+        unreachable_s: How long a server may be unreachable before the snapshot is stale.
     """
 
     heartbeat_s: float = 30.0
@@ -57,17 +57,17 @@ class Patience:
 
     @property
     def silence_s(self) -> float:
-        """How long nothing may come over a connection that lives."""
+        """How long a live connection may be silent."""
         return 2 * self.heartbeat_s
 
 
 class Watching:
-    """What is held, and how the last watches ended.
+    """The snapshot, and how the last watches ended.
 
     Args:
-        fetched: To begin with.
-        server: Who is asked.
-        patience: How long to wait for what.
+        fetched: The first snapshot.
+        server: The server.
+        patience: The timeouts.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Watching:
         self._why = ""
 
     def begin(self) -> Mapping[str, str]:
-        """Return the hashes with which to begin another watch."""
+        """Return the known hashes for a new watch."""
         self._begun = time.monotonic()
         self._answered = False
         known = None if self._from_nothing else known_hashes(self._fetched)
@@ -95,10 +95,10 @@ class Watching:
         return known or {}
 
     def taking(self, answer: Answer) -> Flow:
-        """Take in a message; the result is what is held now, and the server is there.
+        """Apply a message; the result is the new snapshot.
 
         Raises:
-            MisfitError: It makes no sense; `misfit` is to be called.
+            InconsistentError: It is inconsistent; call `misfit`.
         """
         is_first, self._answered = not self._answered, True
         if is_first and self._base is not None:
@@ -112,11 +112,11 @@ class Watching:
         self._away_since, self._told = None, False
         return fetched
 
-    def misfit(self, problem: MisfitError) -> float:
-        """Return how long to wait before another watch, which is to begin from nothing.
+    def misfit(self, problem: InconsistentError) -> float:
+        """Return the pause before a new watch, which requests everything.
 
         Raises:
-            UnexpectedDocument: This one has done so.
+            UnexpectedDocument: This one has requested everything already.
         """
         if self._base is None:
             raise UnexpectedDocument(str(problem), url=self._server.address, method=WATCH)
@@ -124,11 +124,11 @@ class Watching:
         return self.lost(plain_failure(grpc.StatusCode.ABORTED, str(problem)))
 
     def lost(self, failed: Failure) -> float:
-        """Return how long to wait in seconds before another watch.
+        """Return the pause in seconds before a new watch.
 
         Raises:
-            ServerUnreachable: Nothing is held that could be told, and no answer comes.
-            CallRefused: For a reason that waiting does not heal.
+            ServerUnreachable: There is no answer and no snapshot.
+            CallRefused: A refusal that waiting does not resolve.
         """
         now = time.monotonic()
         if failed.code in _FINAL or failed.is_too_large:
@@ -143,7 +143,7 @@ class Watching:
         return wait_s
 
     def overdue(self) -> Iterator[FetchedSnapshot]:
-        """Yield what is held as stale, once, when the server has been away for long."""
+        """Yield the snapshot as stale, once, when the server is unreachable for too long."""
         if self._fetched is None or self._away_since is None or self._told:
             return
         away_s = time.monotonic() - self._away_since
@@ -161,7 +161,7 @@ class Watching:
                 raise self._error(failed)
             return wait_s
         longest_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._failures, 30))
-        # Not all at once, when a server comes back to many.
+        # With jitter, so that clients do not reconnect at the same time.
         wait_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311 - no secret
         return max(wait_s, min(refusal(failed).retry_after_s or 0.0, LONGEST_ASKED_S))
 
@@ -170,12 +170,12 @@ class Watching:
 
 
 def silent(patience: Patience) -> Failure:
-    """Return the end of a watch over which nothing came for too long."""
+    """Return the failure of a watch without messages for too long."""
     said = f"no message for {patience.silence_s:g} s"
     return plain_failure(SILENCE, said, is_broken=True)
 
 
 def ended() -> Failure:
-    """Return the end of a watch that the server ended without an error, which it should not."""
+    """Return the failure of a watch that the server ended without an error."""
     said = "the server ended the watch"
     return plain_failure(grpc.StatusCode.UNAVAILABLE, said)

@@ -1,7 +1,9 @@
-"""Makes calls over a channel of grpcio that blocks, with messages of any stubs."""
+"""Blocking calls over a channel of grpcio, with messages of any stubs."""
 
 import contextlib
+import queue
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
@@ -16,9 +18,71 @@ from apidiscovery_client.transports._grpc_common import (
     CountingChannel,
     Metadata,
 )
-from apidiscovery_client.transports._grpc_watchdog import Watchdog, closing_silent
 from apidiscovery_client.transports._grpc_watching import Patience, silent
 from apidiscovery_client.transports._waiting import Read
+
+
+class _Call(Protocol):
+    def cancel(self) -> object: ...
+
+
+class Watchdog:
+    """Cancels a read that takes too long, since grpcio has no timeout for it.
+
+    The reader talks to its thread through a queue, because a KeyboardInterrupt may come anywhere in
+    the reader's thread: between acquiring a lock and the block that releases it, the lock would
+    stay held, and `end`, which joins the other thread, would hang.
+
+    Args:
+        silence_s: How long a read may take.
+        bark: Ends the read.
+    """
+
+    def __init__(self, silence_s: float, bark: Callable[[], object]) -> None:
+        self._silence_s = silence_s
+        self._bark = bark
+        # When to bark, on the monotonic clock; infinity for not now, None for the end.
+        self._told: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self.has_barked = False
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+
+    @contextlib.contextmanager
+    def awake(self) -> Generator[None]:
+        """Limit the duration of this block."""
+        self._told.put(time.monotonic() + self._silence_s)
+        try:
+            yield
+        finally:
+            self._told.put(float("inf"))
+
+    def end(self) -> None:
+        """Return once its thread has ended."""
+        self._told.put(None)
+        self._thread.join()
+
+    def _watch(self) -> None:
+        bark_at: float | None = float("inf")
+        while bark_at is not None:
+            left_s = min(bark_at - time.monotonic(), threading.TIMEOUT_MAX)
+            try:
+                bark_at = self._told.get(timeout=max(left_s, 0))
+            except queue.Empty:
+                break
+        if bark_at is not None:
+            self.has_barked = True
+            self._bark()
+
+
+@contextlib.contextmanager
+def closing_silent(call: _Call, silence_s: float) -> Generator[Watchdog]:
+    """Cancel a call at the end, or when a read takes too long."""
+    watchdog = Watchdog(silence_s, call.cancel)
+    try:
+        yield watchdog
+    finally:
+        call.cancel()
+        watchdog.end()
 
 
 class Stub(Protocol):
@@ -69,7 +133,7 @@ class GrpcioCalls:
 
     @contextlib.contextmanager
     def watch(self, request: Message, metadata: Metadata) -> Generator[Read]:
-        """Begin a watch, over a connection of its own: the one before may be dead, unnoticed."""
+        """Begin a watch over a new connection, because the earlier one may be dead."""
         with self._opened() as stub:
             with _failing():
                 call = stub.WatchDiscovery(request, metadata=metadata)
@@ -86,7 +150,7 @@ class GrpcioCalls:
 
     @contextlib.contextmanager
     def _opened(self) -> Generator[Stub]:
-        # Whole before `close` sees it: a stub that is made of a closed channel crashes the process.
+        # Complete before `close` sees it: making a stub of a closed channel crashes the process.
         with self._making:
             channel = open_channel(self._server)
             stub = self._stub_of(CountingChannel(channel, self._traffic))

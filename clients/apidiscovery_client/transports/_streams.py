@@ -1,11 +1,13 @@
-"""Blocking connections whose every step has a deadline, and which another thread can end."""
+"""Blocking connections with a deadline for each step, which another thread can abort."""
 
 import contextlib
 import socket
-import time
 from collections.abc import Sequence
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Protocol, TypeAlias
+
+from apidiscovery_client._http.request import Deadline
+from apidiscovery_client.transports._scope import Abortable, Scope
 
 _PIECE_BYTES = 1 << 16
 
@@ -13,64 +15,7 @@ _Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, b
 _Addresses: TypeAlias = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, _Address]]
 
 
-class Deadline:
-    """A moment by which something must be over; never, for None."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
-
-    def left_s(self) -> float | None:
-        """Return the seconds left, None for any number; raise `TimeoutError` at the end."""
-        if self._end is None:
-            return None
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
-
-
-class Endable(Protocol):
-    """Something that takes its time."""
-
-    def abort(self) -> None:
-        """End it from another thread; whoever uses it must still close it."""
-        ...
-
-
-class Scope:
-    """The connections that are in use for something that may be ended from elsewhere.
-
-    Attributes:
-        ended: Set once it is.
-    """
-
-    def __init__(self) -> None:
-        self.ended = Event()
-        self._lock = Lock()
-        self._streams: set[Endable] = set()
-
-    def add(self, stream: Endable) -> None:
-        """Take note of a connection; it is ended at once when the scope has ended."""
-        with self._lock:
-            self._streams.add(stream)
-        if self.ended.is_set():
-            stream.abort()
-
-    def remove(self, stream: Endable) -> None:
-        """Forget a connection that is not in use any more."""
-        with self._lock:
-            self._streams.discard(stream)
-
-    def end(self) -> None:
-        """Have whoever waits for one of the connections get an error."""
-        self.ended.set()
-        with self._lock:
-            streams = tuple(self._streams)
-        for stream in streams:
-            stream.abort()
-
-
-class Stream(Endable, Protocol):
+class Stream(Abortable, Protocol):
     """A connection; its methods raise `OSError`, of which `TimeoutError` is one."""
 
     def send(self, data: bytes, deadline: Deadline) -> None:
@@ -78,15 +23,15 @@ class Stream(Endable, Protocol):
         ...
 
     def receive(self, deadline: Deadline) -> bytes:
-        """Return some data, or nothing when the other side has ended it."""
+        """Return some data, empty at the end of the connection."""
         ...
 
     def is_quiet(self) -> bool:
-        """Return whether nothing has come meanwhile, not even the end; does not wait."""
+        """Return whether no byte and no end has arrived; does not wait."""
         ...
 
     def close(self) -> None:
-        """Let go of it; it may be called again."""
+        """Close it; it may be called again."""
         ...
 
 
@@ -123,10 +68,10 @@ class TcpStream:
 
 
 def connect(host: str, port: int, deadline: Deadline, scope: Scope) -> TcpStream:
-    """Return a connection to the first address of a host that takes it; it is in the scope.
+    """Return a connection to the first address of a host that accepts it, added to the scope.
 
     Raises:
-        OSError: None does; the error is that of the last.
+        OSError: None accepts; the error is that of the last.
     """
     addresses = _addresses(host, port, deadline, scope)
     problem: OSError = ConnectionError(f"{host} has no address")
@@ -151,9 +96,9 @@ def connect(host: str, port: int, deadline: Deadline, scope: Scope) -> TcpStream
 
 
 def _addresses(host: str, port: int, deadline: Deadline, scope: Scope) -> _Addresses:
-    # As bytes, which are not encoded by IDNA once more: importing that takes a while.
+    # As bytes, which need no IDNA codec: importing it takes a while.
     name = host.encode() if host.isascii() else host
-    numeric = socket.AI_NUMERICHOST  # which asks nobody
+    numeric = socket.AI_NUMERICHOST  # without a name server
     with contextlib.suppress(OSError, UnicodeError):
         return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=numeric)
     look_up = _LookUp(name, port)
@@ -165,7 +110,7 @@ def _addresses(host: str, port: int, deadline: Deadline, scope: Scope) -> _Addre
 
 
 class _LookUp:
-    """The addresses of a name, by a thread of its own, for a name server may not answer."""
+    """Looks up a name in a thread of its own, since a name server may not answer."""
 
     def __init__(self, name: str | bytes, port: int) -> None:
         self._over = Event()

@@ -1,10 +1,11 @@
-"""TLS over any blocking connection, also over one that is TLS already, as to an https proxy."""
+"""TLS over any blocking connection, also over TLS, as through an https proxy."""
 
 import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from apidiscovery_client.transports._streams import Deadline, Stream
+from apidiscovery_client._http.request import Deadline
+from apidiscovery_client.transports._streams import Stream
 
 T = TypeVar("T")
 
@@ -13,9 +14,9 @@ class TlsStream:
     """A TLS connection over another one.
 
     Args:
-        below: What carries it; closed with it.
+        below: The connection below; closed with it.
         context: The settings.
-        server_name: Which certificate is expected.
+        server_name: The name that the certificate must have.
         deadline: For the handshake.
 
     Raises:
@@ -51,7 +52,7 @@ class TlsStream:
         self._below.close()
 
     def _done(self, step: Callable[[], T], deadline: Deadline) -> T:
-        """Return what a step gives once all that it needs has been exchanged."""
+        """Return the result of a step, after exchanging the bytes that it needs."""
         while True:
             try:
                 result = step()

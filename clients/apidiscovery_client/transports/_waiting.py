@@ -13,7 +13,7 @@ Read: TypeAlias = Callable[[], Message | None]
 
 
 class Waiting:
-    """Waits until it is over, and for what may block."""
+    """Waits for the end of the transport, for credentials and for messages."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -24,7 +24,7 @@ class Waiting:
         return self._over.is_set()
 
     def end(self) -> None:
-        """Wake whoever waits."""
+        """Mark the transport as closed and wake waiting callers."""
         self._over.set()
 
     def is_over_within(self, wait_s: float) -> bool:
@@ -32,7 +32,7 @@ class Waiting:
         return self._over.wait(wait_s)
 
     def metadata(self, server: GrpcServer) -> Metadata:
-        """Return what goes with a call."""
+        """Return the metadata of a call."""
         return server.metadata()
 
     def renewed(self, renewal: Renewal) -> bool:

@@ -50,13 +50,13 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class AsyncBetterprotoTransport(AsyncDiscovery):
-    """A `AsyncTransport`, for the event loop in which it is first used.
+    """An `AsyncTransport`, for the event loop in which it is first used.
 
     Args:
-        server: Who is asked; for TLS it must have a `context`.
-        heartbeat_s: The longest silence of the server while it is listened to; after twice that
-            the connection is taken for dead. Servers of ours take 1 to 3600.
-        unreachable_s: After how long a server that is away is told to be, while it is listened to.
+        server: The server; for TLS it must have a `context`.
+        heartbeat_s: The interval of heartbeats in a watch; after twice that the connection counts
+            as dead. Our servers accept 1 to 3600.
+        unreachable_s: How long a server may be unreachable in a watch before it is stale.
 
     Raises:
         InvalidConfiguration: The server has credentials of grpcio, and no `context`.
@@ -246,7 +246,7 @@ def _failing() -> Generator[None]:
     except TimeoutError:
         raise CallFailedError(plain_failure(grpc.StatusCode.DEADLINE_EXCEEDED, "")) from None
     except (OSError, StreamTerminatedError) as error:
-        failed = plain_failure(grpc.StatusCode.UNAVAILABLE, _said(error), is_broken=True)
+        failed = plain_failure(grpc.StatusCode.UNAVAILABLE, _reason(error), is_broken=True)
         raise CallFailedError(failed) from None
     except (ProtocolError, AssertionError, NotImplementedError) as error:
         # An answer without a message, or a compressed one.
@@ -260,7 +260,7 @@ def _failure(error: GRPCError) -> Failure:
     return rich_failure(code, error.message or "", details)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return the reason in the words of grpcio."""
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message

@@ -12,7 +12,7 @@ from apidiscovery.service.v1 import discovery_pb2_grpc
 from apidiscovery_client._grpc.calls import (
     GrpcServer,
     channel_options,
-    see_that_grpcio_can,
+    require_grpcio_credentials,
 )
 from apidiscovery_client._grpc.errors import failure, plain_failure
 from apidiscovery_client._interfaces import Traffic
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class AsyncGrpcTransport(AsyncDiscovery):
-    """A `AsyncTransport`, for the event loop in which it is first used.
+    """An `AsyncTransport`, for the event loop in which it is first used.
 
     Args:
-        server: Who is asked.
-        heartbeat_s: The longest silence of the server while it is listened to; after twice that
-            the connection is taken for dead. Servers of ours take 1 to 3600.
-        unreachable_s: After how long a server that is away is told to be, while it is listened to.
+        server: The server.
+        heartbeat_s: The interval of heartbeats in a watch; after twice that the connection counts
+            as dead. Our servers accept 1 to 3600.
+        unreachable_s: How long a server may be unreachable in a watch before it is stale.
 
     Raises:
         InvalidConfiguration: The server has a `context` for grpclib, and no credentials of grpcio.
@@ -48,7 +48,7 @@ class AsyncGrpcTransport(AsyncDiscovery):
     def __init__(
         self, server: GrpcServer, *, heartbeat_s: float = 30.0, unreachable_s: float = 30.0
     ) -> None:
-        see_that_grpcio_can(server)
+        require_grpcio_credentials(server)
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server, _protobuf_messages, lambda traffic: _AioCalls(server, traffic), patience

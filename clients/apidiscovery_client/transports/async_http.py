@@ -1,121 +1,122 @@
-"""Asks a server for discovery over HTTP, with asyncio."""
+"""Asks a server for discovery over HTTP; `http`, which blocks, is generated from this."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 
-from apidiscovery_client._errors import ClientClosed, DiscoveryError, InvalidConfiguration
-from apidiscovery_client._http.flow import (
-    DEFAULT_OPTIONS,
-    Ask,
-    HttpOptions,
-    Outcome,
-    advanced,
-    discovery,
+from apidiscovery_client._errors import (
+    InvalidConfiguration,
+    ServerUnreachable,
+    UnexpectedDocument,
 )
-from apidiscovery_client._http.reply import Reply
-from apidiscovery_client._http.session import Session, in_thread
-from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client._http.body import BodyError
+from apidiscovery_client._http.flow import DEFAULT_OPTIONS, Ask, HttpOptions
+from apidiscovery_client._http.reply import MAX_RETRIES, Reply, why_unreachable
+from apidiscovery_client._http.request import Credentials, Deadline, Shown, request_headers
 from apidiscovery_client._server import Server
+from apidiscovery_client.transports._async_connections import FAILURES, AsyncConnections
+from apidiscovery_client.transports._async_paths import AsyncPathTransport
+from apidiscovery_client.transports._async_scope import AsyncScope
 
-_LONG_TO_READ = 1 << 18  # bytes; some milliseconds
 
+class AsyncHttpTransport(AsyncPathTransport):
+    """Implements `Transport`, or for asyncio `AsyncTransport`, for any Kubernetes API server.
 
-class AsyncHttpTransport:
-    """Implements `AsyncTransport` for any Kubernetes API server.
+    Threads may share an `HttpTransport`.
 
     Args:
         server: The server.
         options: How to ask it.
+        progress: Called after each answer, in whatever thread waits for it, with the number of
+            answers so far and of requests that are sent side by side.
 
     Raises:
-        ServerUnreachable: The proxy that the environment names cannot be used.
+        ServerUnreachable: The proxy that is configured cannot be used.
     """
 
-    def __init__(self, server: Server, options: HttpOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self,
+        server: Server,
+        options: HttpOptions = DEFAULT_OPTIONS,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None:
+        session = _AsyncSession(server, options.max_body_bytes)
+        super().__init__(server.url, session, options, progress)
+
+
+class _AsyncSession:
+    """Sends requests with credentials, and again where the server asks for that."""
+
+    def __init__(self, server: Server, max_body_bytes: int) -> None:
         self._server = server
-        self._options = options
-        self._session = Session(server, max_body_bytes=options.max_body_bytes)
-        self._requests: set[asyncio.Task[Reply]] = set()
-        self._is_closed = False
-
-    @property
-    def server(self) -> str:
-        """Return the URL of the server."""
-        return self._server.url
-
-    @property
-    def traffic(self) -> Traffic:
-        """Return the counters, which go on counting."""
-        return self._session.traffic
-
-    @property
-    def can_listen(self) -> bool:
-        """Return that HTTP servers do not push."""
-        return False
-
-    async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
-        """Return what the server serves now; raise as `http.flow.discovery` does.
-
-        It may be cancelled at any time, and then leaves nothing behind.
-
-        Raises:
-            ClientClosed: It was closed, maybe meanwhile.
-        """
-        flow = discovery(self.server, fetched, self._options)
-        asks: Sequence[Ask] | FetchedSnapshot = next(flow)
-        while not isinstance(asks, FetchedSnapshot):
-            outcomes = await self._together(asks)
-            if sum(len(o.body) for o in outcomes if isinstance(o, Reply)) < _LONG_TO_READ:
-                asks = advanced(flow, outcomes)
-            else:
-                asks = await in_thread(partial(advanced, flow, outcomes))
-        return asks
-
-    async def get(self, path: str, accept: str) -> Reply:
-        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
-        if self._is_closed:
-            raise ClientClosed(self.server)
-        return await self._session.get(path, accept)
-
-    def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
-        """Raise `NotImplementedError`: what has changed must be asked for."""
-        raise NotImplementedError("HTTP servers do not push what has changed; fetch it again")
+        self._credentials = Credentials(server.access)
+        self._connections = AsyncConnections(server, max_body_bytes)
+        self.traffic = self._connections.traffic
 
     async def close(self) -> None:
-        """Let go of all connections; requests under way fail. It may be called again."""
-        self._is_closed = True
-        await _cancelled(self._requests)
-        await self._session.close()
+        """Close the connections, and end a plugin that runs."""
+        await self._connections.run_blocking(self._credentials.close, Deadline(None))
+        await self._connections.close()
 
-    async def _together(self, asks: Sequence[Ask]) -> list[Outcome]:
-        """Return the outcomes of requests sent side by side, in their order."""
-        if self._is_closed:
-            raise ClientClosed(self.server)
-        tasks = [
-            asyncio.create_task(self._session.get(ask.path, ask.accept, ask.etag)) for ask in asks
-        ]
-        self._requests.update(tasks)
-        try:
-            await asyncio.wait(tasks)
-        finally:
-            await _cancelled(tasks)
-            self._requests.difference_update(tasks)
-        return [self._outcome(task) for task in tasks]
+    async def get(self, ask: Ask, scope: AsyncScope) -> Reply:
+        """Return the answer, whatever its status.
 
-    def _outcome(self, task: asyncio.Task[Reply]) -> Outcome:
-        if task.cancelled():
-            raise ClientClosed(self.server)
+        A request is sent once more after 401 where there are other credentials, and after 429 and
+        5xx as often and as late as the server asks for, within bounds. When the request timeout
+        ends that, the last of these answers is returned.
+
+        Raises:
+            ServerUnreachable: No complete answer within the request timeout.
+            UnexpectedDocument: It is larger than allowed, or wrongly compressed.
+            InvalidConfiguration: There are no credentials to show.
+            ClientClosed: The scope was ended meanwhile.
+        """
+        url = self._server.url + ask.path
+        timeout_s = self._server.request_timeout_s
         try:
-            return task.result()
+            return await self._authorized(ask, Deadline(timeout_s), scope)
         except InvalidConfiguration:
+            scope.ensure_open()
             raise
-        except DiscoveryError as error:
-            return error
+        except BodyError as error:
+            raise UnexpectedDocument(str(error), url=url) from error
+        except FAILURES as error:
+            scope.ensure_open()
+            if isinstance(error, TimeoutError) and timeout_s is not None:
+                message = f"GET {url}: no answer within {timeout_s:g} s"
+                raise ServerUnreachable(message, url=url) from None
+            raise ServerUnreachable(why_unreachable(error, url), url=url) from error
 
+    async def _authorized(self, ask: Ask, deadline: Deadline, scope: AsyncScope) -> Reply:
+        run_blocking = self._connections.run_blocking
+        shown = await run_blocking(self._credentials.show, deadline)
+        reply = await self._repeated(ask, shown, deadline, scope)
+        if reply.status != HTTPStatus.UNAUTHORIZED:
+            return reply
+        renewed = await run_blocking(partial(self._credentials.renewed, shown), deadline)
+        return await self._repeated(ask, renewed, deadline, scope) if renewed else reply
 
-async def _cancelled(tasks: Sequence[asyncio.Task[Reply]] | set[asyncio.Task[Reply]]) -> None:
-    """Cancel what is still under way, and wait until it has ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    async def _repeated(
+        self, ask: Ask, shown: Shown, deadline: Deadline, scope: AsyncScope
+    ) -> Reply:
+        """Return the answer, or the last one of a server that asks to come again later."""
+        headers = request_headers(self._server, shown, ask.accept, ask.etag)
+        exchange = partial(
+            self._connections.exchange, ask.path, headers, shown.tls, deadline, scope
+        )
+        refusal: Reply | None = None
+        try:
+            for _ in range(MAX_RETRIES):
+                reply = await exchange()
+                if reply.retry_after_s is None:
+                    return reply
+                refusal = reply
+                await scope.pause(reply.retry_after_s, deadline)
+                scope.ensure_open()
+            return await exchange()
+        except TimeoutError:
+            if refusal is None or scope.is_ended:
+                raise
+            return replace(refusal, tried_s=self._server.request_timeout_s or 0)

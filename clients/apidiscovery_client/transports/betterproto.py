@@ -11,10 +11,10 @@ class BetterprotoTransport(Discovery):
     """A `Transport`; threads may share it.
 
     Args:
-        server: Who is asked.
-        heartbeat_s: The longest silence of the server while it is listened to; after twice that
-            the connection is taken for dead. Servers of ours take 1 to 3600.
-        unreachable_s: After how long a server that is away is told to be, while it is listened to.
+        server: The server.
+        heartbeat_s: The interval of heartbeats in a watch; after twice that the connection counts
+            as dead. Our servers accept 1 to 3600.
+        unreachable_s: How long a server may be unreachable in a watch before it is stale.
 
     Raises:
         InvalidConfiguration: The server has a `context` for grpclib, and no credentials of grpcio.

@@ -1,42 +1,38 @@
-"""Asks a server for discovery over HTTP while the caller waits.
+"""The blocking form of `async_http`, made by `make generate`. DO NOT EDIT."""
 
-It imports neither asyncio nor an HTTP library, for a command line that is to be as fast as kubectl.
-"""
-
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from itertools import count
-from threading import Lock
+from http import HTTPStatus
 
-from apidiscovery_client._errors import ClientClosed, DiscoveryError, InvalidConfiguration
-from apidiscovery_client._http.flow import (
-    DEFAULT_OPTIONS,
-    Ask,
-    HttpOptions,
-    Outcome,
-    advanced,
-    discovery,
+from apidiscovery_client._errors import (
+    InvalidConfiguration,
+    ServerUnreachable,
+    UnexpectedDocument,
 )
-from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS, Reply
-from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client._http.body import BodyError
+from apidiscovery_client._http.flow import DEFAULT_OPTIONS, Ask, HttpOptions
+from apidiscovery_client._http.reply import MAX_RETRIES, Reply, why_unreachable
+from apidiscovery_client._http.request import Credentials, Deadline, Shown, request_headers
 from apidiscovery_client._server import Server
-from apidiscovery_client.transports._side_by_side import side_by_side
-from apidiscovery_client.transports._streams import Scope
-from apidiscovery_client.transports._sync_session import SyncSession
+from apidiscovery_client.transports._connections import FAILURES, Connections
+from apidiscovery_client.transports._paths import PathTransport
+from apidiscovery_client.transports._scope import Scope
 
 
-class HttpTransport:
-    """Implements `Transport` for any Kubernetes API server; may be used by several threads.
+class HttpTransport(PathTransport):
+    """Implements `Transport`, or for asyncio `AsyncTransport`, for any Kubernetes API server.
+
+    Threads may share an `HttpTransport`.
 
     Args:
         server: The server.
         options: How to ask it.
-        progress: Called after each answer, from several threads, with how many have come of
-            how many that are asked for at the same time.
+        progress: Called after each answer, in whatever thread waits for it, with the number of
+            answers so far and of requests that are sent side by side.
 
     Raises:
-        ServerUnreachable: The proxy that the environment names cannot be used.
+        ServerUnreachable: The proxy that is configured cannot be used.
     """
 
     def __init__(
@@ -46,94 +42,79 @@ class HttpTransport:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
+        session = _Session(server, options.max_body_bytes)
+        super().__init__(server.url, session, options, progress)
+
+
+class _Session:
+    """Sends requests with credentials, and again where the server asks for that."""
+
+    def __init__(self, server: Server, max_body_bytes: int) -> None:
         self._server = server
-        self._options = options
-        self._progress = progress
-        self._session = SyncSession(server, max_body_bytes=options.max_body_bytes)
-        self._lock = Lock()
-        self._scopes: set[Scope] = set()
-        self._is_closed = False
-
-    @property
-    def server(self) -> str:
-        """Return the URL of the server."""
-        return self._server.url
-
-    @property
-    def traffic(self) -> Traffic:
-        """Return the counters, which go on counting."""
-        return self._session.traffic
-
-    @property
-    def can_listen(self) -> bool:
-        """Return that HTTP servers do not push."""
-        return False
-
-    def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
-        """Return what the server serves now; raise as `http.flow.discovery` does.
-
-        Raises:
-            ClientClosed: It was closed, maybe meanwhile.
-        """
-        with self._scope() as scope:
-            flow = discovery(self.server, fetched, self._options)
-            asks: Sequence[Ask] | FetchedSnapshot = next(flow)
-            while not isinstance(asks, FetchedSnapshot):
-                asks = advanced(flow, self._together(asks, scope))
-            return asks
-
-    def get(self, path: str, accept: str) -> Reply:
-        """Return what the server answers, whatever its status; raise `DiscoveryError` else."""
-        with self._scope() as scope:
-            return self._session.get(path, accept, "", scope)
-
-    @contextmanager
-    def _scope(self) -> Generator[Scope]:
-        """Give what ends requests under way when it is closed; raise `ClientClosed` after that."""
-        scope = Scope()
-        with self._lock:
-            if self._is_closed:
-                raise ClientClosed(self.server)
-            self._scopes.add(scope)
-        try:
-            yield scope
-        finally:
-            with self._lock:
-                self._scopes.discard(scope)
-                is_last = self._is_closed and not self._scopes
-            if is_last:
-                self._session.close()
-
-    def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
-        """Raise `NotImplementedError`: what has changed must be asked for."""
-        raise NotImplementedError("HTTP servers do not push what has changed; fetch it again")
+        self._credentials = Credentials(server.access)
+        self._connections = Connections(server, max_body_bytes)
+        self.traffic = self._connections.traffic
 
     def close(self) -> None:
-        """Let go of all connections; requests under way fail. It may be called again."""
-        with self._lock:
-            self._is_closed = True
-            scopes = tuple(self._scopes)
-        for scope in scopes:
-            scope.end()
-        self._session.close()
+        """Close the connections, and end a plugin that runs."""
+        self._connections.run_blocking(self._credentials.close, Deadline(None))
+        self._connections.close()
 
-    def _together(self, asks: Sequence[Ask], scope: Scope) -> list[Outcome]:
-        """Return the outcomes of requests sent side by side, in their order."""
-        answers = count(1)
+    def get(self, ask: Ask, scope: Scope) -> Reply:
+        """Return the answer, whatever its status.
 
-        def answered(ask: Ask) -> Outcome:
-            outcome = self._outcome(ask, scope)
-            if self._progress:
-                self._progress(next(answers), len(asks))
-            return outcome
+        A request is sent once more after 401 where there are other credentials, and after 429 and
+        5xx as often and as late as the server asks for, within bounds. When the request timeout
+        ends that, the last of these answers is returned.
 
-        calls = [partial(answered, ask) for ask in asks]
-        return side_by_side(calls, MAX_CONCURRENT_REQUESTS, scope.end)
-
-    def _outcome(self, ask: Ask, scope: Scope) -> Outcome:
+        Raises:
+            ServerUnreachable: No complete answer within the request timeout.
+            UnexpectedDocument: It is larger than allowed, or wrongly compressed.
+            InvalidConfiguration: There are no credentials to show.
+            ClientClosed: The scope was ended meanwhile.
+        """
+        url = self._server.url + ask.path
+        timeout_s = self._server.request_timeout_s
         try:
-            return self._session.get(ask.path, ask.accept, ask.etag, scope)
-        except (InvalidConfiguration, ClientClosed):
+            return self._authorized(ask, Deadline(timeout_s), scope)
+        except InvalidConfiguration:
+            scope.ensure_open()
             raise
-        except DiscoveryError as error:
-            return error
+        except BodyError as error:
+            raise UnexpectedDocument(str(error), url=url) from error
+        except FAILURES as error:
+            scope.ensure_open()
+            if isinstance(error, TimeoutError) and timeout_s is not None:
+                message = f"GET {url}: no answer within {timeout_s:g} s"
+                raise ServerUnreachable(message, url=url) from None
+            raise ServerUnreachable(why_unreachable(error, url), url=url) from error
+
+    def _authorized(self, ask: Ask, deadline: Deadline, scope: Scope) -> Reply:
+        run_blocking = self._connections.run_blocking
+        shown = run_blocking(self._credentials.show, deadline)
+        reply = self._repeated(ask, shown, deadline, scope)
+        if reply.status != HTTPStatus.UNAUTHORIZED:
+            return reply
+        renewed = run_blocking(partial(self._credentials.renewed, shown), deadline)
+        return self._repeated(ask, renewed, deadline, scope) if renewed else reply
+
+    def _repeated(self, ask: Ask, shown: Shown, deadline: Deadline, scope: Scope) -> Reply:
+        """Return the answer, or the last one of a server that asks to come again later."""
+        headers = request_headers(self._server, shown, ask.accept, ask.etag)
+        exchange = partial(
+            self._connections.exchange, ask.path, headers, shown.tls, deadline, scope
+        )
+        refusal: Reply | None = None
+        try:
+            for _ in range(MAX_RETRIES):
+                reply = exchange()
+                if reply.retry_after_s is None:
+                    return reply
+                refusal = reply
+                scope.pause(reply.retry_after_s, deadline)
+                scope.ensure_open()
+            return exchange()
+        except TimeoutError:
+            if refusal is None or scope.is_ended:
+                raise
+            return replace(refusal, tried_s=self._server.request_timeout_s or 0)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import aiohttp
 import pytest
-from apidiscovery_client import AsyncDiscoveryClient, ClientOptions
+from apidiscovery_client import AsyncDiscoveryClient
 from apidiscovery_client.adapters.kubernetes_asyncio import ApiDiscoverer, apidiscovery_discoverer
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
@@ -17,7 +17,6 @@ from kubernetes_asyncio import client as kube
 from kubernetes_asyncio.dynamic import DynamicClient
 from kubernetes_asyncio.dynamic.discovery import EagerDiscoverer
 from kubernetes_asyncio.dynamic.exceptions import (
-    ResourceNotFoundError,
     ResourceNotUniqueError,
     ServiceUnavailableError,
     UnauthorizedError,
@@ -25,9 +24,6 @@ from kubernetes_asyncio.dynamic.exceptions import (
 from object_cluster import ObjectCluster
 from server import serving
 
-METRICS = resource("nodes", "NodeMetrics", namespaced=False)
-ALWAYS_OLD = apidiscovery_discoverer(options=ClientOptions(max_age_s=0.0))
-ASKS_FOR_ALL = apidiscovery_discoverer(options=ClientOptions(miss_recheck_s=0.0))
 WITHOUT_CACHE = apidiscovery_discoverer()
 
 
@@ -110,48 +106,11 @@ async def test_tasks_share_the_answer(server: FakeApiServer) -> None:
     assert len(server.requests) == 3
 
 
-async def test_what_is_old_is_asked_for_conditionally(server: FakeApiServer) -> None:
-    async with dynamic(server.url, ALWAYS_OLD) as client:
-        await client.resources.get(kind="Deployment")
-        server.forget_requests()
-        await client.resources.get(kind="Deployment")
-    assert [request.status for request in server.requests] == [304, 304]
-
-
 async def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServer) -> None:
     for _ in range(2):
         async with dynamic(server.url, apidiscovery_discoverer(cache=True)) as client:
             await client.resources.get(kind="CronTab")
     assert sorted(server.paths) == ["/api", "/apis", "/version", "/version"]
-
-
-async def test_a_typo_costs_one_conditional_round_and_then_nothing(server: FakeApiServer) -> None:
-    async with dynamic(server.url, ASKS_FOR_ALL) as client:
-        await client.resources.get(kind="Deployment")
-        server.forget_requests()
-        for _ in range(3):
-            with pytest.raises(ResourceNotFoundError, match="No matches found"):
-                await client.resources.get(kind="Depoyment")
-            assert await client.resources.search(kind="Depoyment") == []
-    assert [request.status for request in server.requests] == [304, 304]
-
-
-async def test_a_kind_that_was_defined_a_second_ago_is_found(server: FakeApiServer) -> None:
-    async with dynamic(server.url, ASKS_FOR_ALL) as client:
-        await client.resources.get(kind="Deployment")
-        server.add(group("new.example.com", v1=[resource("widgets", "Widget")]))
-        assert (await client.resources.get(kind="Widget")).group == "new.example.com"
-
-
-async def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
-    server: FakeApiServer,
-) -> None:
-    server.add(group("metrics.k8s.io", v1beta1=[METRICS]))
-    server.fail("metrics.k8s.io")
-    async with dynamic(server.url) as client:
-        assert (await client.resources.get(kind="Deployment")).name == "deployments"
-        with pytest.raises(ResourceNotFoundError, match=r"not be asked: metrics\.k8s\.io/v1beta1"):
-            await client.resources.get(kind="NodeMetrics")
 
 
 async def test_old_servers_are_asked_for_each_group_version(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from apidiscovery_client import _connecting
 from apidiscovery_client._connecting import (
     open_async,
     open_blocking,
@@ -181,7 +180,3 @@ def test_without_one_named_a_kubeconfig_says_nothing_of_grpc(
         outcome = run(capsys, "get", "crds", "--grpc-server", registry.address)
         assert outcome.exit_code == 0
         assert "authorization" not in registry.calls[0].metadata
-
-
-def test_every_public_name_is_there() -> None:
-    assert all(hasattr(_connecting, name) for name in _connecting.__all__)

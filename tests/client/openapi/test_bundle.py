@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from apidiscovery_client.openapi.bundle import Part, bundle
-from apidiscovery_client.openapi.errors import UnsoundDocument
-from apidiscovery_client.openapi.json_documents import MAX_DEPTH
-from apidiscovery_client.openapi.validation import problems
+from apidiscovery_cli.openapi.bundle import Part, bundle
+from apidiscovery_cli.openapi.validation import problems
+from apidiscovery_client.openapi.json_documents import MAX_DEPTH, UnsoundDocument
 from command_line import Outcome
 from explained_cluster import openapi_routes, real_documents
 from fake_api_server import FakeApiServer

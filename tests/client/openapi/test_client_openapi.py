@@ -8,7 +8,7 @@ from apidiscovery_client import (
     GroupVersionKind,
     InvalidConfiguration,
 )
-from apidiscovery_client.openapi.errors import NotExplained
+from apidiscovery_client.openapi.json_documents import NotExplained
 from explained_cluster import openapi_routes
 from fake_api_server import FakeApiServer
 

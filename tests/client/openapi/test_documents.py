@@ -5,11 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from apidiscovery_cli.openapi.documents import DocumentCache, Name, OpenApiClient, default_folder
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import FetchedDocument
-from apidiscovery_client.openapi.cache import DocumentCache, Name, default_folder
-from apidiscovery_client.openapi.documents import OpenApiClient
 from command_line import Outcome, run
 from explained_cluster import digest, discovery, openapi_routes
 from fake_api_server import Answer, FakeApiServer, Routes, document

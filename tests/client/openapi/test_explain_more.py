@@ -9,10 +9,10 @@ from math import inf
 from typing import cast
 
 import pytest
+from apidiscovery_cli.openapi.explain import Explained, Question, wrap
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.model import GroupVersionResource
-from apidiscovery_client.openapi.explain import KIND_KEY, Explained, Question
-from apidiscovery_client.openapi.text_wrap import wrap
+from apidiscovery_client.openapi.json_documents import KIND_KEY
 from command_line import Outcome
 from explained_cluster import discovery
 from fake_api_server import Answer, FakeApiServer, document

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from apidiscovery_client.openapi.errors import NotExplained
+from apidiscovery_client.openapi.json_documents import NotExplained
 from apidiscovery_client.openapi.json_schema import Kind, file_names, json_schema, kinds
 from command_line import Outcome
 from explained_cluster import real_documents

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from apidiscovery_cli.openapi.validation import MAX_PROBLEMS, problems
 from apidiscovery_client._http.reply import MAX_BODY_BYTES
-from apidiscovery_client.openapi.validation import MAX_PROBLEMS, problems
 from command_line import Outcome
 from explained_cluster import openapi_routes, real_documents
 from fake_api_server import FakeApiServer

@@ -68,15 +68,15 @@ def test_unaggregated_documents_are_plain(server: FakeApiServer) -> None:
     address = server.url.removeprefix("http://")
     apps = next(found for found in named if found.name == "apps")
     for path, body in {
-        "/api": _writing.write_core_versions(core, address),
-        "/api/": _writing.write_core_versions(core, address),
-        "/apis": _writing.write_group_list(named),
-        "/apis/": _writing.write_group_list(named),
-        "/api/v1": _writing.write_resource_list(core.versions[0]),
-        "/apis/apps": _writing.write_group(apps),
-        "/apis/apps/": _writing.write_group(apps),
-        "/apis/apps/v1": _writing.write_resource_list(apps.versions[0]),
-        "/apis/apps/v1/": _writing.write_resource_list(apps.versions[0]),
+        "/api": _writing.document_json(_writing.core_versions_fields(core, address)),
+        "/api/": _writing.document_json(_writing.core_versions_fields(core, address)),
+        "/apis": _writing.document_json(_writing.group_list_fields(named)),
+        "/apis/": _writing.document_json(_writing.group_list_fields(named)),
+        "/api/v1": _writing.document_json(_writing.resource_list_fields(core.versions[0])),
+        "/apis/apps": _writing.document_json(_writing.group_fields(apps)),
+        "/apis/apps/": _writing.document_json(_writing.group_fields(apps)),
+        "/apis/apps/v1": _writing.document_json(_writing.resource_list_fields(apps.versions[0])),
+        "/apis/apps/v1/": _writing.document_json(_writing.resource_list_fields(apps.versions[0])),
     }.items():
         reply = ask(server, path)
         assert (reply.status, reply.headers["content-type"]) == (200, JSON)

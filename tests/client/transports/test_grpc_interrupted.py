@@ -28,7 +28,7 @@ with {name}(GrpcServer(address=sys.argv[1])) as transport:
 # An interrupt at a random moment of each round; the second timer is for an end that never comes.
 STORM = """
 import signal
-from apidiscovery_client.transports._grpc_watchdog import Watchdog
+from apidiscovery_client.transports._grpcio_calls import Watchdog
 
 def interrupt(*_):
     raise KeyboardInterrupt

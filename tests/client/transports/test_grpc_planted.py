@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from apidiscovery.service.v1 import discovery_pb2 as pb
-from apidiscovery_client._discovery_paths import groups_by_path
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.cache import DiskCache, key
 from apidiscovery_client.cache.proofs import scope_etag
-from apidiscovery_client.model import Group, Stale
+from apidiscovery_client.model import Group, Stale, groups_by_path
 from grpc_transports import FAMILIES, opened
 from scripted_discovery import changed, group, scripted, whole
 from server import Server

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_client._errors import ClientClosed, ServerUnreachable
+from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Headers, Server, StaticAccess
-from apidiscovery_client._version import VERSION
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
 from certificates import Authority, KeyPair

@@ -18,8 +18,8 @@ from apidiscovery_client._errors import (
 )
 from apidiscovery_client._http.flow import HttpOptions
 from apidiscovery_client._interfaces import FetchedSnapshot
+from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Headers, Server
-from apidiscovery_client._version import VERSION
 from apidiscovery_client.model import CURRENT, GroupVersion, Stale, Unknown
 from fake_api_server import (
     Answer,

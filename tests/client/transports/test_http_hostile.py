@@ -43,12 +43,10 @@ class RawServer:
     Attributes:
         url: Where it is.
         connections: Those that are open.
-        tail: Sent after each body.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, tail: bytes = b"") -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.connections: list[socket.socket] = []
-        self.tail = tail
         self._tls = tls
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -83,7 +81,7 @@ class RawServer:
             with connection:
                 while head := connection.recv(1 << 16):
                     answer = APPS if head.startswith(b"GET /apis ") else CORE
-                    connection.sendall(response(answer.body) + self.tail)
+                    connection.sendall(response(answer.body))
 
 
 def context_of(authority: Authority) -> ssl.SSLContext:
@@ -112,15 +110,6 @@ def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(
             again = transport.fetch(held)
             assert [group.name for group in again.snapshot.groups] == ["", "apps"]
             assert len(server.connections) == 4
-
-
-def test_what_comes_with_an_answer_is_not_taken_for_the_next() -> None:
-    """By the blocking transport: h11 begins the next answer with what follows this one."""
-    tail = response(NOTHING.body)
-    with RawServer(tail=tail) as server, fetching("blocking", server.url) as transport:
-        for _ in range(3):
-            held = transport.fetch()
-            assert [group.name for group in held.snapshot.groups] == ["", "apps"]
 
 
 # Names.

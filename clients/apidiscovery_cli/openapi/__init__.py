@@ -1,0 +1,1 @@
+"""OpenAPI v3 documents: fetched, bundled, explained, validated."""

@@ -1,1 +1,0 @@
-"""What kubectl shows of a server, and how it prints it."""
