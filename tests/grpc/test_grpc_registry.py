@@ -176,6 +176,7 @@ async def test_fields_that_are_wrong_have_the_names_of_the_protos(stub: Stub) ->
     assert [*violations] == [
         "groups.groups[1].version_priorities[1]",
         "groups.groups[1].group.versions[0].resources[0].scope",
+        "groups.groups[1].group.versions[1].version",
     ]
     assert "got 'Everywhere'" in [*violations.values()][1]
 
