@@ -27,7 +27,7 @@ WITHOUT_CHECKSUMS = 1
 _BUSY_TIMEOUT_S = 5.0
 
 # Pause between attempts to lock a file exclusively.
-_UPGRADE_PAUSE_S = 0.02
+_LOCK_PAUSE_S = 0.02
 
 # Size of the write-ahead log after a burst of writes.
 _LOG_LIMIT_BYTES = 16 * 1024 * 1024
@@ -189,7 +189,7 @@ def _upgrade_alone(path: Path, deadline: float) -> None:
                         " older release; stop that, so that the file can be brought to format"
                         f" {SCHEMA_VERSION}"
                     ) from None
-        time.sleep(_UPGRADE_PAUSE_S)
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def _has_checksums(path: Path) -> bool:
@@ -261,13 +261,29 @@ def _connect_ready(path: Path, *, alone: bool = False) -> sqlite3.Connection:
 
 
 def _make_ready(path: Path, connection: sqlite3.Connection) -> None:
-    # A backup by VACUUM INTO is not in WAL mode.
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    mode = _enter_wal(connection, time.monotonic() + _BUSY_TIMEOUT_S)
     if mode != "wal":
         raise StoreRefused(f"{path}: journal_mode is {mode}, it must be wal")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT_BYTES}")
     connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+
+
+def _enter_wal(connection: sqlite3.Connection, deadline: float) -> str:
+    """Return the journal mode of the file, after an attempt to make it WAL.
+
+    A backup by VACUUM INTO is in another mode. SQLite does not wait when two connections change it
+    at the same time, but refuses both.
+    """
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if _code(error) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOCK_PAUSE_S)
+        else:
+            return str(mode)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
