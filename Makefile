@@ -44,11 +44,11 @@ soak: setup ## Measure memory under mixed load for an hour, into docs/reliabilit
 
 .PHONY: real
 real: setup ## Run the tests against real kube-apiservers, started by APIDISCOVERY_KUBE_APISERVER
-	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/real $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/e2e/real $(ARGS)
 
 .PHONY: hostile
 hostile: setup ## Run the tests that attack a server: floods, bombs, clients that do not read
-	$(BIN)/pytest tests/hostile $(ARGS)
+	$(BIN)/pytest tests/e2e/hostile $(ARGS)
 
 .PHONY: generate
 generate: setup ## Generate generated/ from protos/, and the blocking client from the asyncio one

@@ -6,7 +6,6 @@ import runpy
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -34,6 +33,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_recipes import FakeRecipes
 from raw_http import AGG, BETA, PBAGG, YAMLAGG
+from repository import EXAMPLES
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -41,7 +41,7 @@ from starlette.routing import Mount, Route
 
 Message = dict[str, object]
 
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "mounted.py"
+EXAMPLE = EXAMPLES / "mounted.py"
 DOCUMENT = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
 
 

@@ -13,9 +13,8 @@ import pytest
 import zstandard
 from apidiscovery_service import releases
 from raw_http import RawResponse, get
+from repository import GOLDEN
 from server import Server, serving
-
-GOLDEN = Path(__file__).parent.parent / "golden"
 
 MIN_COMPRESSED_BYTES = 1024
 

@@ -13,11 +13,12 @@ from apidiscovery_service.core.model import Group
 from crd_manifests import CRONTABS, edited
 from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
 from raw_http import AGG, BETA, PBAGG, RawResponse, get
+from repository import GOLDEN
 from server import Serve, Server, eventually, serving
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "crds"
-GROUPS = GOLDEN / "groups"
-PACKAGES = sorted((GOLDEN / "manifests").glob("*.yaml.gz"))
+RECORDED = GOLDEN / "crds"
+GROUPS = RECORDED / "groups"
+PACKAGES = sorted((RECORDED / "manifests").glob("*.yaml.gz"))
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 # The reference server's own group.
@@ -63,7 +64,7 @@ def test_the_aggregated_document_is_that_of_the_reference(
     port: int, name: str, accept: str
 ) -> None:
     response = get(port, "/apis", accept)
-    golden = json.loads((GOLDEN / name).read_bytes())
+    golden = json.loads((RECORDED / name).read_bytes())
     assert response.content_type == [accept]
     assert as_served(groups_of_value(response.json())) == in_name_order(groups_of_value(golden))
     assert {k: v for k, v in response.json().items() if k != "items"} == {
@@ -84,7 +85,7 @@ def test_the_aggregated_document_is_that_of_the_reference_in_protobuf(
         )
 
     response = get(port, "/apis", accept)
-    golden = (GOLDEN / name).read_bytes()
+    golden = (RECORDED / name).read_bytes()
     assert response.content_type == [accept]
     assert as_served(groups(response.body)) == in_name_order(groups(golden))
     assert unwrapped(response.body).type_meta == unwrapped(golden).type_meta

@@ -14,10 +14,11 @@ import pytest
 from apidiscovery.openapi.v3 import openapi_pb2
 from crd_manifests import CRONTABS, edited
 from raw_http import RawResponse, get
+from repository import GOLDEN
 from server import Serve, Server, eventually, serving
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "crds"
-PACKAGES = sorted((GOLDEN / "manifests").glob("*.yaml.gz"))
+RECORDED = GOLDEN / "crds"
+PACKAGES = sorted((RECORDED / "manifests").glob("*.yaml.gz"))
 INDEX = "/openapi/v3"
 V3_OLD = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
 V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -84,7 +85,7 @@ def test_documents_are_the_recorded_ones_byte_for_byte(packages: Server, key: st
 
 
 def recorded_headers(name: str) -> dict[str, str]:
-    lines = (GOLDEN / "openapi" / f"{name}.headers").read_text().splitlines()[1:]
+    lines = (RECORDED / "openapi" / f"{name}.headers").read_text().splitlines()[1:]
     pairs = [line.split(": ", 1) for line in lines if line]
     return {name.lower(): value for name, value in pairs}
 

@@ -15,9 +15,9 @@ from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer
 from programs import Kubectl
 from raw_http import AGG, get
+from repository import GOLDEN
 from server import Server, serving
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 PACKAGES = sorted((GOLDEN / "crds" / "manifests").glob("*.gz"))
 INDEX = "/openapi/v3"
 # Of the group batch alone: kubectl looks into it for kinds that are in no other document.

@@ -10,9 +10,10 @@ import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated, aggregated_type
 from programs import Kubectl
 from raw_http import AGG, get
+from repository import GOLDEN
 from server import Serve, Server, eventually
 
-PACKAGES = sorted((Path(__file__).parent.parent / "golden" / "crds" / "manifests").glob("*.gz"))
+PACKAGES = sorted((GOLDEN / "crds" / "manifests").glob("*.gz"))
 
 # After Kubernetes' own groups, all of priority 1000: a list in its own order, then by name.
 CUSTOM_GROUPS = [

@@ -11,9 +11,10 @@ import pytest
 from command_line import Outcome
 from programs import apidiscovery, kubectl
 from raw_http import AGG, get, request
+from repository import GOLDEN
 from server import Server, eventually, serving
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "crds"
+RECORDED = GOLDEN / "crds"
 VISIBLE_S = 1.0
 
 LIST = """\
@@ -102,7 +103,7 @@ def resources(listed: dict[str, Any]) -> dict[str, Any]:
 def test_crds_that_are_applied_are_served_as_kubernetes_serves_them(
     server: Server, call: Call, tmp_path: Path
 ) -> None:
-    manifests = gzip.decompress((GOLDEN / "manifests" / "cert-manager.yaml.gz").read_bytes())
+    manifests = gzip.decompress((RECORDED / "manifests" / "cert-manager.yaml.gz").read_bytes())
     (tmp_path / "crds.yaml").write_bytes(manifests)
     applied = call("apply", "-f", "crds.yaml")
     assert (applied.exit_code, applied.stderr) == (0, "")
@@ -112,7 +113,7 @@ def test_crds_that_are_applied_are_served_as_kubernetes_serves_them(
 
     is_served(server, "cert-manager.io")
     for group in ("cert-manager.io", "acme.cert-manager.io"):
-        wanted = json.loads((GOLDEN / "groups" / f"{group}__v1.json").read_bytes())
+        wanted = json.loads((RECORDED / "groups" / f"{group}__v1.json").read_bytes())
         served = get(server.http_port, f"/apis/{group}/v1").json()
         assert resources(served) == resources(wanted)
 

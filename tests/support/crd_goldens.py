@@ -5,15 +5,15 @@ import json
 import re
 import tarfile
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 from apidiscovery_formats import yaml_text
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from crd_manifests import simple
+from repository import GOLDEN
 
-_FOLDER = Path(__file__).parent.parent / "golden" / "crds"
+_FOLDER = GOLDEN / "crds"
 
 
 @cache

@@ -17,8 +17,8 @@ import h2.config
 import h2.connection
 import h2.events
 from certificates import KeyPair
+from repository import GOLDEN
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 LEGACY = GOLDEN / "legacy-clusters" / "kubernetes-v1.15.0"
 
 _PIECE = 1 << 18

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
-from pathlib import Path
 
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._reading import read_document, read_resources
@@ -27,8 +26,8 @@ from apidiscovery_client.model import (
     Version,
 )
 from hypothesis import strategies as st
+from repository import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 WHEN = datetime(2026, 11, 20, 17, 59, 53, 123456, tzinfo=UTC)
 EAST = timezone(timedelta(hours=2))
 SINCE = datetime(2026, 11, 19, 8, 0, tzinfo=EAST)

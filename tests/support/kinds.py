@@ -11,7 +11,7 @@ import pytest
 _TESTS = Path(__file__).parent.parent
 _FOLDERS = {
     **dict.fromkeys(("e2e", "guides", "hostile", "real"), "process"),
-    **dict.fromkeys(("adapters", "conformance", "grpc", "storage"), "waiting"),
+    **dict.fromkeys(("adapters", "conformance", "grpc", "store"), "waiting"),
     **dict.fromkeys(("transports", "upstreams"), "waiting"),
 }
 _NAMES = {

@@ -1,17 +1,16 @@
 """Objects of Kubernetes for tests: its own samples, and ones made of a few fields."""
 
-from pathlib import Path
-
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.decoding import from_value
 from apidiscovery_service.kube.objects.kinds import Kind, Object
+from repository import GOLDEN
 
 RELEASES = ("HEAD", "v1.33.0", "v1.35.0")
 SUFFIXES = {JSON: "json", YAML: "yaml", PROTOBUF: "pb"}
 
-_GOLDEN = Path(__file__).parents[1] / "golden" / "kubernetes-wire"
+_GOLDEN = GOLDEN / "kubernetes-wire"
 _MAGIC = b"k8s\x00"
 
 

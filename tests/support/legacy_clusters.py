@@ -4,10 +4,11 @@ import json
 import tarfile
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import cast
 
-FOLDER = Path(__file__).parent.parent / "golden" / "legacy-clusters"
+from repository import GOLDEN
+
+FOLDER = GOLDEN / "legacy-clusters"
 CLUSTERS = ("kubernetes-v1.7.0", "kubernetes-v1.15.0", "openshift-v4.1.0-rc.3")
 
 

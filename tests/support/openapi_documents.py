@@ -2,18 +2,18 @@
 
 import gzip
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import orjson
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
+from repository import GOLDEN
 
 # What a parser of JSON returns.
 Json: TypeAlias = Any
 
 PAIRS = ("batch.v1", "apiextensions.k8s.io.v1")
 
-_GOLDEN = Path(__file__).parent.parent / "golden" / "openapi-v2-to-v3"
+_GOLDEN = GOLDEN / "openapi-v2-to-v3"
 
 
 def golden_text(name: str) -> bytes:

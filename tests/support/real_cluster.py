@@ -21,10 +21,11 @@ import pytest
 import yaml
 from command_line import Outcome
 from programs import kubectl, run_apidiscovery
+from repository import ROOT
 
 VARIABLE = "APIDISCOVERY_KUBE_APISERVER"
 
-_BESIDE = Path(__file__).parents[3] / "shared" / "bin" / "kube-apiserver"
+_BESIDE = ROOT.parent / "shared" / "bin" / "kube-apiserver"
 _START_S = 90.0
 
 

@@ -20,12 +20,13 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_service.storage_versions.leases import identity
 from programs import free_port
 from recording_service import RecordingService, Steps
+from repository import EXAMPLES
 from server import COMMAND, START_S, environment
 from storage_version_checks import Run
 from storage_version_history import History, connected, stub_of
 from tcp_proxy import TcpProxy
 
-EXTENSION_SERVER = Path(__file__).parents[2] / "examples" / "extension_server.py"
+EXTENSION_SERVER = EXAMPLES / "extension_server.py"
 COMPONENT = "widget-server"
 STOP_S = 8.0
 MIGRATED_S = 15.0

@@ -1,0 +1,57 @@
+"""The examples with other packages run against the server that they say they are for."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from repository import EXAMPLES
+from server import environment, serving
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server")) as service:
+        yield service.url
+
+
+def run(name: str, url: str, folder: Path) -> list[str]:
+    """Return the lines that an example prints."""
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        [sys.executable, str(EXAMPLES / name), url],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(folder),
+        cwd=folder,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_example_with_kubernetes_runs(url: str, tmp_path: Path) -> None:
+    assert run("with_kubernetes.py", url, tmp_path) == [
+        "/apis/apps/v1/namespaces/default/deployments/web",
+        "autoscaling/v2",
+        "No matches found for {'kind': 'Depoyment'}",
+        "2 requests",
+    ]
+
+
+def test_the_example_with_kr8s_runs(url: str, tmp_path: Path) -> None:
+    lines = run("with_kr8s.py", url, tmp_path)
+    assert lines[0] == "deploy deployment.apps/v1 deployments True"
+    assert "did you mean deployments" in lines[3]
+    assert lines[-1].endswith("resources, 2 requests")
+
+
+def test_the_example_with_lightkube_runs(url: str, tmp_path: Path) -> None:
+    lines = run("with_lightkube.py", url, tmp_path)
+    assert lines[-4:] == [
+        "deploy Deployment",
+        "deployments/scale DeploymentScale",
+        "no Node",
+        "2 requests",
+    ]

@@ -1,0 +1,330 @@
+"""Apply writes a CustomResourceDefinition once, with the status that it will have."""
+
+import asyncio
+import gzip
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.sources.crds import names as crd_names
+from apidiscovery_service.sources.registrations.record import (
+    Kind,
+    Object,
+    State,
+    as_object,
+    encode,
+    key_of,
+    record_of,
+)
+from apidiscovery_service.sources.registrations.requests import (
+    Application,
+    Manifest,
+    NotServed,
+    Outcome,
+    Reference,
+)
+from apidiscovery_service.sources.registrations.table import Table
+from apidiscovery_service.store import Entry, Guards, Lease, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
+from registration_setup import ANYBODY, apply, conditions, content, crd, stored, with_metadata
+from registry_server import Replica, following
+from repository import GOLDEN
+
+PACKAGES = sorted((GOLDEN / "crds/manifests").glob("*.yaml.gz"))
+WIDGETS = key_of(Kind.CRD, "widgets.example.com")
+
+
+class ObservedStore(MemoryStore):
+    """Counts what is asked of it; tests may do something before each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.before_put: Callable[[str], Awaitable[None]] | None = None
+
+    async def get(self, key: str) -> Entry | None:
+        self.asked.append("get")
+        return await super().get(key)
+
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        expected: int | None = None,
+        guard: Guards = None,
+        lease: Lease | None = None,
+    ) -> Entry:
+        self.asked.append("put")
+        if self.before_put is not None:
+            await self.before_put(key)
+        return await super().put(key, value, expected=expected, guard=guard, lease=lease)
+
+
+def named(plural: str, **names: JSONValue) -> Object:
+    return crd(plural, names={"plural": plural, "kind": plural.capitalize(), **names})
+
+
+def labelled(value: str) -> Object:
+    return with_metadata(crd(), labels={"a": value})
+
+
+async def established(replica: Replica) -> list[str]:
+    """Return which definitions are Established, by what stands in the store."""
+    return [
+        registered.name
+        for registered in await stored(replica)
+        if conditions(registered).get("Established", "").startswith("True")
+    ]
+
+
+async def test_an_apply_of_one_asks_the_store_for_one_write() -> None:
+    store = ObservedStore()
+    async with following(Replica(store)) as (replica,):
+        for document in (crd(), labelled("b"), crd(scope="Namespaced")):
+            store.asked.clear()
+            await apply(replica, document)
+            assert store.asked == ["put"]
+        (held,) = await stored(replica)
+        assert conditions(held)["Established"] == "True InitialNamesAccepted"
+
+
+async def test_what_is_unchanged_is_so_by_the_store_and_not_written() -> None:
+    store = ObservedStore()
+    async with following(Replica(store)) as (replica,):
+        (first,) = await apply(replica, crd())
+        store.asked.clear()
+        (again,) = await apply(replica, crd())
+        assert (again.outcome, again.registered) == (Outcome.UNCHANGED, first.registered)
+        assert store.asked == ["get"]
+
+
+async def test_a_table_that_is_behind_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "apidiscovery_service.sources.registrations.table.VISIBLE_WITHIN_S"
+    monkeypatch.setattr(module, 0.01)
+    store = MemoryStore()
+    behind = Replica(store)
+    async with following(Replica(store)) as (other,):
+        await apply(other, labelled("first"))
+        await behind.registrations.load()
+        (second,) = await apply(other, labelled("second"))
+        for label in ("second", "first"):
+            # What is stored but not served here is not acknowledged, changed or not.
+            with pytest.raises(NotServed):
+                await apply(behind, labelled(label))
+            (held,) = await stored(other)
+            assert as_object(as_object(held.record.content)["metadata"])["labels"] == {"a": label}
+            assert (held.revision == second.registered.revision) == (label == "second")
+
+
+async def test_a_removal_by_another_that_is_still_served_here_is_not_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "apidiscovery_service.sources.registrations.table.VISIBLE_WITHIN_S"
+    monkeypatch.setattr(module, 0.01)
+    store = MemoryStore()
+    behind = Replica(store)
+    widgets = [Reference(Kind.CRD, "widgets.example.com")]
+    async with following(Replica(store)) as (other,):
+        await apply(other, crd())
+        await behind.registrations.load()
+        await other.registrations.withdraw(widgets, "", ANYBODY)
+        with pytest.raises(NotServed):
+            await behind.registrations.withdraw(widgets, "", ANYBODY)
+        await behind.registrations.load()
+        assert await behind.registrations.withdraw(widgets, "", ANYBODY) == []
+
+
+async def test_a_write_of_another_between_table_and_store_is_planned_on() -> None:
+    store = ObservedStore()
+    async with following(Replica(store), Replica(store)) as (one, other):
+        await apply(one, labelled("first"))
+
+        async def intrude(_key: str) -> None:
+            store.before_put = None
+            await other.registrations.withdraw(
+                [Reference(Kind.CRD, "widgets.example.com")], "", ANYBODY
+            )
+            await apply(other, crd(scope="Namespaced"))
+
+        store.before_put = intrude
+        (written,) = await apply(one, labelled("second"))
+        (held,) = await stored(one)
+        assert written.outcome is Outcome.CONFIGURED
+        assert held == written.registered
+        assert as_object(content(written)["metadata"])["labels"] == {"a": "second"}
+        assert conditions(held)["Established"] == "True InitialNamesAccepted"
+
+
+@pytest.mark.parametrize("seed", range(50))
+async def test_of_two_that_want_the_same_names_at_once_one_is_established(seed: int) -> None:
+    pauses = random.Random(seed)  # noqa: S311 - no secret
+    store = ObservedStore()
+
+    async def pause(_key: str) -> None:
+        for _ in range(pauses.randrange(8)):
+            await asyncio.sleep(0)
+
+    store.before_put = pause
+    wishes = [named(plural, kind="Same", shortNames=["s"]) for plural in ("as", "bs", "cs")]
+    pauses.shuffle(wishes)
+    async with following(Replica(store)) as (replica,):
+        answers = await asyncio.gather(*(apply(replica, wish) for wish in wishes))
+        (winner,) = await established(replica)
+        told = [w for (w,) in answers if conditions(w)["Established"].startswith("True")]
+        assert [one.registered.name for one in told] == [winner]
+        reference = Reference(Kind.CRD, winner)
+        await asyncio.gather(
+            replica.registrations.withdraw([reference], "", ANYBODY),
+            apply(replica, named("ds", kind="Same")),
+        )
+        (winner,) = await established(replica)
+        assert conditions_served(replica) == [winner]
+
+
+def conditions_served(replica: Replica) -> list[str]:
+    """Return which definitions are Established, by what is served."""
+    statuses = replica.declarations.statuses("example.com")
+    return [name for name, status in statuses.items() if status.is_true(crd_names.ESTABLISHED)]
+
+
+async def test_of_two_in_one_request_the_name_decides_as_in_what_is_served() -> None:
+    async with following(Replica()) as (replica,):
+        late, early = await apply(replica, named("bs", kind="Same"), named("as", kind="Same"))
+        assert conditions(early)["NamesAccepted"] == "True NoConflicts"
+        assert conditions(late)["Established"] == "False NotAccepted"
+        assert await established(replica) == conditions_served(replica) == ["as.example.com"]
+
+
+async def test_names_that_an_apply_sets_free_are_written_to_who_gets_them() -> None:
+    store = ObservedStore()
+    async with following(Replica(store)) as (replica,):
+        await apply(replica, named("as", shortNames=["s"]))
+        (waiting,) = await apply(replica, named("bs", shortNames=["s"]))
+        assert conditions(waiting)["NamesAccepted"] == "False ShortNamesConflict"
+        store.asked.clear()
+        await apply(replica, named("as", shortNames=["t"]))
+        assert store.asked == ["put", "get", "put"]
+        assert await established(replica) == ["as.example.com", "bs.example.com"]
+
+
+async def test_names_that_move_within_a_request_are_never_stored_twice() -> None:
+    store = ObservedStore()
+    async with following(Replica(store)) as (replica,):
+        await apply(replica, named("as", shortNames=["s"]))
+
+        async def fail(key: str) -> None:
+            if key.endswith("as.example.com"):
+                raise StoreUnavailable("for a moment")
+
+        store.before_put = fail
+        freed, taking = named("as", shortNames=["t"]), named("bs", shortNames=["s"])
+        with pytest.raises(StoreUnavailable):
+            await apply(replica, taking, freed)
+        assert await established(replica) == ["as.example.com"]
+        store.before_put = None
+        _, (written,) = await apply(replica, labelled("a")), await apply(replica, taking)
+        assert conditions(written)["Established"] == "False NotAccepted"
+        await apply(replica, taking, freed)
+        assert len(await established(replica)) == 3
+
+
+async def test_names_that_another_replica_gives_during_a_request_are_not_given_again() -> None:
+    store = ObservedStore()
+    async with following(Replica(store), Replica(store)) as (one, other):
+
+        async def intrude(key: str) -> None:
+            if key.endswith("as.example.com"):
+                store.before_put = None
+                await apply(other, named("cs", kind="Same"))
+
+        store.before_put = intrude
+        await apply(one, named("as"), named("bs", kind="Same"))
+        assert await established(one) == ["as.example.com", "cs.example.com"]
+
+
+async def test_a_status_that_lacks_something_is_completed() -> None:
+    async with following(Replica()) as (replica,):
+        await apply(replica, crd())
+        entry = await replica.store.get(WIDGETS)
+        assert entry is not None
+        record = record_of(entry)
+        body = as_object(record.content)
+        status = {k: v for k, v in as_object(body["status"]).items() if k != "conditions"}
+        value = encode(replace(record, content={**body, "status": status}))
+        await replica.store.put(WIDGETS, value)
+        await apply(replica, named("as"))
+        assert await established(replica) == ["as.example.com", "widgets.example.com"]
+
+
+async def test_after_an_apply_that_was_given_up_nothing_is_foretold_until_it_is_seen() -> None:
+    store = ObservedStore()
+    entered, released = asyncio.Event(), asyncio.Event()
+
+    async def hang(_key: str) -> None:
+        entered.set()
+        await released.wait()
+
+    async with following(Replica(store)) as (replica,):
+        store.before_put = hang
+        given_up = asyncio.create_task(apply(replica, named("as", kind="Same")))
+        await entered.wait()
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        store.before_put = None
+        store.asked.clear()
+        await apply(replica, named("bs", kind="Same"))
+        assert store.asked == ["put", "get", "put", "get"]
+        store.asked.clear()
+        await apply(replica, named("bs", kind="Same", shortNames=["b"]))
+        assert store.asked == ["put"]
+
+
+async def test_requests_for_several_groups_in_any_order_do_not_wait_for_each_other_forever() -> (
+    None
+):
+    def of(group: str) -> Object:
+        return with_metadata(crd(group=group), name=f"widgets.{group}")
+
+    groups = [f"g{number}.example" for number in range(5)]
+    async with following(Replica()) as (replica,), asyncio.timeout(10):
+        await asyncio.gather(
+            *(apply(replica, *map(of, random.sample(groups, 5))) for _ in range(20))
+        )
+        assert len(await stored(replica)) == 5
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name.partition(".")[0])
+async def test_what_is_handed_over_is_what_would_have_been_read(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = gzip.decompress(await asyncio.to_thread(package.read_bytes))
+    replica, reading = Replica(), Replica()
+    async with following(replica):
+        with monkeypatch.context() as patch:
+            patch.setattr("apidiscovery_service.sources.registrations.table._row", _never)
+            for applied in (
+                text,
+                text.replace(b"\n  name: ", b"\n  finalizers: [example.com/a]\n  name: "),
+            ):
+                await replica.registrations.apply(Application((Manifest(applied),)), ANYBODY)
+        entries = (await replica.store.list("")).entries
+        reading.registrations = type(reading.registrations)(replica.store, reading.declarations)
+        await reading.registrations.load()
+        table, read = _table(replica), _table(reading)
+        assert entries
+        assert dict(table.rows) == dict(read.rows)
+        for entry in entries:
+            assert table.state(entry.key) == State(entry.revision, record_of(entry))
+
+
+def _never(*_: object) -> str:
+    return "was read"
+
+
+def _table(replica: Replica) -> Table:
+    return cast("Table", vars(replica.registrations)["_table"])

@@ -1,0 +1,114 @@
+"""The lists that are served of an upstream are its own, to the byte."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from apidiscovery_formats.negotiation import JSON, Representation
+from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
+from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
+from apidiscovery_service.store.memory import MemoryStore
+from fake_api_server import (
+    AGG,
+    DOWN,
+    NOT_FOUND,
+    Answer,
+    FakeApiServer,
+    Request,
+    aggregated,
+    document,
+)
+from repository import GOLDEN
+from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until, until_so
+
+_GOLDEN = GOLDEN / "upstream-lists"
+_LISTS = [("", "v1"), ("apps", "v1"), ("monitoring.coreos.com", "v1")]
+_REPRESENTATION = Representation(JSON)
+
+
+def _recorded(seen: Request) -> Answer:
+    """Answer as the recorded server did, as far as that was recorded."""
+    name = seen.path.strip("/").replace("/", "__")
+    suffix = "json" if seen.is_plain else "v2.json"
+    file = _GOLDEN / f"{name}.{suffix}"
+    kind = "application/json" if seen.is_plain else AGG
+    return Answer(file.read_bytes(), kind) if file.exists() else NOT_FOUND
+
+
+async def _body(run: Running, target: Target) -> bytes:
+    encoded = EncodedSnapshot(run.registry.snapshot)
+    if not encoded.serves(target):
+        return b""
+    return await encoded.body(target, _REPRESENTATION)
+
+
+def _is(run: Running, target: Target, name: str) -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        return await _body(run, target) == (_GOLDEN / name).read_bytes()
+
+    return look
+
+
+@pytest.mark.parametrize(("group", "version"), _LISTS)
+async def test_a_list_is_the_upstreams_to_the_byte(group: str, version: str) -> None:
+    name = f"{f'apis__{group}' if group else 'api'}__{version}.json"
+    async with FakeApiServer(_recorded) as server:
+        spec = spec_of(server.url, core_paths=("/api",))
+        async with running(MemoryStore(), spec) as run:
+            await until_so(_is(run, APIResourceList(group, version), name), "it is the same")
+
+
+async def test_the_list_of_groups_is_the_upstreams_to_the_byte() -> None:
+    async with mirrored(MemoryStore(), _recorded) as (_, run):
+        await until_so(_is(run, APIGroupList(), "apis.json"), "it is the same")
+
+
+async def test_what_lists_said_outlives_the_upstream_and_a_restart() -> None:
+    store, target = MemoryStore(), APIResourceList("monitoring.coreos.com", "v1")
+    name = "apis__monitoring.coreos.com__v1.json"
+    async with FakeApiServer(_recorded) as server:
+        spec = spec_of(server.url)
+        async with running(store, spec) as run:
+            await until_so(_is(run, target, name), "it is the same")
+        server.answers = DOWN
+        async with running(store, spec_of(server.url)) as run:
+            await until(lambda: run.freshness("apps") == "Stale", "what is kept is served")
+            assert await _body(run, target) == (_GOLDEN / name).read_bytes()
+            assert await _body(run, APIGroupList()) == (_GOLDEN / "apis.json").read_bytes()
+
+
+def _with_hash(text: str) -> Answer:
+    listed = resource_list("a.test/v1", "widgets")
+    listed["resources"][0]["storageVersionHash"] = text  # type: ignore[index] # it is a list
+    return document(listed)
+
+
+def _hash(run: Running) -> str:
+    version = run.version("a.test")
+    return version.resources[0].storage_version_hash if version and version.resources else ""
+
+
+async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
+    answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
+    async with mirrored(MemoryStore(), answers) as (server, run):
+        await until(lambda: _hash(run) == "one", "the hash is there")
+        asked = server.paths.count("/apis/a.test/v1")
+        polls = server.paths.count("/apis")
+        server.answers = {**answers, "/apis/a.test/v1": _with_hash("two")}
+        await until(lambda: _hash(run) == "two", "the other hash is there")
+        more = server.paths.count("/apis/a.test/v1") - asked
+        # Once in so many rounds: a server that does not change is hardly asked.
+        assert more <= 1 + (server.paths.count("/apis") - polls) / EVERYTHING_WITHIN_ROUNDS
+
+
+async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
+    groups = [item(f"g{number:02}.test") for number in range(40)]
+    answers = {"/apis": replace(aggregated(*groups), headers={"ETag": '"A"'})}
+    async with mirrored(MemoryStore(), answers) as (server, run):
+        await until(lambda: server.paths.count("/apis") >= 6, "some rounds")
+        lists = [path for path in server.paths if path.startswith("/apis/")]
+        # Those that were under way when the third had failed are not taken back.
+        assert len(lists) <= server.paths.count("/apis") * (
+            2 + spec_of("http://x").limits.concurrent
+        )
+        assert (run.state(), run.error()) == ("Current", "")
