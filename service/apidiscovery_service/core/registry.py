@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 from apidiscovery_service.core.chunks import GroupKey, PublishedGroup
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Group, Offer
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.version_priority import kube_aware_key
+from apidiscovery_service.core.version_order import kube_aware_key
 from apidiscovery_service.errors import InvalidContribution
 
 T = TypeVar("T")

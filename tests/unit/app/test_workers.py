@@ -5,19 +5,20 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from apidiscovery_service import workers
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from repository import ROOT
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture(autouse=True)
 def _own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # they import this module
+    # They import this module.
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}")
     workers.close()
     yield
     workers.close()

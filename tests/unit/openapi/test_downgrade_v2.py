@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.openapi.v2.convert import convert
+from apidiscovery_service.openapi.v2.upgrade import convert
 from downgraded import downgrade
 from openapi_documents import (
     PAIRS,

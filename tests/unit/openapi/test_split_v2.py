@@ -7,8 +7,8 @@ import pytest
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2 import split as split_module
-from apidiscovery_service.openapi.v2.convert import convert
 from apidiscovery_service.openapi.v2.split import document_key, split
+from apidiscovery_service.openapi.v2.upgrade import convert
 from openapi_documents import (
     PAIRS,
     Json,

@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.references import pointed, reached, references_in
-from apidiscovery_service.openapi.v2.convert import convert
 from apidiscovery_service.openapi.v2.fields import Object, as_object, json_text
+from apidiscovery_service.openapi.v2.upgrade import convert
 
 # Kubernetes' own 4 MiB become 13 MiB.
 MAX_SPLIT_BYTES: Final = 256 * 1024 * 1024

@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
-from apidiscovery_service.core import version_priority
-from apidiscovery_service.core.version_priority import kube_aware_key
+from apidiscovery_service.core import version_order
+from apidiscovery_service.core.version_order import kube_aware_key
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_versions import GO_MAX_INT, contract_less
@@ -60,7 +60,7 @@ def test_versions_stand_in_this_order(descending: list[str]) -> None:
 
 
 def test_doctests_hold() -> None:
-    failures, tried = doctest.testmod(version_priority)
+    failures, tried = doctest.testmod(version_order)
     assert (failures, tried) == (0, 1)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.v2.convert import convert
+from apidiscovery_service.openapi.v2.upgrade import convert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_documents import (
