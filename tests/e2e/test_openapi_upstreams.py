@@ -10,11 +10,12 @@ from typing import Any, cast
 import pytest
 from etcd import EtcdServer
 from explained_cluster import digest, openapi_routes
-from fake_api_server import GOLDEN, Answer, FakeApiServer, aggregated, document
+from fake_api_server import Answer, FakeApiServer, aggregated, document
 from metrics_text import total
 from openapi_checks import dangling
 from programs import kubectl
 from raw_http import RawResponse, get
+from repository import GOLDEN
 from server import Serve, Server, eventually, serving
 
 INDEX = "/openapi/v3"

@@ -12,19 +12,11 @@ from typing import Any, cast
 
 import pytest
 from certificates import Authority
-from fake_api_server import (
-    GOLDEN,
-    LEGACY,
-    Answer,
-    FakeApiServer,
-    aggregated,
-    builtin,
-    document,
-    legacy,
-)
+from fake_api_server import LEGACY, Answer, FakeApiServer, aggregated, builtin, document, legacy
 from metrics_text import total
 from programs import apidiscovery
 from raw_http import AGG, get
+from repository import GOLDEN
 from server import Serve, Server, eventually, refused, serving
 
 NONE = ("--catalog", "none", "--store", "memory")

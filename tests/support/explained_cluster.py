@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fake_api_server import GOLDEN, Answer, Routes, aggregated_type, document
+from fake_api_server import Answer, Routes, aggregated_type, document
+from repository import GOLDEN
 
 REAL = (GOLDEN / "openapi-v3", GOLDEN / "crds" / "openapi")
 COMMANDS = GOLDEN / "explain" / "commands.txt"

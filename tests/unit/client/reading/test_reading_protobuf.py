@@ -14,11 +14,12 @@ from apidiscovery_client.model import NO_EXTRAS, GroupVersion
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.encoding import aggregated as service_encoding
-from fake_api_server import GOLDEN, legacy
+from fake_api_server import legacy
 from google.protobuf.message import Message
 from groups import GROUPS, document_of
 from hypothesis import given
 from hypothesis import strategies as st
+from repository import GOLDEN
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PLAIN = "application/vnd.kubernetes.protobuf"
