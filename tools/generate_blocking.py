@@ -19,6 +19,7 @@ RUFF = Path(sys.executable).parent / "ruff"
 PAIRS = (
     ("async_client.py", "client.py"),
     ("openapi/async_published.py", "openapi/published.py"),
+    ("fleet/async_fleet.py", "fleet/blocking_fleet.py"),
     ("transports/_async_discovery.py", "transports/_discovery.py"),
 )
 NAMES = {
@@ -29,6 +30,7 @@ NAMES = {
     "AsyncDriver": "Driver",
     "AsyncExitStack": "ExitStack",
     "AsyncFetchesPaths": "FetchesPaths",
+    "AsyncFleet": "Fleet",
     "AsyncGenerator": "Generator",
     "AsyncOpenApi": "OpenApi",
     "AsyncRead": "Read",
@@ -37,9 +39,11 @@ NAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "_async_driver": "_driver",
+    "_async_together": "_together",
     "_async_waiting": "_waiting",
     "async_published": "published",
     "aclosing": "closing",
+    "async_client": "client",
     "enter_async_context": "enter_context",
     "open_async": "open_blocking",
     "push_async_callback": "callback",

@@ -60,6 +60,10 @@ OWN = {
         "apidiscovery_cli.commands.export:export",
         "Write what a server serves in the forms that other tools read.",
     ),
+    "fleet": Known(
+        "apidiscovery_cli.commands.fleet:fleet",
+        "Show clusters side by side: which serves which kind, in which versions.",
+    ),
     "get": Known(
         "apidiscovery_cli.commands.get:get",
         "Show registrations, or the sources of what is served.",
