@@ -3,18 +3,19 @@
 The folder of recorded responses is that of an empty server with default settings:
 
 - `version.json`, `api.json`, `apis.json`: `/version`, `/api`, `/apis`;
-- `api.v2.json`, `apis.v2.json`: the latter two aggregated, if the release has that form;
+- `api.v2.json`, `apis.v2.json`, `api.v2beta1.json`, `apis.v2beta1.json`: the latter two aggregated,
+  if the release has that form;
 - `lists/api__v1.json`, `lists/apis__GROUP__VERSION.json`: the lists of resources;
 - `openapi.tar.xz` with `openapi/v3/index.json`, `openapi/v3/apis__GROUP__VERSION.json` for each
   path of the index with `__` for `/`, and `openapi/v2.json`; all JSON, as served.
 
 The folder of CustomResourceDefinitions has documents `apis__GROUP__VERSION.json` that such a server
 publishes for some of them; at least one has the subresource `scale`. Their common parts become
-`crd.json`.
+`crd.json`, which only the release that is served by default needs.
 
 The same input gives the same archive.
 
-Usage:  python tools/package_release.py RECORDED CRD_DOCUMENTS OUTPUT.tar.zst
+Usage:  python tools/package_release.py RECORDED [CRD_DOCUMENTS] OUTPUT.tar.zst
 """
 
 import io
@@ -29,21 +30,25 @@ import zstandard
 
 _KUBERNETES = ("io.k8s.apimachinery.", "io.k8s.api.")
 # In this order, so that discovery is read without unpacking the documents.
-_DISCOVERY = ("version.json", "api.json", "apis.json", "api.v2.json", "apis.v2.json")
+_DISCOVERY = (
+    *("version.json", "api.json", "apis.json", "api.v2.json", "apis.v2.json"),
+    *("api.v2beta1.json", "apis.v2beta1.json"),
+)
 _LEVEL = 22
 
 JSONObject: TypeAlias = dict[str, Any]
 
 
-def files(recorded: Path, crds: Path) -> Iterator[tuple[str, bytes]]:
+def files(recorded: Path, crds: Path | None) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of an archive, in order."""
     for name in _DISCOVERY:
         if (recorded / name).exists():
             yield name, (recorded / name).read_bytes()
     for file in sorted((recorded / "lists").iterdir()):
         yield f"lists/{file.name}", file.read_bytes()
-    shared = crd_parts(json.loads(file.read_bytes()) for file in sorted(crds.glob("*.json")))
-    yield "crd.json", json.dumps(shared, separators=(",", ":"), ensure_ascii=False).encode()
+    if crds is not None:
+        shared = crd_parts(json.loads(file.read_bytes()) for file in sorted(crds.glob("*.json")))
+        yield "crd.json", json.dumps(shared, separators=(",", ":"), ensure_ascii=False).encode()
     with tarfile.open(recorded / "openapi.tar.xz") as archive:
         members = {member.name: member for member in archive if member.isfile()}
         index = "openapi/v3/index.json"
@@ -107,10 +112,10 @@ def archived(contents: Iterable[tuple[str, bytes]]) -> bytes:
 
 def main(arguments: list[str]) -> None:
     """Write the archive."""
-    if len(arguments) != 3:  # noqa: PLR2004 - as the usage says
+    if len(arguments) not in (2, 3):
         sys.exit(__doc__)
-    recorded, crds, output = map(Path, arguments)
-    output.write_bytes(archived(files(recorded, crds)))
+    recorded, *crds, output = map(Path, arguments)
+    output.write_bytes(archived(files(recorded, crds[0] if crds else None)))
 
 
 if __name__ == "__main__":

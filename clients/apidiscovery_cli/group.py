@@ -30,6 +30,7 @@ OWN = {
     "diff": "Tell what an upgrade, or another server, changes for clients.",
     "explain": "Tell what a type of resources or one of its fields is.",
     "export": "Write what a server serves in the forms that other tools read.",
+    "fleet": "Show clusters side by side: which serves which kind, in which versions.",
     "get": "Show registrations, or the sources of what is served.",
     "openapi": "Print, merge, check and convert OpenAPI documents.",
     "protos": "Print the folder that holds the .proto files.",

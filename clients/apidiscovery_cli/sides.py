@@ -1,8 +1,9 @@
 """The sides of a comparison: files, servers, contexts of a kubeconfig, releases of Kubernetes."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
+import click
 from apidiscovery_client import DiscoveryClient, InvalidConfiguration
 from apidiscovery_client._connecting import Flags, open_blocking
 from apidiscovery_client.model import Snapshot
@@ -28,6 +29,15 @@ SIDE_HELP = (
     " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
     " such as kubernetes:1.30"
 )
+
+
+_IDENTITY = {
+    "token": "--token",
+    "username": "--username",
+    "password": "--password",
+    "client_certificate": "--client-certificate",
+    "client_key": "--client-key",
+}
 
 
 class Connect(Protocol):
@@ -115,3 +125,15 @@ def flags_for(flags: Flags, sides: Sequence[str]) -> Flags:
     if any(side.startswith(CONTEXT) for side in sides) and is_from_environment("token"):
         return {**flags, "token": None}
     return flags
+
+
+def refuse_shared_identity(flags: Flags, sides: Sequence[str]) -> None:
+    """Refuse flags with credentials that would go to more than one server."""
+    if sum(map(is_server, sides)) < 2:  # noqa: PLR2004 - one server alone gets them
+        return
+    given = cast("dict[str, object]", flags)
+    if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
+        raise click.UsageError(
+            f"{', '.join(named)} would go to several servers; name each as context:NAME, whose"
+            " credentials are those of the kubeconfig"
+        )

@@ -5,7 +5,9 @@ does not exist, an address without a scheme.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,21 +152,63 @@ def read_kubeconfig(
             there is no configuration at all.
     """
     wanted = overrides or Overrides()
-    candidates = [Path(path)] if path else default_files()
-    config = Config()
-    for file in candidates:
-        config.add(file, may_be_missing=not path)
+    candidates, config = _read_files(path)
     names_something = path or context or wanted.cluster or wanted.user
     if config.is_empty and not names_something and _is_in_cluster():
         return Resolved(_in_cluster(wanted))
     if config.is_empty:
-        searched = " and ".join(map(str, candidates)) or "KUBECONFIG"
-        raise NothingConfigured(
-            f"kubeconfig: nothing in {searched}; name a file, with --kubeconfig or KUBECONFIG"
-        )
+        raise _nothing_in(candidates)
     resolved = _resolved(config, context or config.current_context, wanted, terminal=terminal)
     resolved.connection.check()
     return resolved
+
+
+def read_contexts(
+    path: str | None, patterns: Sequence[str]
+) -> dict[str, Resolved | ConfigurationError]:
+    """Return the servers of contexts by name, sorted; for one that cannot be used, why not.
+
+    Args:
+        path: The one file to read; None for the files of KUBECONFIG, else ~/.kube/config.
+        patterns: For names of contexts, as of a shell: `prod-*`.
+
+    Raises:
+        ConfigurationError: A file cannot be read, or a pattern matches no context.
+    """
+    candidates, config = _read_files(path)
+    if config.is_empty:
+        raise _nothing_in(candidates)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in config.contexts):
+            raise ConfigurationError(
+                f"{config.place}, contexts: none matches {pattern!r}; {known(config.contexts)}"
+            )
+    found: dict[str, Resolved | ConfigurationError] = {}
+    for name in sorted(config.contexts):
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            try:
+                resolved = _resolved(config, name, Overrides(), terminal=False)
+                resolved.connection.check()
+                found[name] = resolved
+            except ConfigurationError as error:
+                found[name] = error
+    return found
+
+
+def _read_files(path: str | None) -> tuple[list[Path], Config]:
+    """Return the files that may be there, and what those that are say together."""
+    candidates = [Path(path)] if path else default_files()
+    config = Config()
+    for file in candidates:
+        config.add(file, may_be_missing=not path)
+    return candidates, config
+
+
+def _nothing_in(candidates: Sequence[Path]) -> NothingConfigured:
+    searched = " and ".join(map(str, candidates)) or "KUBECONFIG"
+    return NothingConfigured(
+        f"kubeconfig: nothing in {searched}; name a file, with --kubeconfig or KUBECONFIG"
+    )
 
 
 def without_kubeconfig(overrides: Overrides) -> Connection:

@@ -35,6 +35,16 @@ def config(
     }
 
 
+def several(**servers: str) -> dict[str, object]:
+    """Return a file with a context for each server, of the name under which it is given."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url}} for name, url in servers.items()],
+        "contexts": [{"name": name, "context": {"cluster": name}} for name in servers],
+    }
+
+
 def write(path: Path, content: object) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))

@@ -7,7 +7,7 @@
 | 2 | trouble: bad usage, a side cannot be read, a server does not answer, stdout is not writable |
 """
 
-from typing import TypedDict, Unpack, cast
+from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import DiscoveryError
@@ -24,19 +24,12 @@ from apidiscovery_cli.sides import (
     SIDE_OPTIONS,
     connector,
     flags_for,
-    is_server,
     open_side,
+    refuse_shared_identity,
     side_name,
 )
 
 _DIFFERENT, _TROUBLE = 1, 2
-_IDENTITY = {
-    "token": "--token",
-    "username": "--username",
-    "password": "--password",
-    "client_certificate": "--client-certificate",
-    "client_key": "--client-key",
-}
 
 
 class _Trouble(click.ClickException):
@@ -83,8 +76,7 @@ def _report(before: str, after: str, flags: Flags) -> Report:
     if before == after == STDIN:
         raise click.UsageError("only one side can be standard input")
     flags = flags_for(flags, [before, after])
-    if is_server(before) and is_server(after):
-        _refuse_identity(flags)
+    refuse_shared_identity(flags, [before, after])
     connect = connector(flags)
     try:
         sides = open_side(before, connect), open_side(after, connect)
@@ -103,13 +95,3 @@ def _print(text: str) -> None:
     except OSError as error:
         discard_stdout()
         raise _Trouble(f"the report cannot be written: {error.strerror or error}") from None
-
-
-def _refuse_identity(flags: Flags) -> None:
-    """Refuse credentials that would be sent to two servers."""
-    given = cast("dict[str, object]", flags)
-    if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
-        raise click.UsageError(
-            f"{', '.join(named)} would go to both servers; name each as context:NAME, whose"
-            " credentials are those of the kubeconfig"
-        )

@@ -150,7 +150,7 @@ def test_token_is_not_sent_to_two_servers(capsys: Capture) -> None:
         assert not one.requests
         assert not other.requests
     assert found.exit_code == 2
-    assert "--token would go to both servers" in found.stderr
+    assert "--token would go to several servers" in found.stderr
 
 
 def test_one_side_may_come_from_standard_input(

@@ -1,0 +1,151 @@
+"""The matrix of a fleet as a table, for people and for Markdown."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from apidiscovery_client._terminal import printable
+from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Matrix, Row
+
+from apidiscovery_cli.printing import table
+
+_ABSENT, _UNKNOWN = "-", "?"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def headline(matrix: Matrix, now: datetime) -> str:
+    """Return what there is and how much of it differs, and who does not answer; one line."""
+    counts = {agreement: matrix.count(agreement) for agreement in Agreement}
+    same = f"{counts[Agreement.SAME]} the same everywhere"
+    told = [same, f"{counts[Agreement.DIFFERENT]} differ"]
+    if counts[Agreement.UNSURE]:
+        told.append(f"{counts[Agreement.UNSURE]} not known everywhere")
+    clusters = _counted(len(matrix.columns), "cluster")
+    line = f"{clusters}, {_counted(len(matrix.rows), 'kind')}: {', '.join(told)}"
+    return "; ".join([line, *(_silence(c, now) for c in matrix.columns if _is_silent(c))])
+
+
+def rows_text(matrix: Matrix, now: datetime, *, wide: bool) -> str:
+    """Return a line for each row under a line of titles; nothing for a matrix without rows."""
+    if not matrix.rows:
+        return ""
+    return table([_titles(matrix, wide=wide), *_lines(matrix, now, wide=wide)])
+
+
+def markdown(matrix: Matrix, now: datetime, *, wide: bool) -> str:
+    """Return the headline and the table in Markdown."""
+    paragraph = f"{_escaped(headline(matrix, now))}.\n"
+    if not matrix.rows:
+        return paragraph
+    titles = _titles(matrix, wide=wide)
+    lines = [titles, ["---"] * len(titles), *_lines(matrix, now, wide=wide)]
+    rows = "".join(f"| {' | '.join(map(_escaped, line))} |\n" for line in lines)
+    return f"{paragraph}\n{rows}"
+
+
+def common_rows(matrix: Matrix) -> Iterator[tuple[Row, tuple[str, ...]]]:
+    """Yield rows that every cluster serves as the same kind, with the versions that all have.
+
+    Versions are in the order of the first cluster. What some cluster last was known to serve counts
+    as served; where it is not known at all whether a cluster serves a row, it is left out.
+    """
+    for row in matrix.rows:
+        cells = [cell for cell in row.cells if cell is not None]
+        alike = {(cell.kind, cell.scope) for cell in cells}
+        if len(cells) < len(row.cells) or len(alike) != 1:
+            continue
+        versions = tuple(v for v in cells[0].versions if all(v in c.versions for c in cells))
+        if versions:
+            yield row, versions
+
+
+def common_text(matrix: Matrix) -> str:
+    """Return a line for each resource that is served everywhere, under a line of titles."""
+    lines = [
+        [row.kind, row.resource, row.group, ",".join(versions)]
+        for row, versions in common_rows(matrix)
+    ]
+    return table([["KIND", "NAME", "GROUP", "VERSIONS"], *lines])
+
+
+def _titles(matrix: Matrix, *, wide: bool) -> list[str]:
+    more = ["NAME", "SHORTNAMES", "SCOPE"] if wide else []
+    return ["KIND", *more, "GROUP", *(column.name.upper() for column in matrix.columns)]
+
+
+def _lines(matrix: Matrix, now: datetime, *, wide: bool) -> Iterator[list[str]]:
+    for row in matrix.rows:
+        more = [row.resource, _short_names(row), row.scope] if wide else []
+        cells = [
+            _cell_text(row, column, cell, now)
+            for column, cell in zip(matrix.columns, row.cells, strict=True)
+        ]
+        yield [row.kind or row.resource, *more, row.group, *cells]
+
+
+def _short_names(row: Row) -> str:
+    names = (name for cell in row.cells if cell for name in cell.short_names)
+    return ",".join(dict.fromkeys(names))
+
+
+def _cell_text(row: Row, column: Column, cell: Cell | None, now: datetime) -> str:
+    """Return versions, the preferred one marked where there are several, and what is unlike."""
+    if cell is None:
+        return _UNKNOWN if column.freshness is Freshness.UNKNOWN else _ABSENT
+    if not cell.versions:
+        return _UNKNOWN
+    mark = "*" if len(cell.versions) > 1 else ""
+    versions = ",".join(v + mark if v == cell.preferred else v for v in cell.versions)
+    notes = list(_unlike(cell, [other for other in row.cells if other and other.versions]))
+    if column.freshness is Freshness.STALE:
+        notes.append(f"stale {_age(column.since, now)}".rstrip())
+    elif cell.stale:
+        notes.append(f"stale {','.join(cell.stale)}")
+    if cell.unknown:
+        notes.append(f"{','.join(cell.unknown)} unknown")
+    return f"{versions} ({'; '.join(notes)})" if notes else versions
+
+
+def _unlike(cell: Cell, others: Sequence[Cell]) -> Iterator[str]:
+    """Yield what other clusters have besides versions, and this one has not."""
+    for name in ("kind", "scope"):
+        if len({getattr(other, name) for other in others}) > 1:
+            yield str(getattr(cell, name)) or f"no {name}"
+    for name, prefix in (("verbs", ""), ("subresources", "/"), ("short_names", "short name ")):
+        everywhere: dict[str, None] = {}
+        for other in others:
+            everywhere |= dict.fromkeys(getattr(other, name))
+        if lacking := [each for each in everywhere if each not in getattr(cell, name)]:
+            yield f"no {', '.join(prefix + each for each in lacking)}"
+
+
+def _is_silent(column: Column) -> bool:
+    return column.freshness is not Freshness.CURRENT
+
+
+def _silence(column: Column, now: datetime) -> str:
+    has_answered = column.freshness is Freshness.STALE
+    told = f"has not answered for {_age(column.since, now)}" if has_answered else "does not answer"
+    return f"{column.name} {told} ({column.reason})"
+
+
+def _age(since: str, now: datetime) -> str:
+    """Return how long ago that was, in its largest unit."""
+    if not since:
+        return ""
+    seconds = max(int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()), 0)
+    for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+# What means something to Markdown in a cell of a table.
+_MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_[]<>|"})
+
+
+def _escaped(text: str) -> str:
+    return printable(text).translate(_MARKDOWN)

@@ -1,0 +1,333 @@
+"""The matrix of a fleet: which cluster serves which resource, in which versions.
+
+A row is a resource of a group, a column is a cluster. Freshness of a whole cluster stands with its
+column, so a cluster that stops answering changes one column and no row. The JSON form is what
+`/fleet/matrix` serves and `apidiscovery fleet -o json` prints.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+JSONObject: TypeAlias = dict[str, Any]
+Key: TypeAlias = tuple[str, str]  # group and resource
+
+
+class Freshness(StrEnum):
+    """How far what is known of a cluster can be believed."""
+
+    CURRENT = "Current"
+    STALE = "Stale"
+    UNKNOWN = "Unknown"
+
+
+class Agreement(StrEnum):
+    """Whether all clusters serve a resource alike."""
+
+    SAME = "Same"
+    DIFFERENT = "Different"
+    UNSURE = "Unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How one cluster serves one resource.
+
+    Where versions differ in scope, verbs and names, those of the preferred version are told.
+
+    Attributes:
+        versions: In the order in which the cluster prefers them; empty where only `unknown` is.
+        preferred: What a client gets that asks for no version.
+        kind: Empty where the server tells none.
+        scope: `Namespaced`, `Cluster`, or whatever else the server says.
+        subresources: Their names, sorted.
+        storage_version_hash: Of the preferred version; empty where it is not told.
+        stale: Those of `versions` that are known only as they last were.
+        unknown: Versions of the group that have never answered: the resource may be in them.
+    """
+
+    versions: tuple[str, ...] = ()
+    preferred: str = ""
+    kind: str = ""
+    scope: str = ""
+    short_names: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    storage_version_hash: str = ""
+    stale: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def served(self) -> tuple[object, ...]:
+        """What counts when cells are compared: what clients can do, not how sure it is.
+
+        Verbs and short names count as sets, for no client heeds their order. Storage versions do
+        not count: how objects are stored is the cluster's own affair.
+        """
+        return (
+            self.versions,
+            self.preferred,
+            self.kind,
+            self.scope,
+            frozenset(self.short_names),
+            frozenset(self.verbs),
+            self.subresources,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One cluster.
+
+    Attributes:
+        since: Since when it is not current, as RFC 3339; empty where it is current.
+        reason: Why it is not current; one line.
+        version: What it says of its release, such as `v1.36.2`; empty where it is not known.
+        resources: How many resources it serves.
+        hash: Equal for clusters that serve the same.
+        labels: As the operator gave them.
+    """
+
+    name: str
+    freshness: Freshness = Freshness.CURRENT
+    since: str = ""
+    reason: str = ""
+    version: str = ""
+    resources: int = 0
+    hash: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One resource in every cluster.
+
+    Attributes:
+        cells: One for each column, in their order; None where the cluster does not serve it.
+        agreement: `Different` where two clusters that are known serve it differently; `Unsure`
+            where they do not, but what some cluster serves is not known.
+    """
+
+    group: str
+    resource: str
+    cells: tuple[Cell | None, ...]
+    agreement: Agreement
+
+    @property
+    def kind(self) -> str:
+        """The kind as the first cluster tells it that tells one."""
+        return next((cell.kind for cell in self.cells if cell and cell.kind), "")
+
+    @property
+    def scope(self) -> str:
+        """The scope as the first cluster tells it that tells one."""
+        return next((cell.scope for cell in self.cells if cell and cell.scope), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All rows, by group and resource, and the columns in the order in which they were given."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def count(self, agreement: Agreement) -> int:
+        """Return how many rows are so."""
+        return sum(row.agreement is agreement for row in self.rows)
+
+    def selected(
+        self, *, groups: Iterable[str] = (), kinds: Iterable[str] = (), different: bool = False
+    ) -> "Matrix":
+        """Return the matrix with some of its rows.
+
+        Args:
+            groups: Names of groups, empty for the core group; nothing for all.
+            kinds: Names of kinds or resources, in any case; nothing for all.
+            different: Whether rows that are the same everywhere are left out.
+        """
+        groups, kinds = frozenset(groups), frozenset(kind.lower() for kind in kinds)
+        return Matrix(
+            self.columns,
+            tuple(
+                row
+                for row in self.rows
+                if (not groups or row.group in groups)
+                and (not kinds or kinds & {row.kind.lower(), row.resource})
+                and not (different and row.agreement is Agreement.SAME)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a matrix is made of.
+
+    Attributes:
+        cells: How the cluster serves each resource.
+        unknown: By group, its versions that have never answered.
+    """
+
+    column: Column
+    cells: Mapping[Key, Cell]
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def cell(self, key: Key) -> Cell | None:
+        """Return the cell of a resource; None where the cluster does not serve it."""
+        cell = self.cells.get(key)
+        unknown = self.unknown.get(key[0])
+        return replace(cell or Cell(), unknown=unknown) if unknown else cell
+
+
+def make(clusters: Sequence[Cluster]) -> Matrix:
+    """Return the matrix of clusters, with a row for each resource that any of them serves."""
+    keys = sorted({key for cluster in clusters for key in cluster.cells})
+    columns = tuple(cluster.column for cluster in clusters)
+    return Matrix(columns, tuple(make_row(key, clusters) for key in keys))
+
+
+def make_row(key: Key, clusters: Sequence[Cluster]) -> Row:
+    """Return the row of one resource, by group and name."""
+    cells = tuple(cluster.cell(key) for cluster in clusters)
+    return Row(*key, cells, _agreement([cluster.column for cluster in clusters], cells))
+
+
+def _agreement(columns: Sequence[Column], cells: Sequence[Cell | None]) -> Agreement:
+    is_known = list(map(_is_known, columns, cells))
+    known = {
+        cell.served if cell else None for cell, known in zip(cells, is_known, strict=True) if known
+    }
+    if len(known) > 1:
+        return Agreement.DIFFERENT
+    return Agreement.SAME if all(is_known) else Agreement.UNSURE
+
+
+def _is_known(column: Column, cell: Cell | None) -> bool:
+    return column.freshness is not Freshness.UNKNOWN if cell is None else not cell.unknown
+
+
+def to_json(matrix: Matrix) -> JSONObject:
+    """Return the matrix as a JSON value, with its hash."""
+    value: JSONObject = {
+        "clusters": [column_json(column) for column in matrix.columns],
+        "rows": [row_json(row, matrix.columns) for row in matrix.rows],
+    }
+    return {"hash": hash_of(value), **value}
+
+
+def hash_of(value: object) -> str:
+    """Return a hash that is equal for equal JSON values."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def column_json(column: Column) -> JSONObject:
+    """Return a column as a JSON value; what is empty is left out."""
+    return _without_empty(
+        name=column.name,
+        labels=dict(sorted(column.labels.items())),
+        freshness=str(column.freshness),
+        since=column.since,
+        reason=column.reason,
+        version=column.version,
+        resources=column.resources,
+        hash=column.hash,
+    )
+
+
+def row_json(row: Row, columns: Sequence[Column]) -> JSONObject:
+    """Return a row as a JSON value: each different cell once, with the clusters that have it.
+
+    Clusters without the resource are under `absent`, those of which nothing is known under
+    `unknown`.
+    """
+    clusters: dict[Cell, list[str]] = {}
+    absent: list[str] = []
+    unknown: list[str] = []
+    for column, cell in zip(columns, row.cells, strict=True):
+        if cell is not None:
+            clusters.setdefault(cell, []).append(column.name)
+        elif column.freshness is Freshness.UNKNOWN:
+            unknown.append(column.name)
+        else:
+            absent.append(column.name)
+    return {
+        "group": row.group,
+        "resource": row.resource,
+        "kind": row.kind,
+        "agreement": str(row.agreement),
+        "cells": [
+            {"clusters": names, **_cell_json(cell)}
+            for cell, names in sorted(clusters.items(), key=lambda each: each[1])
+        ],
+        **_without_empty(absent=absent, unknown=unknown),
+    }
+
+
+def _cell_json(cell: Cell) -> JSONObject:
+    return _without_empty(
+        versions=list(cell.versions),
+        preferred=cell.preferred,
+        kind=cell.kind,
+        scope=cell.scope,
+        shortNames=list(cell.short_names),
+        verbs=list(cell.verbs),
+        subresources=list(cell.subresources),
+        storageVersionHash=cell.storage_version_hash,
+        stale=list(cell.stale),
+        unknownVersions=list(cell.unknown),
+    )
+
+
+def _without_empty(**fields: object) -> JSONObject:
+    return {name: value for name, value in fields.items() if value not in ("", [], {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What turns one matrix into the next: whole columns and rows that are new or changed.
+
+    Attributes:
+        order: The names of all columns that are there now, in order.
+        gone: Group and resource of each row that is no longer there.
+    """
+
+    columns: tuple[Column, ...]
+    order: tuple[str, ...]
+    rows: tuple[Row, ...]
+    gone: tuple[Key, ...]
+
+
+def delta(before: Matrix, after: Matrix) -> Delta:
+    """Return what has changed from one matrix to the next."""
+    columns = {column.name: column for column in before.columns}
+    rows = {(row.group, row.resource): row for row in before.rows}
+    is_same_order = [c.name for c in before.columns] == [c.name for c in after.columns]
+    return Delta(
+        tuple(c for c in after.columns if columns.get(c.name) != c),
+        tuple(c.name for c in after.columns),
+        tuple(
+            row
+            for row in after.rows
+            if not is_same_order or rows.get((row.group, row.resource)) != row
+        ),
+        tuple(sorted(rows.keys() - {(row.group, row.resource) for row in after.rows})),
+    )
+
+
+def applied(before: Matrix, change: Delta) -> Matrix:
+    """Return the matrix that a change leads to."""
+    columns = {column.name: column for column in (*before.columns, *change.columns)}
+    rows = {(row.group, row.resource): row for row in (*before.rows, *change.rows)}
+    for key in change.gone:
+        del rows[key]
+    return Matrix(
+        tuple(columns[name] for name in change.order), tuple(rows[key] for key in sorted(rows))
+    )
+
+
+def variants(row: Row) -> Iterator[Cell]:
+    """Yield each different cell of a row once, in the order of the columns."""
+    yield from dict.fromkeys(cell for cell in row.cells if cell is not None)

@@ -1,0 +1,1 @@
+"""Clusters side by side: each whole, in views that merge them, and in a matrix."""

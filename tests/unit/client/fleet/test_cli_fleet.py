@@ -1,0 +1,170 @@
+"""`apidiscovery fleet`: what it prints, and its exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from apidiscovery_client.snapshots.file import dump
+from apidiscovery_client.testing import FakeApiServer, group, resource
+from command_line import Outcome, run
+from compared import snapshot
+from kubectl_config import several, write
+
+Capture = pytest.CaptureFixture[str]
+WIDGETS = group("example.com", v1=[resource("widgets", "Widget", short_names=["w"])])
+NEWER = group("example.com", v2=[resource("widgets", "Widget")], v1=[resource("widgets", "Widget")])
+GADGETS = group("example.com", v1=[resource("gadgets", "Gadget")])
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in a folder with a snapshot of each of three clusters."""
+    monkeypatch.chdir(tmp_path)
+    for name, found in (("east", WIDGETS), ("west", NEWER), ("south", GADGETS)):
+        (tmp_path / f"{name}.json").write_bytes(dump(snapshot(found)))
+
+
+def fleet(capsys: Capture, *args: str) -> Outcome:
+    return run(capsys, "fleet", *args)
+
+
+def test_it_prints_what_differs_and_counts_the_rest(capsys: Capture) -> None:
+    assert fleet(capsys, "east.json", "west.json", "same=east.json").stdout == (
+        "3 clusters, 1 kind: 0 the same everywhere, 1 differ\n"
+        "KIND     GROUP         EAST   WEST                       SAME\n"
+        "Widget   example.com   v1     v2*,v1 (no short name w)   v1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code"),
+    [
+        (("east.json", "same=east.json"), 0),
+        (("east.json", "west.json"), 1),
+        (("east.json", "west.json", "--kind", "gadget"), 0),
+        (("east.json", "missing.json"), 2),
+        (("east.json", "http://127.0.0.1:1"), 2),
+        (("east.json", "east.json"), 2),
+        ((), 2),
+        (("best",), 2),
+        (("--contexts", "*", "--kubeconfig", "missing"), 2),
+    ],
+)
+def test_exit_code_is_0_for_the_same_1_for_different_2_for_trouble(
+    capsys: Capture, args: tuple[str, ...], exit_code: int
+) -> None:
+    assert fleet(capsys, *args).exit_code == exit_code
+
+
+def test_it_says_who_does_not_answer_and_denies_nothing_for_it(capsys: Capture) -> None:
+    found = fleet(capsys, "east.json", "west=http://127.0.0.1:1")
+
+    first, _, row = found.stdout.splitlines()
+    assert first.startswith(
+        "2 clusters, 1 kind: 0 the same everywhere, 0 differ, 1 not known everywhere;"
+        " west does not answer (the connection to the server 127.0.0.1:1 was refused"
+    )
+    assert row.split() == ["Widget", "example.com", "v1", "?"]
+
+
+def test_a_cluster_that_has_died_is_shown_as_it_was(
+    capsys: Capture, make_fake_apiserver: type[FakeApiServer]
+) -> None:
+    server = make_fake_apiserver([WIDGETS])
+    named = f"west={server.url}"
+    assert fleet(capsys, "east.json", named).exit_code == 0
+
+    server.down()
+    found = fleet(capsys, "east.json", named, "--all")
+
+    assert "; west has not answered for " in found.stdout
+    assert found.stdout.splitlines()[2].split()[:4] == ["Widget", "example.com", "v1", "v1"]
+    assert "(stale " in found.stdout.splitlines()[2]
+    assert found.exit_code == 2
+
+
+def test_contexts_of_a_kubeconfig_are_taken_by_pattern(
+    capsys: Capture, make_fake_apiserver: type[FakeApiServer], tmp_path: Path
+) -> None:
+    servers = {
+        name: make_fake_apiserver([found]).url
+        for name, found in (("prod-east", WIDGETS), ("prod-west", NEWER), ("dev", GADGETS))
+    }
+    file = write(tmp_path / "config", several(**servers))
+
+    found = fleet(capsys, "--kubeconfig", file, "--contexts", "prod-*")
+    every = fleet(capsys, "--kubeconfig", file, "--all-contexts", "-o", "json")
+
+    assert found.stdout.startswith("2 clusters, 1 kind")
+    assert [each["name"] for each in json.loads(every.stdout)["clusters"]] == [
+        *("dev", "prod-east", "prod-west")
+    ]
+
+
+def test_json_has_clusters_rows_and_a_hash(capsys: Capture) -> None:
+    document = json.loads(fleet(capsys, "east.json", "west.json", "-o", "json").stdout)
+
+    assert [each["name"] for each in document["clusters"]] == ["east", "west"]
+    (row,) = document["rows"]
+    assert (row["group"], row["resource"], row["agreement"]) == (
+        *("example.com", "widgets", "Different"),
+    )
+    assert [cell["clusters"] for cell in row["cells"]] == [["east"], ["west"]]
+    assert document["hash"]
+
+
+def test_markdown_is_a_table(capsys: Capture) -> None:
+    assert fleet(capsys, "east.json", "west.json", "-o", "markdown").stdout == (
+        "2 clusters, 1 kind: 0 the same everywhere, 1 differ.\n"
+        "\n"
+        "| KIND | GROUP | EAST | WEST |\n"
+        "| --- | --- | --- | --- |\n"
+        "| Widget | example.com | v1 | v2\\*,v1 (no short name w) |\n"
+    )
+
+
+def test_names_are_those_that_differ(capsys: Capture) -> None:
+    assert fleet(capsys, "east.json", "west.json", "-o", "name").stdout == "widgets.example.com\n"
+
+
+def test_common_is_what_all_serve(capsys: Capture) -> None:
+    found = fleet(capsys, "east.json", "west.json", "--common")
+
+    assert found.stdout.splitlines()[1].split() == ["Widget", "widgets", "example.com", "v1"]
+    assert found.exit_code == 0
+
+
+def test_best_is_the_version_that_all_serve(capsys: Capture) -> None:
+    assert fleet(capsys, "best", "widgets", "east.json", "west.json").stdout == (
+        "example.com/v1 Widget\n"
+    )
+    found = fleet(capsys, "best", "gadgets", "east.json", "south.json")
+    assert found.exit_code == 2
+    assert "east" in found.stderr
+
+
+def test_releases_are_clusters_too(capsys: Capture) -> None:
+    found = fleet(capsys, "kubernetes:1.24", "kubernetes:1.25", "--kind", "CronJob")
+
+    assert found.stdout.splitlines()[2].split() == ["CronJob", "batch", "v1*,v1beta1", "v1"]
+
+
+def test_names_of_hostile_servers_reach_no_terminal(capsys: Capture, tmp_path: Path) -> None:
+    evil = group("evil.example", v1=[resource("evils", "Evil\x1b[31m")])
+    (tmp_path / "evil.json").write_bytes(dump(snapshot(evil)))
+
+    for form in ("table", "markdown", "name"):
+        assert "\x1b" not in fleet(capsys, "east.json", "evil.json", "-o", form).stdout
+
+
+def test_a_token_is_not_sent_to_several_servers(
+    capsys: Capture, make_fake_apiserver: type[FakeApiServer]
+) -> None:
+    east, west = make_fake_apiserver([WIDGETS]), make_fake_apiserver([WIDGETS])
+
+    found = fleet(capsys, f"east={east.url}", f"west={west.url}", "--token", "secret")
+
+    assert found.exit_code == 2
+    assert "--token would go to several servers" in found.stderr
+    assert not east.requests
+    assert not west.requests
