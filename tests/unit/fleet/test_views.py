@@ -1,5 +1,6 @@
 """Views over clusters: union and common, against what sets say."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -121,7 +122,10 @@ fleets = st.lists(_served, min_size=1, max_size=3).map(
 )
 
 
-def names(found: tuple[Group, ...]) -> dict[tuple[str, str, str], Resource]:
+Key = tuple[str, str, str]
+
+
+def names(found: tuple[Group, ...]) -> dict[Key, Resource]:
     return {
         (group.name, version.version, resource.resource): resource
         for group in found
@@ -137,7 +141,7 @@ def test_the_union_names_what_any_cluster_names(fleet: list[Member]) -> None:
 
     assert made.keys() == set().union(*each)
     for key, resource in made.items():
-        told = set().union(*(set(one[key].verbs or ()) for one in each if key in one))
+        told = {verb for one in each if key in one for verb in one[key].verbs or ()}
         assert set(resource.verbs or ()) == told
 
 
@@ -146,14 +150,15 @@ def test_common_names_what_every_known_cluster_names_alike(fleet: list[Member]) 
     known = [names(member.groups) for member in fleet if member.groups is not None]
     made = names(common(fleet))
 
-    alike = {
-        key
-        for key in (set.intersection(*(set(one) for one in known)) if known else set())
-        if len({(one[key].response_kind, one[key].scope) for one in known}) == 1
-    }
-    assert made.keys() == {
-        key for key in alike if set.intersection(*(set(one[key].verbs or ()) for one in known))
-    }
+    assert made.keys() == {key for key in known[0] if _is_common(key, known)} if known else not made
+
+
+def _is_common(key: Key, clusters: Sequence[Mapping[Key, Resource]]) -> bool:
+    if any(key not in cluster for cluster in clusters):
+        return False
+    found = [cluster[key] for cluster in clusters]
+    shared = [verb for verb in found[0].verbs or () if all(verb in (r.verbs or ()) for r in found)]
+    return bool(shared) and len({(each.response_kind, each.scope) for each in found}) == 1
 
 
 @given(fleets)
