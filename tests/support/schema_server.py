@@ -130,6 +130,8 @@ def _meets(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401, PLR0911
         if schema.get("exclusiveMaximum") and value == high:
             return False
         step = schema.get("multipleOf")
+        if step and isinstance(value, int):
+            return int(step) > 0 and value % int(step) == 0
         return not step or Decimal(str(value)) % Decimal(str(step)) == 0
     if is_array(value):
         texts = [json.dumps(one, sort_keys=True) for one in value]

@@ -4,6 +4,7 @@ Each pair is one property of `spec` of one CustomResourceDefinition, so that hun
 """
 
 import json
+import re
 import ssl
 import time
 import urllib.error
@@ -28,6 +29,18 @@ class Trial:
     old: dict[str, Any]
     new: dict[str, Any]
     value: Any
+
+
+class RefusedError(Exception):
+    """The server refuses a definition.
+
+    Attributes:
+        trials: The numbers of the pairs whose schema it refuses.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.trials = {int(found) for found in re.findall(r"properties\[f(\d+)\]", message)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +163,7 @@ class Server:
         else:
             status, answer = self.ask("POST", _CRDS, body)
         if status >= HTTPStatus.BAD_REQUEST:
-            raise ValueError(answer["message"])
+            raise RefusedError(str(answer["message"]))
         end = time.monotonic() + _SETTLED_S
         path = f"{_OBJECTS}/{plural}?dryRun=All&fieldValidation=Strict"
         while time.monotonic() < end:
@@ -213,7 +226,11 @@ class Server:
         return Told(before, writer, stored, None if refused else part(made), message)
 
     def trials(self, plural: str, trials: Sequence[Trial]) -> list[Told]:
-        """Try pairs, all in two definitions; a pair that cannot be defined spoils all."""
+        """Try pairs, all in two definitions.
+
+        Raises:
+            RefusedError: The server refuses the schema of a pair.
+        """
 
         def schema(fields: dict[str, Any]) -> dict[str, Any]:
             spec = {"type": "object", "properties": fields}

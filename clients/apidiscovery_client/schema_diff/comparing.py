@@ -560,7 +560,7 @@ def _across_one(
     if treated == Outcome.FINE or not _looks_at(new, segment, treated, direct=direct):
         return treated, ""
     undecided = False
-    examples = Examples(raw=True).of(old, new)
+    examples = list(Examples(raw=True).of(old, new))
     for example in examples:
         value = treat(new, example)
         for keyword in _ACROSS:

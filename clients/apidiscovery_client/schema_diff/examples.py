@@ -36,14 +36,19 @@ class Examples:
         self._left = budget
         self._raw = raw
 
-    def of(self, old: Schema, new: Schema, hints: Iterable[object] = ()) -> list[object]:
-        """Return treated values that are valid under `old`, and what `new` says in mind."""
-        return self._valid(old, new, 0, tuple(hints))
+    def of(self, old: Schema, new: Schema, hints: Iterable[object] = ()) -> Iterator[object]:
+        """Yield treated values that are valid under `old`, with what `new` says in mind."""
+        return self._search(old, new, 0, tuple(hints))
 
     def _valid(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> list[object]:
-        found = dict[str, object]()
+        return list(self._search(old, new, depth, hints))
+
+    def _search(
+        self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
+    ) -> Iterator[object]:
+        found = set[str]()
         several = itertools.chain(hints, self._candidates(old, new, depth, hints))
         for candidate in itertools.islice(several, _MAX_CANDIDATES):
             if self._left <= 0 or len(found) >= _MAX_EXAMPLES:
@@ -52,8 +57,10 @@ class Examples:
             value = treat(old, candidate)
             if valid(old, value) is True:
                 kept = candidate if self._raw else value
-                found.setdefault(canonical(kept), kept)
-        return list(found.values())
+                text = canonical(kept)
+                if text not in found:
+                    found.add(text)
+                    yield kept
 
     def _candidates(  # noqa: C901 - a list of kinds
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
@@ -114,13 +121,13 @@ class Examples:
             yield from self._maps(old, new, least, depth, hints)
         yield least
         everything = {name: many[0] for name, many in values.items() if many}
-        for name, many in values.items():
-            for one in many:
-                yield {**least, name: one}
         yield everything
-        for name, many in values.items():
-            for one in many[1:]:
-                yield {**everything, name: one}
+        # The first example of every field, then the second: no field uses up the search.
+        for at in range(max(map(len, values.values()), default=0)):
+            for name, many in values.items():
+                if at < len(many):
+                    yield {**least, name: many[at]}
+                    yield {**everything, name: many[at]}
         for two in itertools.combinations(values, 2):
             yield {**least, **{name: values[name][0] for name in two if values[name]}}
 

@@ -63,6 +63,9 @@ class _Automaton:
 
     steps: list[list[tuple[_Ranges, int]]] = field(default_factory=lambda: [[], []])
     free: list[list[tuple[object, int]]] = field(default_factory=lambda: [[], []])
+    known: dict[tuple[frozenset[int], int], frozenset[int]] = field(
+        default_factory=dict[tuple[frozenset[int], int], frozenset[int]]
+    )
 
     def state(self) -> int:
         if len(self.steps) > _MAX_STATES:
@@ -84,13 +87,21 @@ class _Automaton:
                 todo.append(target)
         return frozenset(found)
 
-    def step(self, states: frozenset[int], code: int) -> set[int]:
-        return {
+    def step(self, states: frozenset[int], code: int) -> frozenset[int]:
+        known = self.known.get((states, code))
+        if known is None:
+            known = self.known[states, code] = self._step(states, code)
+        return known
+
+    def _step(self, states: frozenset[int], code: int) -> frozenset[int]:
+        if len(self.known) > _MAX_SEEN:
+            self.known.clear()
+        return frozenset(
             target
             for state in states
             for ranges, target in self.steps[state]
             if any(low <= code <= high for low, high in ranges)
-        }
+        )
 
 
 def _class(items: Sequence[tuple[object, object]]) -> _Ranges:
@@ -227,6 +238,26 @@ def find_string(
     Raises:
         UndecidableError: An expression is not read, or the search is too long.
     """
+    found = _search(tuple(matched), unmatched, least, most)
+    if isinstance(found, UndecidableError):
+        raise found
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _search(
+    matched: tuple[str, ...], unmatched: str | None, least: int, most: int | None
+) -> str | UndecidableError | None:
+    """Return what `find_string` returns or raises; definitions repeat the same few patterns."""
+    try:
+        return _shortest(matched, unmatched, least, most)
+    except UndecidableError as error:
+        return error
+
+
+def _shortest(
+    matched: tuple[str, ...], unmatched: str | None, least: int, most: int | None
+) -> str | None:
     machines = [_automaton(pattern) for pattern in matched]
     if unmatched is not None:
         machines.append(_automaton(unmatched))
@@ -255,7 +286,7 @@ def find_string(
         ]
         for code in letters:
             reached = tuple(
-                frozenset(machine.step(states, code))
+                machine.step(states, code)
                 for machine, states in zip(machines, moving, strict=True)
             )
             key = (reached, min(len(text) + 1, cut))

@@ -69,7 +69,9 @@ def _multiple(old: Schema, new: Schema) -> bool:
     limit, step = new.limit("multipleOf"), old.limit("multipleOf")
     if not limit:
         return True
-    if "number" not in old.kinds and limit.numerator == 1:
+    if limit.denominator != 1:
+        return step == limit
+    if "number" not in old.kinds and limit == 1:
         return True
     return step is not None and (step / limit).denominator == 1
 

@@ -159,6 +159,9 @@ def _multiple(schema: Schema, value: object) -> bool | None:
     limit, number = schema.limit("multipleOf"), as_number(value)
     if not limit or number is None:
         return True
+    if limit.denominator != 1 and isinstance(value, int):
+        # The server cuts the factor for a whole number, and refuses a factor of 0.
+        return False if limit < 1 else None
     return (number / limit).denominator == 1
 
 
