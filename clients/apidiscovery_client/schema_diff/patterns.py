@@ -286,8 +286,7 @@ def _shortest(
         ]
         for code in letters:
             reached = tuple(
-                machine.step(states, code)
-                for machine, states in zip(machines, moving, strict=True)
+                machine.step(states, code) for machine, states in zip(machines, moving, strict=True)
             )
             key = (reached, min(len(text) + 1, cut))
             if key in seen or not all(reached[:positive]):

@@ -152,8 +152,8 @@ def _version(
         verdicts = _GONE if was_served else _FINE
         yield Change(f"{path}.served", "served-changed", was_served, is_served, verdicts)
     if bool(old.get("deprecated")) != bool(new.get("deprecated")):
-        one, other = bool(old.get("deprecated")), bool(new.get("deprecated"))
-        yield Change(f"{path}.deprecated", "deprecated-changed", one, other, _FINE)
+        was, now = bool(old.get("deprecated")), bool(new.get("deprecated"))
+        yield Change(f"{path}.deprecated", "deprecated-changed", was, now, _FINE)
     yield from _subresources(path, old, new)
     for key, change, reader in (
         ("additionalPrinterColumns", "printer-columns-changed", Reading.FINE),
@@ -186,9 +186,9 @@ def _subresources(
             verdicts = Verdicts(Outcome.PRUNED if has_status else Outcome.FINE)
         else:
             verdicts = Verdicts(Outcome.REJECTED)  # for writers of /status, which is gone
-        one, other = "status" in before, "status" in after
+        was, now = "status" in before, "status" in after
         yield Change(
-            f"{path}.subresources.status", "status-subresource-changed", one, other, verdicts
+            f"{path}.subresources.status", "status-subresource-changed", was, now, verdicts
         )
     if before.get("scale") != after.get("scale"):
         verdicts = _FINE

@@ -1,7 +1,6 @@
 """A real kube-apiserver does with manifests and stored objects what the verdicts say."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -48,7 +47,8 @@ def _tried(server: Server, trials: list[Trial]) -> list[tuple[Trial, Told]]:
         try:
             told = server.trials(f"pairs{attempt}", trials)
         except RefusedError as error:
-            assert error.trials, error
+            if not error.trials:
+                raise
             trials = [one for at, one in enumerate(trials) if at not in error.trials]
         else:
             return list(zip(trials, told, strict=True))
@@ -107,9 +107,9 @@ _TWO = {"type": "object", "properties": {"a": _INTEGER, "b": _INTEGER}}
 def test_rules_of_the_whole_object_are_not_tolerated_in_updates(
     server: Server,
     request: pytest.FixtureRequest,
-    old: Any,
-    new: Any,
-    fields: dict[str, Any],  # noqa: ANN401
+    old: dict[str, Any],
+    new: dict[str, Any],
+    fields: dict[str, Any],
 ) -> None:
     plural = "roots" + request.node.callspec.id.lower()
     told = server.roots(plural, old, new, fields)

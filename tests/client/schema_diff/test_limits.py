@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from apidiscovery_client.schema_diff import InvalidSchema, compare, compare_definitions
+from schema_trials import is_array, is_object
 
 _MANIFESTS = Path(__file__).parents[2] / "golden/crds/manifests"
 _STRING = {"type": "string"}
@@ -15,7 +16,11 @@ _STRING = {"type": "string"}
 
 def _props(name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     ref = {"$ref": name}
-    fields = {"not": ref, "properties": {"type": "object", "additionalProperties": ref}, **more}
+    fields: dict[str, Any] = {
+        "not": ref,
+        "properties": {"type": "object", "additionalProperties": ref},
+        **more,
+    }
     return {"type": "object", "properties": fields}
 
 
@@ -32,7 +37,10 @@ def test_a_schema_that_refers_to_itself_is_walked_once() -> None:
 
 def test_what_stands_beside_a_reference_counts() -> None:
     target = {"t": {"type": "object", "properties": {"a": _STRING}}}
-    old = {"type": "object", "properties": {"x": {"allOf": [{"$ref": "t"}], "default": {}}}}
+    old: dict[str, Any] = {
+        "type": "object",
+        "properties": {"x": {"allOf": [{"$ref": "t"}], "default": {}}},
+    }
     new = {"type": "object", "properties": {"x": {"allOf": [{"$ref": "t"}]}}}
 
     (change,) = compare(old, new, resolve_old=target.get, resolve_new=target.get)
@@ -54,7 +62,8 @@ def test_a_reference_that_leads_nowhere_is_an_error(targets: Any, problem: str) 
 
 @pytest.mark.parametrize("depth", [150, 5_000, 100_000])
 def test_a_schema_that_is_too_deep_is_an_error(depth: int) -> None:
-    old, new = dict(_STRING), {"type": "integer"}
+    old: dict[str, Any] = dict(_STRING)
+    new: dict[str, Any] = {"type": "integer"}
     for _ in range(depth):
         old = {"type": "object", "properties": {"a": old}}
         new = {"type": "object", "properties": {"a": new}}
@@ -112,14 +121,14 @@ def _definitions() -> list[dict[str, Any]]:
 
 def _without(value: Any, every: int, counter: list[int]) -> Any:  # noqa: ANN401 - JSON
     """Return a copy in which each so-many-th string has another limit."""
-    if isinstance(value, dict):
-        found = {key: _without(inner, every, counter) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if is_object(value):
+        found = {key: _without(inner, every, counter) for key, inner in value.items()}
         if found.get("type") == "string" and "enum" not in found:
             counter[0] += 1
             if counter[0] % every == 0:
                 found["maxLength"] = 3
-        return found  # pyright: ignore[reportUnknownVariableType]
-    return [_without(one, every, counter) for one in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
+        return found
+    return [_without(one, every, counter) for one in value] if is_array(value) else value
 
 
 def test_five_hundred_definitions_are_compared_in_two_seconds() -> None:
