@@ -429,7 +429,9 @@ def _default(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
     elif after is NO_DEFAULT:
         required = in_field and name in parent_new.required
         writer, reason = across(place, Outcome.DEFAULTED)
-        if required or (place.position == "item" and not old.nullable):
+        # A null got the default. Now it is refused in a list and dropped from a map.
+        is_counted = place.position == "map" and parent_new.limit("minProperties")
+        if required or ((place.position == "item" or is_counted) and not old.nullable):
             writer = Outcome.REJECTED
         reader = Reading.FINE if required or not in_field else Reading.ABSENT
         verdicts = Verdicts(writer, reader, Outcome.FINE, reason=reason)
