@@ -1,0 +1,592 @@
+"""The walk of two schemas, field by field, and the rules for what is pruned and defaulted.
+
+What decides is what a kube-apiserver does with an object: it prunes unknown fields, applies
+defaults, validates. An update is validated with ratcheting (KEP-4008, on since Kubernetes 1.30):
+where a value did not change its errors are tolerated, so that an update of metadata alone fails
+only by rules of the whole object, and by those of embedded resources.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from apidiscovery_client.schema_diff import cel
+from apidiscovery_client.schema_diff.examples import Examples
+from apidiscovery_client.schema_diff.model import (
+    Applying,
+    Change,
+    InvalidSchema,
+    Outcome,
+    Reading,
+    Verdicts,
+    worst,
+)
+from apidiscovery_client.schema_diff.rules import (
+    FAMILIES,
+    LIST_TYPE,
+    Answer,
+    Family,
+    decide,
+    decide_rule,
+)
+from apidiscovery_client.schema_diff.schemas import (
+    ANYTHING,
+    NO_DEFAULT,
+    Resolve,
+    Schema,
+    as_list,
+    as_object,
+    read,
+)
+from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets, treat
+
+_Position: TypeAlias = Literal["root", "field", "map", "item"]
+_MAX_DEPTH = 100
+_MAX_CHANGES = 100_000
+_METADATA = ("apiVersion", "kind", "metadata")
+_ACROSS = (
+    "enum",
+    "unique",
+    "properties-count",
+    "required",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "cel",
+)
+_LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
+_FINE = Verdicts()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where two schemas stand: their own path, and the nodes above them, outermost first."""
+
+    path: str
+    position: _Position
+    above: tuple[tuple[Schema, Schema, str], ...] = ()
+    whole: bool = False  # whether the outermost is a whole object, which any update changes
+
+    def field(self, old: Schema, new: Schema, name: str) -> "_Place":
+        path = f"{self.path}.{name}" if self.path else name
+        return _Place(path, "field", (*self.above, (old, new, name)), self.whole)
+
+    def inner(self, old: Schema, new: Schema, position: Literal["map", "item"]) -> "_Place":
+        mark = "{}" if position == "map" else "[]"
+        above = (*self.above, (old, new, mark))
+        return _Place(self.path + mark, position, above, self.whole)
+
+
+def compare(
+    old: Mapping[str, object],
+    new: Mapping[str, object],
+    *,
+    resolve_old: Resolve | None = None,
+    resolve_new: Resolve | None = None,
+    path: str = "",
+) -> tuple[Change, ...]:
+    """Return what is different between two schemas, in the order of fields.
+
+    Args:
+        old: A structural schema or a component of an OpenAPI v3 document, as JSON.
+        new: The same, later.
+        resolve_old: Returns the schema of a `$ref`, such as `#/components/schemas/NAME`.
+        resolve_new: The same for `new`.
+        path: Of the field that they describe; empty for that of whole objects.
+
+    Raises:
+        InvalidSchema: A `$ref` leads nowhere, or a schema is too deep or has too many changes.
+    """
+    walk = _Walk()
+    try:
+        if path:
+            walk.pair(read(old, resolve_old), read(new, resolve_new), _Place(path, "field"))
+        else:
+            rooted = _rooted(read(old, resolve_old)), _rooted(read(new, resolve_new))
+            walk.pair(*rooted, _Place("", "root", whole=True))
+    except RecursionError as error:
+        raise InvalidSchema("it is nested too deeply") from error
+    return tuple(walk.changes)
+
+
+def _rooted(schema: Schema) -> Schema:
+    """Return the schema of whole objects with what every object has."""
+    implied = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+    metadata = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    properties = {**implied, "metadata": metadata, **schema.properties}
+    required = sorted(schema.required | set(_METADATA))
+    return replace(
+        schema, keywords={**schema.keywords, "properties": properties, "required": required}
+    )
+
+
+class _Walk:
+    """One comparison: the changes found so far, and the references it is inside of."""
+
+    def __init__(self) -> None:
+        self.changes = list[Change]()
+        self._inside = Counter[tuple[str, str]]()
+        self._same = set[tuple[str, str]]()
+
+    def tell(
+        self, place: _Place, change: str, before: object, after: object, verdicts: Verdicts
+    ) -> None:
+        if len(self.changes) >= _MAX_CHANGES:
+            raise InvalidSchema(f"there are more than {_MAX_CHANGES} changes", path=place.path)
+        self.changes.append(Change(place.path, change, before, after, verdicts))
+
+    def pair(self, old: Schema, new: Schema, place: _Place) -> None:
+        """Compare two schemas of the same values."""
+        if len(place.above) > _MAX_DEPTH:
+            raise InvalidSchema(f"it is nested deeper than {_MAX_DEPTH} fields", path=place.path)
+        if old.resolve is None and new.resolve is None and old.keywords == new.keywords:
+            return
+        refs = (old.ref, new.ref)
+        if all(refs) and (self._inside[refs] or refs in self._same):
+            return  # its changes are told where it is met first
+        found = len(self.changes)
+        self._inside[refs] += 1
+        self._values(old, new, place)
+        self._structure(old, new, place)
+        self._inside[refs] -= 1
+        if all(refs) and found == len(self.changes) and not any(self._inside.values()):
+            self._same.add(refs)
+
+    def _values(self, old: Schema, new: Schema, place: _Place) -> None:
+        for before, after, name, verdicts in _type_change(old, new, place):
+            self.tell(place, name, before, after, verdicts)
+        _nullable(self, old, new, place)
+        _default(self, old, new, place)
+        if old.kinds & new.kinds:
+            for family in FAMILIES:
+                before, after = family.value(old), family.value(new)
+                if _differ(before, after):
+                    name = _named(family.name, before, after)
+                    verdicts = _limits(family, old, new, place)
+                    self.tell(place, name, before, after, verdicts)
+            _lists(self, old, new, place)
+            _rules(self, old, new, place)
+            _unknown_fields(self, old, new, place)
+            _embedded(self, old, new, place)
+
+    def _structure(self, old: Schema, new: Schema, place: _Place) -> None:
+        shared = old.kinds & new.kinds
+        if "object" in shared:
+            for name in sorted({*old.properties, *new.properties, *old.required, *new.required}):
+                self._field(old, new, name, place.field(old, new, name))
+            self._map(old, new, place.inner(old, new, "map"))
+        if "array" in shared and (old.get("items") is not None or new.get("items") is not None):
+            self.pair(old.items, new.items, place.inner(old, new, "item"))
+
+    def _field(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+        before, after = old.properties.get(name), new.properties.get(name)
+        if before is not None and after is not None:
+            self._required(old, new, name, place)
+            self.pair(old.read(before), new.read(after), place)
+        elif before is not None:
+            self._removed(old, new, name, place)
+        elif after is not None:
+            self._added(old, new, name, place)
+        else:
+            self._required(old, new, name, place)
+
+    def _required(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+        if (name in old.required) is (name in new.required):
+            return
+        field = new.field(name)
+        defaulted = field is not None and field.default is not NO_DEFAULT
+        if name not in new.required:
+            reader = Reading.FINE if defaulted else Reading.ABSENT
+            self.tell(
+                place,
+                "required-removed",
+                before=True,
+                after=False,
+                verdicts=Verdicts(reader=reader),
+            )
+            return
+        known = old.field(name)
+        was_defaulted = known is not None and known.default is not NO_DEFAULT
+        if defaulted:
+            verdicts = _FINE
+        else:
+            at_root = _is_root(place) and not was_defaulted
+            stored = Outcome.REJECTED if at_root else Outcome.FINE
+            verdicts = Verdicts(Outcome.REJECTED, stored=stored)
+        self.tell(place, "required-added", before=False, after=True, verdicts=verdicts)
+
+    def _removed(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+        field = old.read(old.properties[name])
+        if new.embedded and name in _METADATA:
+            return
+        target = new.additional
+        if target is None:
+            outcome, reason = across(place, Outcome.PRUNED)
+            if name in new.required:
+                outcome = Outcome.REJECTED
+            self.tell(
+                place,
+                "property-removed",
+                dict(field.keywords),
+                None,
+                Verdicts(outcome, Reading.ABSENT, _stored(place, Outcome.PRUNED), reason=reason),
+            )
+            return
+        if target is ANYTHING:
+            has_defaults = field.resolve is not None or '"default":' in canonical(field.keywords)
+            outcome = Outcome.DEFAULTED if has_defaults else Outcome.FINE
+            if name in new.required - old.required:
+                outcome = Outcome.REJECTED
+            self.tell(
+                place,
+                "property-removed",
+                dict(field.keywords),
+                None,
+                Verdicts(outcome, Reading.DIFFERENT, Outcome.FINE),
+            )
+            return
+        self._required(old, new, name, place)
+        # Defaults of values of a map do not add fields.
+        without = {key: value for key, value in target.keywords.items() if key != "default"}
+        self.pair(field, replace(target, keywords=without), place)
+
+    def _added(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+        field = new.read(new.properties[name])
+        if old.embedded and name in _METADATA:
+            return
+        source = old.additional
+        inner = _Walk()
+        if source is not None:
+            inner.pair(source, field, replace(place, position="field"))
+        told = [one.verdicts for one in inner.changes]
+        writer = [one.writer for one in told]
+        stored = [one.stored for one in told]
+        reasons = [one.reason for one in told if one.writer == Outcome.UNKNOWN]
+        if field.default is not NO_DEFAULT:
+            outcome, reason = across(place, Outcome.DEFAULTED)
+            reasons.append(reason)
+            writer.append(outcome)
+            stored.append(_stored(place, Outcome.DEFAULTED))
+        elif name in new.required and name not in old.required:
+            writer.append(Outcome.REJECTED)
+            stored.append(Outcome.REJECTED if _is_root(place) else Outcome.FINE)
+        verdicts = Verdicts(worst(writer), Reading.FINE, worst(stored))
+        verdicts = replace(verdicts, reason="; ".join(filter(None, reasons)))
+        self.tell(place, "property-added", None, dict(field.keywords), verdicts)
+
+    def _map(self, old: Schema, new: Schema, place: _Place) -> None:
+        before, after = old.additional, new.additional
+        if old.preserves and old.get("additionalProperties") is None and new.preserves:
+            if isinstance(new.get("additionalProperties"), dict):
+                self.pair(ANYTHING, new.additional or ANYTHING, place)
+            return
+        if before is None and after is not None and not new.preserves:
+            value = new.get("additionalProperties")
+            self.tell(place, "additional-properties-added", None, value, _FINE)
+        elif before is not None and after is None and not old.preserves:
+            outcome, reason = across(place, Outcome.PRUNED)
+            stored = _stored(place, Outcome.PRUNED)
+            verdicts = Verdicts(outcome, Reading.ABSENT, stored, reason=reason)
+            value = old.get("additionalProperties")
+            self.tell(place, "additional-properties-removed", value, None, verdicts)
+        elif before is not None and after is not None:
+            self.pair(before, after, place)
+
+
+def _differ(before: object, after: object) -> bool:
+    return before != after and canonical(before) != canonical(after)
+
+
+def _named(name: str, before: object, after: object) -> str:
+    if before is None:
+        return f"{name}-added"
+    return f"{name}-removed" if after is None else f"{name}-changed"
+
+
+def _is_root(place: _Place) -> bool:
+    """Tell whether the object around the field is the whole one, which changes in any update."""
+    return place.whole and len(place.above) == 1
+
+
+def _ratcheted(place: _Place, outcome: Outcome) -> Outcome:
+    """Return what a rule that an old value breaks does to an update of metadata."""
+    return outcome if place.position == "root" else Outcome.FINE
+
+
+def _stored(place: _Place, treated: Outcome) -> Outcome:
+    """Return what pruning or defaults do to a stored object; rules of all of it may reject it."""
+    if place.whole and place.above:
+        root_old, root_new, segment = place.above[0]
+        told, _ = _across_one(root_old, root_new, segment, treated, direct=len(place.above) == 1)
+        return told
+    return treated
+
+
+def _type_change(
+    old: Schema, new: Schema, place: _Place
+) -> Iterator[tuple[object, object, str, Verdicts]]:
+    if old.kinds == new.kinds:
+        return
+    names = [_type_name(schema) for schema in (old, new)]
+    reader = Reading.FINE if new.kinds <= old.kinds else Reading.DIFFERENT
+    writer = stored = Outcome.FINE
+    reason = ""
+    if not old.kinds <= new.kinds:
+        examples = Examples().of(old, new)
+        if any(one is not None and kind_of(one) not in new.kinds for one in examples):
+            writer = Outcome.REJECTED
+        else:
+            writer, reason = Outcome.UNKNOWN, "no value of the old type is found"
+        stored = worst((_ratcheted(place, writer), _worst_treatment(old, new)))
+    yield names[0], names[1], "type-changed", Verdicts(writer, reader, stored, reason=reason)
+
+
+def _type_name(schema: Schema) -> object:
+    if schema.kinds == frozenset({"integer", "string"}):
+        return "int-or-string"
+    return schema.get("type")
+
+
+def _worst_treatment(old: Schema, new: Schema) -> Outcome:
+    """Return what pruning and defaults of a schema do to values of another, by examples."""
+    if not old.kinds & {"object", "array"}:
+        return Outcome.FINE
+    hints = ({"example": 1}, [{"example": 1}]) if old.kinds >= {"object", "array"} else ()
+    return worst(
+        outcome_of(value, treat(new, value)) for value in Examples(raw=True).of(old, new, hints)
+    )
+
+
+def outcome_of(before: object, after: object) -> Outcome:
+    """Tell what became of a value: pruned where something is lost, else defaulted or fine."""
+    if canonical(before) == canonical(after):
+        return Outcome.FINE
+    return Outcome.PRUNED if _is_less(before, after) else Outcome.DEFAULTED
+
+
+def _is_less(before: object, after: object) -> bool:
+    left, right = as_object(before), as_object(after)
+    if left:
+        return any(
+            name not in right or _is_less(value, right[name]) for name, value in left.items()
+        )
+    return any(map(_is_less, as_list(before), as_list(after)))
+
+
+def _nullable(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+    if old.nullable is new.nullable or place.position == "root":
+        return
+    if new.nullable:
+        writer = Outcome.DEFAULTED if old.default is not NO_DEFAULT else Outcome.FINE
+        if meets(new, "enum", None) is False:
+            writer = Outcome.REJECTED  # a null was dropped or defaulted; now it meets the enum
+        elif any(new.get(keyword) is not None for keyword in _LOGIC[:-1]):
+            reason = "whether null meets allOf, anyOf, oneOf or not, is not decided"
+            unknown = Verdicts(Outcome.UNKNOWN, Reading.DIFFERENT, reason=reason)
+            walk.tell(place, "nullable-added", before=False, after=True, verdicts=unknown)
+            return
+        verdicts = Verdicts(writer, Reading.DIFFERENT)
+        walk.tell(place, "nullable-added", before=False, after=True, verdicts=verdicts)
+        return
+    reason = ""
+    if new.default is not NO_DEFAULT:
+        writer, reason = across(place, Outcome.DEFAULTED)
+        stored = _stored(place, Outcome.DEFAULTED)
+    elif place.position == "item":
+        writer, stored = Outcome.REJECTED, Outcome.FINE
+    else:
+        writer, reason = across(place, Outcome.PRUNED)
+        stored = _stored(place, Outcome.PRUNED)
+        if place.above and place.position == "field":
+            parent, name = place.above[-1][1:]
+            if name in parent.required:
+                writer = Outcome.REJECTED
+                stored = Outcome.REJECTED if _is_root(place) else stored
+    if old.get("enum") is not None and meets(old, "enum", None) is False:
+        writer = stored = Outcome.FINE  # null was no value of the enum
+    verdicts = Verdicts(writer, stored=stored, reason=reason)
+    walk.tell(place, "nullable-removed", before=True, after=False, verdicts=verdicts)
+
+
+def _default(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+    before, after = old.default, new.default
+    if place.position == "root" or (before is NO_DEFAULT and after is NO_DEFAULT):
+        return
+    parent_old, parent_new, name = place.above[-1] if place.above else (ANYTHING, ANYTHING, "")
+    in_field = place.position == "field"
+    if before is NO_DEFAULT:
+        applies = in_field and name not in parent_old.required
+        reason, writer, stored = "", Outcome.FINE, Outcome.FINE
+        if applies:
+            writer, reason = across(place, Outcome.DEFAULTED)
+            stored = _stored(place, Outcome.DEFAULTED)
+        elif not in_field and not old.nullable and not new.nullable:
+            writer = Outcome.DEFAULTED  # a null, which was pruned or refused
+        verdicts = Verdicts(writer, Reading.FINE, stored, reason=reason)
+        walk.tell(place, "default-added", None, after, verdicts)
+    elif after is NO_DEFAULT:
+        required = in_field and name in parent_new.required
+        writer, reason = across(place, Outcome.DEFAULTED)
+        # A null got the default. Now it is refused in a list and dropped from a map.
+        is_counted = place.position == "map" and parent_new.limit("minProperties")
+        if required or ((place.position == "item" or is_counted) and not old.nullable):
+            writer = Outcome.REJECTED
+        reader = Reading.FINE if required or not in_field else Reading.ABSENT
+        verdicts = Verdicts(writer, reader, Outcome.FINE, reason=reason)
+        walk.tell(place, "default-removed", before, None, verdicts)
+    elif _differ(before, after):
+        same = canonical(treat(old, before)) == canonical(treat(new, after))
+        writer, reason = (Outcome.FINE, "") if same else across(place, Outcome.DEFAULTED)
+        walk.tell(place, "default-changed", before, after, Verdicts(writer, reason=reason))
+
+
+def _limits(family: Family, old: Schema, new: Schema, place: _Place) -> Verdicts:
+    forward, backward = decide(family, old, new), decide(family, new, old)
+    return _from_answers(forward, backward, place)
+
+
+def _from_answers(forward: Answer, backward: Answer, place: _Place) -> Verdicts:
+    writer = {True: Outcome.FINE, False: Outcome.REJECTED, None: Outcome.UNKNOWN}[forward.holds]
+    reader = {True: Reading.FINE, False: Reading.DIFFERENT, None: Reading.UNKNOWN}[backward.holds]
+    reasons = [forward.reason]
+    if backward.reason:
+        reasons.append(f"of new values: {backward.reason}")
+    reason = "; ".join(filter(None, reasons))
+    return Verdicts(writer, reader, _ratcheted(place, writer), reason=reason)
+
+
+def _lists(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+    if "array" in old.kinds & new.kinds:
+        before = (old.list_type, sorted(old.list_map_keys))
+        after = (new.list_type, sorted(new.list_map_keys))
+        if before != after:
+            verdicts = replace(_limits(LIST_TYPE, old, new, place), applier=Applying.OWNERSHIP)
+            if before[0] == after[0]:
+                keys = list(old.list_map_keys), list(new.list_map_keys)
+                walk.tell(place, "list-map-keys-changed", *keys, verdicts)
+            else:
+                walk.tell(place, "list-type-changed", before[0], after[0], verdicts)
+    if "object" in old.kinds & new.kinds:
+        one, other = (
+            str(schema.get("x-kubernetes-map-type") or "granular") for schema in (old, new)
+        )
+        if one != other:
+            verdicts = Verdicts(applier=Applying.OWNERSHIP)
+            walk.tell(place, "map-type-changed", one, other, verdicts)
+
+
+def _rules(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+    before, after = (
+        {
+            str(as_object(one).get("rule")): as_object(one)
+            for one in as_list(schema.get("x-kubernetes-validations"))
+        }
+        for schema in (old, new)
+    )
+    for rule in sorted(before.keys() - after.keys()):
+        answer = decide_rule(rule, new, old)
+        reader = {True: Reading.FINE, False: Reading.DIFFERENT, None: Reading.UNKNOWN}[answer.holds]
+        reason = f"of new values: {answer.reason}" if answer.reason else ""
+        verdicts = Verdicts(reader=reader, reason=reason)
+        walk.tell(place, "cel-rule-removed", dict(before[rule]), None, verdicts)
+    for rule in sorted(after.keys() - before.keys()):
+        answer = decide_rule(rule, old, new)
+        verdicts = _from_answers(answer, Answer(holds=True), place)
+        walk.tell(place, "cel-rule-added", None, dict(after[rule]), verdicts)
+    for rule in sorted(before.keys() & after.keys()):
+        if _differ(before[rule], after[rule]):
+            one, other = dict(before[rule]), dict(after[rule])
+            verdicts = _FINE
+            if one.get("optionalOldSelf") != other.get("optionalOldSelf"):
+                reason = "the rule is now evaluated at other times"
+                verdicts = Verdicts(Outcome.UNKNOWN, Reading.UNKNOWN, reason=reason)
+                verdicts = replace(verdicts, stored=_ratcheted(place, Outcome.UNKNOWN))
+            walk.tell(place, "cel-message-changed", one, other, verdicts)
+
+
+def _unknown_fields(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+    if old.preserves is new.preserves or "object" not in old.kinds | new.kinds:
+        return
+    verdicts = _FINE
+    if old.preserves:
+        outcome = Outcome.PRUNED
+        additional = new.additional
+        if additional is not None and additional is not ANYTHING:
+            return  # the walk of additionalProperties tells it
+        if additional is ANYTHING:
+            outcome = Outcome.FINE
+        told, reason = across(place.field(old, new, "{}"), outcome)
+        reader = Reading.FINE if outcome == Outcome.FINE else Reading.ABSENT
+        stored = _stored(place.field(old, new, "{}"), outcome)
+        verdicts = Verdicts(told, reader, stored, reason=reason)
+    walk.tell(place, "preserve-unknown-fields-changed", old.preserves, new.preserves, verdicts)
+
+
+def _embedded(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+    if old.embedded is new.embedded:
+        return
+    if new.embedded:
+        # Errors of embedded resources are not tolerated in updates.
+        verdicts = Verdicts(Outcome.REJECTED, stored=Outcome.REJECTED)
+        if {"apiVersion", "kind"} <= old.required:
+            outcome = Outcome.REJECTED  # metadata of another shape
+            verdicts = Verdicts(outcome, Reading.FINE, Outcome.PRUNED)
+    else:
+        keeps = all(new.field(name) is not None for name in _METADATA)
+        outcome = Outcome.FINE if keeps else Outcome.PRUNED
+        reader = Reading.FINE if set(_METADATA[:2]) <= new.required else Reading.ABSENT
+        verdicts = Verdicts(outcome, reader, outcome)
+    walk.tell(place, "embedded-resource-changed", old.embedded, new.embedded, verdicts)
+
+
+def across(place: _Place, treated: Outcome) -> tuple[Outcome, str]:
+    """Return what becomes of a manifest of which a part is pruned or defaulted.
+
+    A rule of an object around it may look at that part. Where an example shows that it then
+    fails, the manifest is rejected; where that cannot be told, it is unknown.
+    """
+    found, reason = treated, ""
+    for at, (old, new, segment) in enumerate(place.above):
+        direct = at == len(place.above) - 1
+        told, why = _across_one(old, new, segment, treated, direct=direct)
+        if worst((told, found)) != found:
+            found, reason = told, why
+    return found, reason
+
+
+def _across_one(
+    old: Schema, new: Schema, segment: str, treated: Outcome, *, direct: bool
+) -> tuple[Outcome, str]:
+    if treated == Outcome.FINE or not _looks_at(new, segment, treated, direct=direct):
+        return treated, ""
+    undecided = False
+    examples = list(Examples(raw=True).of(old, new))
+    for example in examples:
+        value = treat(new, example)
+        for keyword in _ACROSS:
+            answer = meets(new, keyword, value)
+            if answer is False and meets(new, keyword, treat(old, example)) is not False:
+                return Outcome.REJECTED, ""
+            undecided = undecided or answer is None
+    if undecided or not examples:
+        return Outcome.UNKNOWN, f"a rule of an object around it looks at {segment!r}"
+    return treated, ""
+
+
+def _looks_at(new: Schema, segment: str, treated: Outcome, *, direct: bool) -> bool:
+    for rule in as_list(new.get("x-kubernetes-validations")):
+        names = cel.names_in(str(as_object(rule).get("rule")))
+        if names is None or segment in names or segment == "{}":
+            return True
+    for keyword in _LOGIC:
+        value = new.get(keyword)
+        if value is not None and (segment in ("{}", "[]") or f'"{segment}"' in canonical(value)):
+            return True
+    if direct and treated == Outcome.PRUNED and new.limit("minProperties"):
+        return True
+    counted = new.limit("minProperties") or new.limit("maxProperties") is not None
+    if direct and treated == Outcome.DEFAULTED and counted:
+        return True
+    return segment == "[]" and new.list_type != "atomic"

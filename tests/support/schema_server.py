@@ -1,0 +1,216 @@
+"""A small model of what an API server does with a field: prune, default, validate.
+
+It is written from Kubernetes' sources and from what a real server answered (schema_trials.py), and
+shares nothing with the library that it checks. It has no CEL, and formats are ignored.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, cast
+
+from schema_trials import is_array, is_object, outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Treated:
+    """What became of a value.
+
+    Attributes:
+        errors: Paths of what is not valid; items are `[]`, values of maps `{}`.
+    """
+
+    value: Any
+    errors: tuple[str, ...]
+
+
+def serve(schema: dict[str, Any], value: Any) -> Treated:  # noqa: ANN401 - JSON
+    """Return what the server makes of a value that is sent."""
+    kept = json.loads(json.dumps(value))
+    _default(schema, kept)
+    _drop_nulls(schema, kept)
+    _prune(schema, kept)
+    errors = list[str]()
+    _check(schema, kept, "", errors)
+    return Treated(kept, tuple(errors))
+
+
+def _inner(schema: dict[str, Any], key: str) -> dict[str, Any] | None:
+    properties = schema.get("properties", {})
+    if key in properties:
+        return cast("dict[str, Any]", properties[key])
+    additional = schema.get("additionalProperties")
+    return additional if is_object(additional) else None
+
+
+def _default(schema: dict[str, Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    if is_object(value):
+        for key, field in schema.get("properties", {}).items():
+            if "default" in field and (
+                key not in value or (value[key] is None and not field.get("nullable"))
+            ):
+                value[key] = json.loads(json.dumps(field["default"]))
+        for key in value:
+            inner = _inner(schema, key)
+            if inner is None:
+                continue
+            if value[key] is None and not inner.get("nullable") and "default" in inner:
+                value[key] = json.loads(json.dumps(inner["default"]))
+            _default(inner, value[key])
+    elif is_array(value) and "items" in schema:
+        items = schema["items"]
+        for at, one in enumerate(value):
+            if one is None and not items.get("nullable") and "default" in items:
+                value[at] = json.loads(json.dumps(items["default"]))
+            _default(items, value[at])
+
+
+def _drop_nulls(schema: dict[str, Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    if is_object(value):
+        for key in list(value):
+            inner = _inner(schema, key)
+            if inner is None:
+                continue
+            if value[key] is None and not inner.get("nullable") and "default" not in inner:
+                del value[key]
+            else:
+                _drop_nulls(inner, value[key])
+    elif is_array(value) and "items" in schema:
+        for one in value:
+            _drop_nulls(schema["items"], one)
+
+
+def _prune(schema: dict[str, Any] | None, value: Any) -> None:  # noqa: ANN401 - JSON
+    keeps = schema is not None and schema.get("x-kubernetes-preserve-unknown-fields")
+    if is_object(value):
+        for key in list(value):
+            inner = None if schema is None else _inner(schema, key)
+            if inner is not None:
+                _prune(inner, value[key])
+            elif not keeps and not (schema and schema.get("additionalProperties") is True):
+                del value[key]
+    elif is_array(value):
+        items = None if schema is None else schema.get("items")
+        if items is not None or not keeps:
+            for one in value:
+                _prune(items, one)
+
+
+def _has_type(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401 - JSON
+    if value is None:
+        return bool(schema.get("nullable"))
+    if schema.get("x-kubernetes-int-or-string"):
+        return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    tests = {
+        "string": isinstance(value, str),
+        "boolean": isinstance(value, bool),
+        "object": is_object(value),
+        "array": is_array(value),
+        "number": number,
+        "integer": number and float(value).is_integer(),
+    }
+    return tests.get(schema.get("type", ""), True)
+
+
+def _meets(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401, C901, PLR0911
+    """Tell whether a value keeps the bounds that a schema has."""
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if isinstance(value, str):
+        if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", 10**9):
+            return False
+        pattern = schema.get("pattern")
+        return pattern is None or bool(re.search(pattern.replace("$", r"\Z"), value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = schema.get("minimum", -(10**30)), schema.get("maximum", 10**30)
+        if (schema.get("exclusiveMinimum") and value == low) or not low <= value <= high:
+            return False
+        if schema.get("exclusiveMaximum") and value == high:
+            return False
+        step = schema.get("multipleOf")
+        if step and isinstance(value, int):
+            return int(step) > 0 and value % int(step) == 0
+        return not step or Decimal(str(value)) % Decimal(str(step)) == 0
+    if is_array(value):
+        texts = [json.dumps(one, sort_keys=True) for one in value]
+        if schema.get("x-kubernetes-list-type") == "set" and len(set(texts)) < len(texts):
+            return False
+        return bool(schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**9))
+    if is_object(value):
+        most = schema.get("maxProperties", 10**9)
+        return bool(schema.get("minProperties", 0) <= len(value) <= most)
+    return True
+
+
+def _check(schema: dict[str, Any], value: Any, path: str, errors: list[str]) -> None:  # noqa: ANN401
+    if not _has_type(schema, value):
+        errors.append(path)
+        return
+    if value is None and "enum" not in schema:
+        return
+    if not _meets(schema, value) or not _meets_logic(schema, value):
+        errors.append(path)
+    if is_object(value):
+        errors.extend(f"{path}.{key}" for key in schema.get("required", ()) if key not in value)
+        for key, one in value.items():
+            inner = _inner(schema, key)
+            if inner is not None:
+                named = key in schema.get("properties", {})
+                _check(inner, one, f"{path}.{key}" if named else path + "{}", errors)
+    elif is_array(value) and "items" in schema:
+        for one in value:
+            _check(schema["items"], one, path + "[]", errors)
+
+
+def _meets_logic(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401 - JSON
+    def told(branch: dict[str, Any]) -> bool:
+        errors = list[str]()
+        _check(branch, value, "", errors)
+        return not errors
+
+    if not all(told(one) for one in schema.get("allOf", ())):
+        return False
+    if "anyOf" in schema and not any(told(one) for one in schema["anyOf"]):
+        return False
+    if "oneOf" in schema and sum(told(one) for one in schema["oneOf"]) != 1:
+        return False
+    return "not" not in schema or not told(schema["not"])
+
+
+def differences(
+    schema: dict[str, Any],
+    before: Any,  # noqa: ANN401 - JSON
+    after: Any,  # noqa: ANN401 - JSON
+    sent: Any,  # noqa: ANN401 - JSON
+) -> dict[str, str]:
+    """Return what became of parts, by path: pruned where it was sent, or defaulted."""
+    found = dict[str, str]()
+    _differ(schema, (before, after, sent), "", found)
+    return found
+
+
+def _differ(
+    schema: dict[str, Any], values: tuple[Any, Any, Any], path: str, found: dict[str, str]
+) -> None:
+    before, after, sent = values
+    if is_object(before) and is_object(after):
+        for key in {**before, **after}:
+            named = key in schema.get("properties", {}) or not schema.get("additionalProperties")
+            at = f"{path}.{key}" if named else path + "{}"
+            inner = sent.get(key) if is_object(sent) else None
+            if key not in after:
+                lost = is_object(sent) and key in sent
+                lost = lost and (inner is not None or before[key] is None)
+                found[at] = "pruned" if lost else "defaulted"
+            elif key in before:
+                _differ(_inner(schema, key) or {}, (before[key], after[key], inner), at, found)
+            elif after[key] is not None:  # a null that was dropped is kept now
+                found[at] = "defaulted"
+    elif is_array(before) and is_array(after) and len(before) == len(after):
+        sents = sent if is_array(sent) else [None] * len(before)
+        for several in zip(before, after, sents, strict=True):
+            _differ(schema.get("items", {}), several, path + "[]", found)
+    elif outcome(before, after, sent) != "fine":
+        found[path] = "defaulted"

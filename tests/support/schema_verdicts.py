@@ -1,0 +1,58 @@
+"""What contradicts the verdicts of changes: that which became of a value."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from apidiscovery_client.schema_diff import Change
+from schema_server import differences, serve
+
+_ALLOWED = {
+    "rejected": ("rejected", "unknown"),
+    "pruned": ("pruned", "rejected", "unknown"),
+    "defaulted": ("defaulted", "pruned", "rejected", "unknown"),
+}
+
+
+def is_related(one: str, other: str) -> bool:
+    """Tell whether a path is the other, or above or below it; `{}` is any field."""
+    first, second = (re.findall(r"\.[^.\[{]+|\[\]|\{\}", path) for path in (one, other))
+    return all(
+        left == right or (left != "[]" != right and "{}" in (left, right))
+        for left, right in zip(first, second, strict=False)
+    )
+
+
+def contradiction(
+    old: dict[str, Any],
+    new: dict[str, Any],
+    value: Any,  # noqa: ANN401 - JSON
+    changes: Iterable[Change],
+) -> str | None:
+    """Return what no change tells of, empty for nothing; None for a value that was not valid.
+
+    The changes are those of `compare` with the path `spec`.
+    """
+    told = list(changes)
+    before = serve(old, value)
+    if before.errors or "pruned" in differences(old, value, before.value, value).values():
+        return None
+
+    def missing(became: dict[str, str], who: str) -> str:
+        for path, outcome in became.items():
+            if not any(
+                getattr(change.verdicts, who) in _ALLOWED[outcome]
+                and is_related(f".spec{path}", f".{change.path}")
+                for change in told
+            ):
+                return f"{who}: {outcome} at spec{path}"
+        return ""
+
+    after = serve(new, value)
+    if after.errors:
+        found = missing(dict.fromkeys(after.errors, "rejected"), "writer")
+    else:
+        found = missing(differences(new, before.value, after.value, value), "writer")
+    # Ratcheting tolerates what was stored, so only what is read differently is told.
+    read = serve(new, before.value).value
+    return found or missing(differences(new, before.value, read, before.value), "stored")

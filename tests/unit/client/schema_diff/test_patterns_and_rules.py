@@ -1,0 +1,59 @@
+"""Expressions and CEL rules: what is told of a text or a value."""
+
+import pytest
+from apidiscovery_client.schema_diff.cel import holds
+from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string, matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("^a$", "a", True),
+        ("^a$", "a\n", False),
+        ("b", "abc", True),
+        (r"^\d{2,3}$", "1234", False),
+        (r"^\w+$", "é", False),
+        ("^(a|b)*?c", "abac", True),
+        (r"^\pL$", "a", None),
+        ("(?i)a", "A", None),
+        ("(", "a", None),
+    ],
+)
+def test_a_match_is_that_of_go(pattern: str, text: str, expected: object) -> None:
+    assert matches(pattern, text) is expected
+
+
+def test_a_narrower_expression_has_no_counterexample() -> None:
+    assert find_string(["^[a-z]+$"], "^[a-z0-9]+$") is None
+    assert find_string(["^[a-z0-9]+$"], "^[a-z]+$") == "0"
+    assert find_string(["^[a-z]{1,40}$"], least=41) is None
+    assert len(find_string(["^[a-z]+$"], least=64) or "") == 64
+
+
+def test_an_expression_that_is_too_large_is_not_decided() -> None:
+    with pytest.raises(UndecidableError):
+        find_string(["(a{99}){99}"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "expected"),
+    [
+        ("!has(self.a) || self.a > 5", {"a": 3}, False),
+        ("!has(self.a) || self.a > 5", {}, True),
+        ("self.a > 5", {}, False),
+        ("self.a > 5 || true", {}, True),
+        ("!self.a == false", {"a": True}, True),
+        ("self.all(x, x.startsWith('a'))", ["ab", "b"], False),
+        ("size(self) <= 2 && self.matches('^a')", "ab", True),
+        ("self in ['x', 'y']", "z", False),
+        ("self + 9223372036854775807 > 0", 1, False),
+        ("self > 5 ? true : false", 3, None),
+        ("self.lowerAscii() == self", "a", None),
+        ("self.__class__", {}, None),
+        ("[x for x in self]", [], None),
+        ("__import__('os')", {}, None),
+        ("self.metadata.name == 'x'", {}, None),
+    ],
+)
+def test_a_rule_holds_fails_or_cannot_be_told(rule: str, value: object, expected: object) -> None:
+    assert holds(rule, value) is expected
