@@ -62,6 +62,9 @@ def statuses(crds: Iterable[CustomResourceDefinition]) -> dict[str, CrdStatus]:
         The statuses in that order, which does not depend on the order of the argument.
     """
     ordered = sorted(crds, key=lambda crd: (not crd.created, crd.created, crd.name))
+    # Without this a definition among 3,000 was visible 10 to 15 % later.
+    if _is_undisputed(ordered):
+        return {crd.name: _status(crd, crd.names, ()) for crd in ordered}
     claims = _Claims(ordered)
     while _claim_all(ordered, claims):
         pass
@@ -81,6 +84,23 @@ def is_of_another(name: str, names: Names, crds: Iterable[CustomResourceDefiniti
         not (resources.isdisjoint(_resources(other)) and kinds.isdisjoint(_kinds(other)))
         for other in others
     )
+
+
+def _is_undisputed(crds: Iterable[CustomResourceDefinition]) -> bool:
+    """Return whether each definition can have all its names, whichever takes them first."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for crd in crds:
+        stated = _stated_names(crd)
+        if _is_settled(crd) and stated != crd.names:
+            return False
+        own_resources = {*_resources(stated), *_resources(crd.names)}
+        own_kinds = {*_kinds(stated), *_kinds(crd.names)}
+        if not (resources.isdisjoint(own_resources) and kinds.isdisjoint(own_kinds)):
+            return False
+        resources |= own_resources
+        kinds |= own_kinds
+    return True
 
 
 def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> bool:
