@@ -135,9 +135,13 @@ def read_server(
             compress=not flags.get("disable_compression"),
             request_timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or None,
         )
+    return server_of(_connection(flags, default_url, prefix, terminal=terminal), timeout_s)
+
+
+def server_of(found: "Connection", timeout_s: float | None = None) -> Server:
+    """Return the server of a connection, with a request timeout as in `Flags`."""
     from apidiscovery_client._kube_access import KubeAccess  # noqa: PLC0415 - few need it
 
-    found = _connection(flags, default_url, prefix, terminal=terminal)
     return Server(
         url=found.url,
         access=KubeAccess(found),
@@ -338,7 +342,7 @@ def _connection(
 
     from apidiscovery_client._kube_access import translated  # noqa: PLC0415 - the same
 
-    overrides = _overrides(flags, prefix)
+    overrides = overrides_of(flags, prefix)
     kubeconfig, context = flags.get("kubeconfig"), flags.get("context")
     is_named = kubeconfig or context or overrides.cluster or overrides.user
     with translated():
@@ -349,10 +353,10 @@ def _connection(
         except NothingConfigured:
             if default_url is None or is_named:
                 raise
-        return without_kubeconfig(_overrides({**flags, "server": default_url}, prefix))
+        return without_kubeconfig(overrides_of({**flags, "server": default_url}, prefix))
 
 
-def _overrides(flags: Flags, prefix: str) -> "Overrides":
+def overrides_of(flags: Flags, prefix: str = "") -> "Overrides":
     from apidiscovery_kubeconfig.kubeconfig import Overrides  # noqa: PLC0415 - the same
 
     return Overrides(

@@ -7,7 +7,7 @@ column, so a cluster that stops answering changes one column and no row. The JSO
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -326,8 +326,3 @@ def applied(before: Matrix, change: Delta) -> Matrix:
     return Matrix(
         tuple(columns[name] for name in change.order), tuple(rows[key] for key in sorted(rows))
     )
-
-
-def variants(row: Row) -> Iterator[Cell]:
-    """Yield each different cell of a row once, in the order of the columns."""
-    yield from dict.fromkeys(cell for cell in row.cells if cell is not None)

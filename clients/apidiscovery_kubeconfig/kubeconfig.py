@@ -164,13 +164,14 @@ def read_kubeconfig(
 
 
 def read_contexts(
-    path: str | None, patterns: Sequence[str]
+    path: str | None, patterns: Sequence[str], overrides: Overrides | None = None
 ) -> dict[str, Resolved | ConfigurationError]:
     """Return the servers of contexts by name, sorted; for one that cannot be used, why not.
 
     Args:
         path: The one file to read; None for the files of KUBECONFIG, else ~/.kube/config.
         patterns: For names of contexts, as of a shell: `prod-*`.
+        overrides: What goes before the files, for each of them.
 
     Raises:
         ConfigurationError: A file cannot be read, or a pattern matches no context.
@@ -187,7 +188,7 @@ def read_contexts(
     for name in sorted(config.contexts):
         if any(fnmatchcase(name, pattern) for pattern in patterns):
             try:
-                resolved = _resolved(config, name, Overrides(), terminal=False)
+                resolved = _resolved(config, name, overrides or Overrides(), terminal=False)
                 resolved.connection.check()
                 found[name] = resolved
             except ConfigurationError as error:

@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 
 import click
 from apidiscovery_client import DiscoveryError
-from apidiscovery_client._connecting import Flags, open_blocking
+from apidiscovery_client._connecting import Flags
+from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet import Fleet
-from apidiscovery_client.fleet._members import asked_in_vain, servers_of_contexts
+from apidiscovery_client.fleet._members import servers_of_contexts
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.releases import PREFIX
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, to_json
@@ -33,6 +34,7 @@ from apidiscovery_cli.sides import (
     CONTEXT,
     SIDE_HELP,
     SIDE_OPTIONS,
+    connector,
     flags_for,
     is_server,
     open_side,
@@ -127,24 +129,21 @@ def _opened(flags: Flags, clusters: Sequence[str], options: _Options) -> Fleet:
             "which clusters? name some, or give --contexts PATTERN or --all-contexts"
         )
     named = [_named(text) for text in clusters]
-    sides = [*(side for _, side in named), *(CONTEXT for _ in patterns)]
+    # A pattern stands for several servers, each with credentials of its own.
+    sides = [*(side for _, side in named), *([CONTEXT, CONTEXT] if patterns else [])]
     flags = flags_for(flags, sides)
     refuse_shared_identity(flags, sides)
-    members: dict[str, DiscoveryClient | Snapshot | str] = {}
+    members: dict[str, DiscoveryClient | Snapshot | Server | str] = {}
     for name, side in named:
         if name in members:
             raise click.UsageError(f"{side}: another cluster is called {name!r}; want NAME=CLUSTER")
         members[name] = _member(side, flags)
     if patterns:
-        for name, server in servers_of_contexts(flags.get("kubeconfig"), patterns).items():
-            if name in members:
-                raise click.UsageError(f"--contexts: another cluster is called {name!r}")
-            members[name] = (
-                asked_in_vain(name, server)
-                if isinstance(server, DiscoveryError)
-                else DiscoveryClient(server, cache=True)
-            )
-    return Fleet(members)
+        found = servers_of_contexts(patterns, **flags)
+        if twice := sorted(found.keys() & members.keys()):
+            raise click.UsageError(f"--contexts: another cluster is called {twice[0]!r}")
+        members |= found
+    return Fleet(members, cache=True)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -169,22 +168,11 @@ def _usual_name(side: str) -> str:
 def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
     """Return a client of a server, or what a file or a release tells."""
     if not is_server(side):
-        return open_side(side, _refused)
+        return open_side(side, connector(flags))
     context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
-    target = None if context else side
-    own: Flags = {
-        **flags,
-        "context": context,
-        "kubeconfig": flags.get("kubeconfig") if context else None,
-    }
-    opened = open_blocking(target, cache=True, **own)
-    return DiscoveryClient(
-        opened.transport, cache=opened.cache or False, cache_key=opened.cache_key
-    )
-
-
-def _refused(target: str | None, context: str | None) -> Snapshot:
-    raise AssertionError(target or context)
+    kubeconfig = flags.get("kubeconfig") if context else None
+    own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
+    return DiscoveryClient(None if context else side, cache=True, **own)
 
 
 def _print_best(members: Fleet, wanted: str) -> None:

@@ -12,9 +12,10 @@ from apidiscovery_formats.matrix import Delta, Matrix
 
 from apidiscovery_client._errors import DiscoveryError, NotYetServed
 from apidiscovery_client._sans_io.options import SYSTEM_CLOCK
+from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._cells import cluster_of
-from apidiscovery_client.fleet._members import asked_in_vain, servers_of_contexts
+from apidiscovery_client.fleet._members import never_answered, servers_of_contexts
 from apidiscovery_client.fleet._together import pause, together
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolution, Resolver
@@ -30,7 +31,7 @@ class Fleet:
     that nothing is known.
 
     Args:
-        members: The clusters. URLs and other targets become clients of their own.
+        members: The clusters; a URL or server gets a client of its own.
         labels: Of each cluster, by its name.
         cache: Whether what is known of clusters is kept on disk for other processes.
         at_once: How many clusters are asked at a time.
@@ -38,14 +39,16 @@ class Fleet:
 
     def __init__(
         self,
-        members: "Mapping[str, DiscoveryClient | Snapshot | str]",
+        members: Mapping[str, DiscoveryClient | Snapshot | Server | str],
         *,
         labels: Mapping[str, Mapping[str, str]] | None = None,
         cache: bool = False,
         at_once: int = AT_ONCE,
     ) -> None:
         self._members = {
-            name: DiscoveryClient(member, cache=cache) if isinstance(member, str) else member
+            name: DiscoveryClient(member, cache=cache)
+            if isinstance(member, str | Server)
+            else member
             for name, member in members.items()
         }
         self._labels = labels or {}
@@ -74,14 +77,8 @@ class Fleet:
             InvalidConfiguration: A file cannot be read, or no context matches a pattern. A context
                 that cannot be used is a cluster of which nothing is known, with the reason.
         """
-        servers = servers_of_contexts(str(path) if path else None, tuple(contexts))
-        members: dict[str, DiscoveryClient | Snapshot | str] = {
-            name: asked_in_vain(name, server)
-            if isinstance(server, DiscoveryError)
-            else DiscoveryClient(server, cache=cache)
-            for name, server in servers.items()
-        }
-        return cls(members, at_once=at_once)
+        servers = servers_of_contexts(tuple(contexts), kubeconfig=str(path) if path else None)
+        return cls(servers, cache=cache, at_once=at_once)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,7 +132,7 @@ class Fleet:
         try:
             snapshot = member.snapshot(max_age_s=max_age_s)
         except DiscoveryError as error:
-            return self._silent.setdefault(name, asked_in_vain(member.server, error))
+            return self._silent.setdefault(name, never_answered(member.server, error))
         self._silent.pop(name, None)
         return snapshot
 

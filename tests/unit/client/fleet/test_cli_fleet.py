@@ -168,3 +168,17 @@ def test_a_token_is_not_sent_to_several_servers(
     assert "--token would go to several servers" in found.stderr
     assert not east.requests
     assert not west.requests
+
+
+def test_options_hold_for_all_contexts_and_a_token_for_none(
+    capsys: Capture, make_fake_apiserver: type[FakeApiServer], tmp_path: Path
+) -> None:
+    server = make_fake_apiserver([WIDGETS])
+    contexts = ("--kubeconfig", write(tmp_path / "config", several(only=server.url)))
+
+    refused = fleet(capsys, *contexts, "--all-contexts", "--token", "secret")
+    assert refused.exit_code == 2
+    assert not server.requests
+
+    assert fleet(capsys, *contexts, "--all-contexts", "--as", "jane").exit_code == 0
+    assert {request.headers.get("impersonate-user") for request in server.requests} == {"jane"}
