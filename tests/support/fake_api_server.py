@@ -200,24 +200,30 @@ async def listening(
     """Accept connections on a loopback port; end them all at the end."""
     tasks: set[asyncio.Task[None]] = set()
     writers: set[asyncio.StreamWriter] = set()
+    is_over = False
 
     async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        tasks.add(task)
-        writers.add(writer)
         try:
             await handle(reader, writer)
             writer.close()
         except _CONNECTION_ENDS:
             writer.transport.abort()
-        finally:
-            tasks.discard(task)
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if is_over:  # it was being accepted
+            writer.transport.abort()
+            return
+        writers.add(writer)
+        task = asyncio.create_task(run(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     bound = at or socket.create_server(("127.0.0.1", 0))
-    server = await asyncio.start_server(run, sock=bound, ssl=tls, limit=_MAX_HEAD)
+    server = await asyncio.start_server(connected, sock=bound, ssl=tls, limit=_MAX_HEAD)
     try:
         yield bound.getsockname()[1]
     finally:
+        is_over = True
         server.close()
         for task in tasks:
             task.cancel()
@@ -294,6 +300,7 @@ class FakeApiServer:
     def __exit__(self, *_: object) -> None:
         assert self._loop
         self._run(self.__aexit__())
+        self._run(_accepted())
         self._run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -392,6 +399,12 @@ class FakeApiServer:
         if answer.then is None or self.paths.count(request.path) == 1:
             return answer
         return answer.then
+
+
+async def _accepted() -> None:
+    """Wait until no connection of this loop is being accepted any more."""
+    if accepting := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(accepting)
 
 
 async def read_head(reader: asyncio.StreamReader) -> tuple[str, str, list[tuple[str, str]]]:

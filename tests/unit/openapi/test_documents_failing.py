@@ -163,9 +163,9 @@ async def test_what_does_not_come_keeps_nobody_waiting_for_others(
     keys = [f"apis/g{number}.example/v1" for number in range(30)]
     recipes = recipes_of(*keys)
     monkeypatch.setattr(making, "_TURN_S", 0.001)
-    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
     documents = documents_of(recipes)
     before = await documents.index()
+    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
     for number, key in enumerate(keys):
         recipes.texts[f"g{number}.example"][key] = b"{}"
     recipes.hanging = set(keys[:20])
@@ -191,7 +191,7 @@ async def test_the_first_index_lists_without_a_hash_what_takes_long(
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
     recipes = recipes_of(slow, quick)
     recipes.hanging.add(slow)
-    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
+    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.5)
     documents = documents_of(recipes)
     async with asyncio.timeout(20):
         index = await documents.index()
@@ -235,7 +235,7 @@ async def test_the_merged_document_waits_for_what_an_index_does_not(
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
     recipes = recipes_of(slow, quick)
     recipes.hanging.add(slow)
-    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
+    monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.5)
     documents = documents_of(recipes)
     merging = asyncio.create_task(documents.merged_v2())
     assert "" in (await documents.index()).entries.values()

@@ -1,12 +1,14 @@
 """Servers, proxies and name servers that mean no good, or know no better."""
 
 import contextlib
+import fcntl
 import json
 import os
 import socket
 import ssl
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Generator
@@ -37,6 +39,11 @@ def response(body: bytes) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+def _unacknowledged(connection: socket.socket) -> int:
+    """Return how many bytes the other end's system has not acknowledged."""
+    return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
 class RawServer:
     """Answers `/api` and `/apis`, and says more on its connections when it is told to.
 
@@ -63,8 +70,11 @@ class RawServer:
         self._listening.close()
 
     def say(self, more: bytes) -> None:
+        """Send this on all connections, and wait until it has arrived there."""
         for connection in self.connections:
             connection.sendall(more)
+            while _unacknowledged(connection):
+                time.sleep(0.001)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
