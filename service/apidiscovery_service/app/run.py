@@ -25,6 +25,7 @@ from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import Source, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
@@ -35,6 +36,7 @@ from apidiscovery_service.serving.grpc.storage_versions import StorageVersionSer
 from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
+from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
@@ -45,6 +47,7 @@ from apidiscovery_service.sources.manifests.folder import Manifests
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
 from apidiscovery_service.sources.storage_version_api import StorageVersionApi
+from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
@@ -157,6 +160,8 @@ class _Server:
             specs=specs,
             services=services,
         )
+        self._fleet = Fleet()
+        self._upstreams.on_clusters(self._fleet.update)
         self._sources = self._make_sources()
         self._documents = self._make_documents(declarations)
         self._checks = self._make_checks()
@@ -327,6 +332,7 @@ class _Server:
             is_defined=self._declarations.defines,
             awaited=self._awaited,
         )
+        documents = ClusterDocuments(self._upstreams.documents, self._metrics.observe_openapi)
         gateway = Gateway(
             self._encoding,
             site,
@@ -334,6 +340,7 @@ class _Server:
             self._security.access,
             self._unread,
             self._security.peers,
+            ClusterAnswers(self._fleet, site, documents.of),
         )
         listener = HttpListener(address, gateway, self._security.fronts)
         # Port 0 is replaced by a free one only now.

@@ -43,16 +43,19 @@ class PublishedGroup:
         ends_chunk: Whether a chunk ends with this group, by a hash of its name; the larger the
             group, the likelier.
         fragments: Encoded forms of this group, by names of the encodings.
+        has_creation_timestamp: Whether its metadata has a null, as of kube-apiserver up to 1.33.
     """
 
     group: Group
     key: GroupKey
     list_key: GroupKey
     fragments: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+    has_creation_timestamp: bool = False
 
     def __post_init__(self) -> None:
         self.name = self.group.name
-        self.json = go_json.dumps(group_value(self.group))
+        value = group_value(self.group, has_creation_timestamp=self.has_creation_timestamp)
+        self.json = go_json.dumps(value)
         digest = hashlib.sha256(self.json)
         digest.update(repr(self.key).encode())
         self.hash = digest.hexdigest()[:32]

@@ -49,9 +49,17 @@ def _version_value(version: Version) -> dict[str, JSONValue]:
     return value
 
 
-def group_value(group: Group) -> dict[str, JSONValue]:
-    """Return the item of an aggregated document; the core group has no name."""
-    value: dict[str, JSONValue] = {"metadata": {"name": group.name} if group.name else {}}
+def group_value(group: Group, *, has_creation_timestamp: bool = False) -> dict[str, JSONValue]:
+    """Return the item of an aggregated document; the core group has no name.
+
+    Args:
+        group: The group.
+        has_creation_timestamp: Whether its metadata has a null, as of kube-apiserver up to 1.33.
+    """
+    metadata: dict[str, JSONValue] = {"name": group.name} if group.name else {}
+    if has_creation_timestamp:
+        metadata["creationTimestamp"] = None
+    value: dict[str, JSONValue] = {"metadata": metadata}
     if group.versions:
         value["versions"] = [_version_value(version) for version in group.versions]
     return value

@@ -35,14 +35,26 @@ class Document:
         chunks: The groups in document order, cut into chunks.
     """
 
-    def __init__(self, made: Sequence[Chunk] = (), previous: "Document | None" = None) -> None:
+    def __init__(
+        self,
+        made: Sequence[Chunk] = (),
+        previous: "Document | None" = None,
+        listed: Sequence[str] = (),
+    ) -> None:
         self.chunks = tuple(made)
         self._previous = previous
+        self._listed = listed
 
     @classmethod
-    def of(cls, groups: Iterable[PublishedGroup]) -> "Document":
-        """Return the document of groups in document order."""
-        return cls(chunks.cut(tuple(groups)))
+    def of(cls, groups: Iterable[PublishedGroup], listed: Sequence[str] = ()) -> "Document":
+        """Return the document of groups in document order.
+
+        Args:
+            groups: The groups.
+            listed: Their names in the order of the unaggregated list, those that are missing last;
+                empty for the order of their keys.
+        """
+        return cls(chunks.cut(tuple(groups)), listed=listed)
 
     def changed(
         self, fresh: Sequence[PublishedGroup], gone: Sequence[PublishedGroup]
@@ -104,6 +116,9 @@ class Document:
     @cached_property
     def listed(self) -> tuple[PublishedGroup, ...]:
         """The groups in the order of the unaggregated list (`/apis` as APIGroupList)."""
+        if self._listed:
+            places = {name: place for place, name in enumerate(self._listed)}
+            return tuple(sorted(self.groups, key=lambda g: places.get(g.name, len(places))))
         return tuple(sorted(self.groups, key=lambda group: group.list_key))
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 
 from apidiscovery_formats.negotiation import Representation
 
+from apidiscovery_service.core.cluster import Addresses
 from apidiscovery_service.core.model import CORE_GROUP, Group, Version
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Document, Snapshot
@@ -28,7 +29,7 @@ class Aggregated:
 class APIVersions:
     """The unaggregated `/api`."""
 
-    server_address: str
+    addresses: Addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,8 @@ class EncodedSnapshot:
         self, target: APIVersions | APIGroupList | APIGroup | APIResourceList
     ) -> plain.PlainDocument:
         match target:
-            case APIVersions(address):
-                return plain.api_versions(self.snapshot.core, address)
+            case APIVersions(addresses):
+                return plain.api_versions(self.snapshot.core, addresses)
             case APIGroupList(address):
                 return plain.group_list(self.snapshot.named, address)
             case APIGroup(name):

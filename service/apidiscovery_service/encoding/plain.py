@@ -13,6 +13,7 @@ from apidiscovery_formats import go_yaml
 from apidiscovery_formats.negotiation import JSON, YAML, Representation
 from google.protobuf.message import Message
 
+from apidiscovery_service.core.cluster import Addresses
 from apidiscovery_service.core.model import (
     CORE_GROUP,
     Group,
@@ -30,8 +31,6 @@ from apidiscovery_service.kube.wire import list_meta
 # Groups whose resource lists have no apiVersion, for old clients.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go, keepUnversioned.
 _UNVERSIONED_GROUPS = (CORE_GROUP, "extensions")
-
-_ANY_CLIENT = "0.0.0.0/0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +64,41 @@ def encode(document: PlainDocument, representation: Representation) -> bytes:
     return go_json.dumps_pretty(value) if representation.pretty else go_json.dumps(value) + b"\n"
 
 
-def api_versions(core: Document, server_address: str) -> PlainDocument:
+def api_versions(core: Document, addresses: Addresses) -> PlainDocument:
     """Return `APIVersions`, which `/api` serves.
 
     Args:
         core: The document of the core group.
-        server_address: `host:port` at which clients reach the server.
+        addresses: Where clients reach the server.
     """
     versions = [version.version for group in core.groups for version in group.group.versions]
     return PlainDocument(
         "APIVersions",
         "",
-        {"versions": versions, **_address_fields(server_address)},
+        {"versions": versions, **_address_fields(addresses)},
         lambda: discovery_pb2.APIVersions(
-            versions=versions, server_address_by_client_cidrs=[_address_message(server_address)]
+            versions=versions, server_address_by_client_cidrs=_address_messages(addresses)
         ),
     )
 
 
-def _address_fields(server_address: str) -> dict[str, JSONValue]:
-    address: JSONValue = {"clientCIDR": _ANY_CLIENT, "serverAddress": server_address}
-    return {"serverAddressByClientCIDRs": [address]}
+def for_any_client(server_address: str) -> Addresses:
+    """Return the addresses of a server that has one for all clients."""
+    return (("0.0.0.0/0", server_address),)
 
 
-def _address_message(server_address: str) -> discovery_pb2.ServerAddressByClientCIDR:
-    return discovery_pb2.ServerAddressByClientCIDR(
-        client_cidr=_ANY_CLIENT, server_address=server_address
-    )
+def _address_fields(addresses: Addresses) -> dict[str, JSONValue]:
+    fields: list[JSONValue] = [
+        {"clientCIDR": clients, "serverAddress": address} for clients, address in addresses
+    ]
+    return {"serverAddressByClientCIDRs": fields}
+
+
+def _address_messages(addresses: Addresses) -> list[discovery_pb2.ServerAddressByClientCIDR]:
+    return [
+        discovery_pb2.ServerAddressByClientCIDR(client_cidr=clients, server_address=address)
+        for clients, address in addresses
+    ]
 
 
 def group_list(named: Document, server_address: str = "") -> PlainDocument:
@@ -105,7 +112,7 @@ def group_list(named: Document, server_address: str = "") -> PlainDocument:
     """
     groups = [published.group for published in named.listed]
     if server_address:
-        return _group_list_at(groups, server_address)
+        return _group_list_at(groups, for_any_client(server_address))
     return PlainDocument(
         "APIGroupList",
         "v1",
@@ -114,13 +121,13 @@ def group_list(named: Document, server_address: str = "") -> PlainDocument:
     )
 
 
-def _group_list_at(groups: Sequence[Group], server_address: str) -> PlainDocument:
-    address = _address_fields(server_address)
+def _group_list_at(groups: Sequence[Group], addresses: Addresses) -> PlainDocument:
+    address = _address_fields(addresses)
 
     def message() -> Message:
         made = [_group_message(group) for group in groups]
         for one in made:
-            one.server_address_by_client_cidrs.append(_address_message(server_address))
+            one.server_address_by_client_cidrs.extend(_address_messages(addresses))
         return discovery_pb2.APIGroupList(groups=made)
 
     fields: list[JSONValue] = [{**_group_fields(group), **address} for group in groups]

@@ -54,7 +54,7 @@ def golden(name: str) -> dict[str, Any]:
 
 
 def test_api_is_that_of_kubernetes(catalogue: Snapshot) -> None:
-    document = plain.api_versions(catalogue.core, "10.10.10.10:8050")
+    document = plain.api_versions(catalogue.core, plain.for_any_client("10.10.10.10:8050"))
     assert json_object(plain.encode(document, PLAIN)) == golden("api.json")
 
 
@@ -133,7 +133,7 @@ def test_every_answer_of_the_apiextensions_server_is_used() -> None:
 
 def test_api_has_the_bytes_of_the_contract() -> None:
     core = document_of(Group("", (Version("v1"),)))
-    document = plain.api_versions(core, "10.0.0.1:6443")
+    document = plain.api_versions(core, plain.for_any_client("10.0.0.1:6443"))
     assert plain.encode(document, PLAIN) == (
         b'{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":'
         b'[{"clientCIDR":"0.0.0.0/0","serverAddress":"10.0.0.1:6443"}]}\n'
@@ -146,7 +146,7 @@ def test_api_has_the_bytes_of_the_contract() -> None:
 
 
 def test_api_without_a_core_group_has_an_empty_list_of_versions() -> None:
-    document = plain.api_versions(document_of(), "h:1")
+    document = plain.api_versions(document_of(), plain.for_any_client("h:1"))
     assert plain.encode(document, PLAIN).startswith(b'{"kind":"APIVersions","versions":[],"server')
 
 

@@ -194,9 +194,11 @@ async def test_waiting_for_several(served: Served, stub: Stub) -> None:
         assert list(one.unreported) == sorted([first, second])
     await report(stub, first, deployments="v2", daemonsets="v2")
     await report(stub, second, deployments="v1", daemonsets="v2")
-    while not (told := await next_progress(call)).progress[1].agreed:
-        assert not told.done
     deployments, daemon_sets = told.progress
+    while not (daemon_sets.agreed and deployments.lagging):
+        told = await next_progress(call)
+        assert not told.done
+        deployments, daemon_sets = told.progress
     assert (list(deployments.agreeing), list(deployments.lagging)) == ([first], [second])
     assert not deployments.agreed
     assert list(daemon_sets.agreeing) == sorted([first, second])

@@ -248,6 +248,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         V3,
         f"{V3}/{A}",
         f"{V3}/{B}",
+        "/version",
     }
 
 

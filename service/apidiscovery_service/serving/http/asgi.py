@@ -21,6 +21,8 @@ from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plai
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.serving.http.admission import Credentials, Refused, admit, refusal
+from apidiscovery_service.serving.http.clusters import PREFIX as CLUSTERS
+from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.conditional import FIELDS
 from apidiscovery_service.serving.http.messages import (
     Headers,
@@ -81,6 +83,7 @@ class Gateway:
         access: Authenticates and authorizes callers; None allows everything.
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
+        clusters: Answers below `/clusters/NAME`; None for 404.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
@@ -91,13 +94,18 @@ class Gateway:
         access: Access | None = None,
         unread: UnreadBudget | None = None,
         peers: Peers | None = None,
+        clusters: ClusterAnswers | None = None,
     ) -> None:
         self._access = access
         self._encoding = encoding
         self._site = site
+        self._clusters = clusters
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(
+            _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
+        )
+        self._cluster_cache: ResponseCache[_Key] = ResponseCache(
             _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
         )
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
@@ -118,6 +126,8 @@ class Gateway:
         state: object = current
         if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
             cache, state = self._openapi_cache, self._site.openapi.generation
+        elif self._clusters is not None and key[1].startswith(CLUSTERS):
+            cache, state = self._cluster_cache, self._clusters.revision
         # Cached answers are for all callers: authorization comes first.
         role, caller, answer = Role.ADMIN, "", None
         if self._access is not None:
@@ -201,7 +211,7 @@ class Gateway:
         response = self._refusal(scope, too_large=key[-1])
         if response is None:
             try:
-                response = await respond(request, current, self._site, ready=self._ready())
+                response = await self._respond(request, current)
             except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
                 _log.exception("request failed", method=request.method, path=request.path)
                 response = status_response(internal_error(), Representation(JSON))
@@ -212,6 +222,14 @@ class Gateway:
         size = sum(len(part) for part in key[:-2] if part)
         cacheable = response.cacheable and size <= _MAX_KEY_BYTES
         return self._prepare(request.method, response), cacheable
+
+    async def _respond(self, request: Request, current: EncodedSnapshot) -> Response:
+        ready = self._ready()
+        if self._clusters and ready and request.path.startswith(CLUSTERS):
+            found = self._clusters.find(request.path)
+            if found is not None:
+                return await self._clusters.respond(request, *found)
+        return await respond(request, current, self._site, ready=ready)
 
     def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:
         """Return the answer to a request about objects that is not routed further."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Protocol
+from urllib.parse import quote
 
 from apidiscovery_formats.negotiation import JSON, parse_accept
 
@@ -118,6 +119,7 @@ class OpenAPIAnswers:
     Args:
         documents: The documents.
         times: Modification times.
+        prefix: The path below which the documents are served, without `/openapi`.
         redirects: Whether a request with an outdated hash is redirected to the current document, or
             answered with it. kube-aggregator rejects redirects of extension API servers:
             k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go, `RejectForwardingRedirects`.
@@ -128,10 +130,12 @@ class OpenAPIAnswers:
         documents: Documents,
         times: ModificationTimes | None = None,
         *,
+        prefix: str = "",
         redirects: bool = True,
     ) -> None:
         self._documents = documents
         self._redirects = redirects
+        self._prefix = quote(prefix)
         self._times = times or ModificationTimes()
         self._compressing: Once[tuple[str, Coding], Body] = Once()
 
@@ -185,7 +189,8 @@ class OpenAPIAnswers:
             current = body.hash
         content_type = (b"content-type", offered.content_type.encode())
         if body is None or (stated and stated != current and self._redirects):
-            return _moved(key, current, content_type, endpoint)
+            location = f"{self._prefix}{server_relative_url(key, current)}"
+            return _moved(location, current, content_type, endpoint)
         headers = [*_caching(immutable=stated == current), _VARY, content_type]
         return self._answer(request, endpoint, body, headers, key)
 
@@ -290,14 +295,16 @@ def _caching(*, immutable: bool) -> Headers:
     return [_IMMUTABLE, (b"expires", expires.strftime("%a, %d %b %Y %H:%M:%S UTC").encode())]
 
 
-def _moved(key: str, current: str, content_type: tuple[bytes, bytes], endpoint: str) -> Response:
+def _moved(
+    location: str, current: str, content_type: tuple[bytes, bytes], endpoint: str
+) -> Response:
     """Redirect a client that states another hash to the current document."""
     headers = [
         NOT_CACHED,
         _VARY,
         content_type,
         (b"etag", f'"{current}"'.encode()),
-        (b"location", server_relative_url(key, current).encode()),
+        (b"location", location.encode()),
     ]
     return Response(HTTPStatus.MOVED_PERMANENTLY, headers, endpoint=endpoint, cacheable=True)
 

@@ -14,6 +14,7 @@ from apidiscovery_formats.negotiation import (
 )
 
 from apidiscovery_service import releases
+from apidiscovery_service.core.cluster import Addresses
 from apidiscovery_service.core.model import CORE_GROUP, Freshness
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import (
@@ -47,6 +48,7 @@ from apidiscovery_service.serving.http.routes import (
     OpenAPIDocumentRoute,
     OpenAPIRoute,
     Page,
+    Route,
     route,
 )
 from apidiscovery_service.serving.http.statuses import (
@@ -87,6 +89,10 @@ class Site:
         is_defined: Whether CustomResourceDefinitions define a group-version.
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
+        addresses: What `/api` tells clients instead of `server_address`; None for that.
+        aggregated_versions: The versions of the aggregated document; None for those of the gates.
+        version_body: The body of `/version`; None for our own.
+        is_merged: Whether the snapshot is what this server merges, whose size metrics count.
     """
 
     checks: Checks
@@ -99,6 +105,10 @@ class Site:
     extension: bool = False
     is_defined: Callable[[str, str], bool] = lambda _group, _version: False
     awaited: Callable[[], str] = str
+    addresses: Addresses | None = None
+    aggregated_versions: tuple[str, ...] | None = None
+    version_body: bytes | None = None
+    is_merged: bool = True
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
@@ -106,7 +116,7 @@ class Site:
         return self.openapi if self.gates[OPENAPI_V3] else None
 
 
-async def respond(  # noqa: PLR0911 - one for each kind of route
+async def respond(
     request: Request, encoded: EncodedSnapshot, site: Site, *, ready: bool
 ) -> Response:
     """Answer a request.
@@ -133,6 +143,21 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
             return _version(request, site)
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
+        case _:
+            return await answer_documents(request, target, encoded, site)
+
+
+async def answer_documents(
+    request: Request, target: Route, encoded: EncodedSnapshot, site: Site
+) -> Response:
+    """Answer a request for what a snapshot or the site has: documents, index, version.
+
+    Raises:
+        ValueError: The route is another.
+    """
+    match target:
+        case Page.VERSION:
+            return _version(request, site)
         case Page.INDEX:
             return _index(encoded.snapshot, site)
         case DocumentRoute():
@@ -141,6 +166,8 @@ async def respond(  # noqa: PLR0911 - one for each kind of route
             return await _openapi(request, target, site)
         case MissingRoute():
             return _missing(request, target, encoded)
+        case _:
+            raise ValueError(target)
 
 
 def _is_defined(target: Target | None, site: Site) -> bool:
@@ -174,7 +201,9 @@ async def _document(
         refused = restful_refusal(request, MEDIA_TYPES)
         if refused is not None:
             return replace(negotiated_status(request, refused), endpoint=target.endpoint)
-    versions = site.gates.aggregated_versions if target.aggregated else ()
+    served = site.aggregated_versions
+    served = site.gates.aggregated_versions if served is None else served
+    versions = served if target.aggregated else ()
     representation = negotiate(request.accept, versions)
     if representation is None:
         status = plain.status(406, "NotAcceptable", not_acceptable_message())
@@ -219,9 +248,10 @@ async def _aggregated(
         return described
     coding = _coding(request, site.gates)
     body, coding = await encoded.coded_body(target.aggregated, representation, coding)
-    site.metrics.document_bytes.labels(
-        described.aggregated, representation.content_type, coding
-    ).set(len(body))
+    if site.is_merged:
+        site.metrics.document_bytes.labels(
+            described.aggregated, representation.content_type, coding
+        ).set(len(body))
     return replace(
         described,
         status=200,
@@ -238,7 +268,9 @@ async def _plain(
     encoded: EncodedSnapshot,
     site: Site,
 ) -> Response:
-    document = target.plain or APIVersions(site.server_address)
+    addresses = plain.for_any_client(site.server_address)
+    addresses = addresses if site.addresses is None else site.addresses
+    document = target.plain or APIVersions(addresses)
     if site.extension and isinstance(document, APIGroupList):
         document = APIGroupList(site.server_address)
     representation = replace(representation, profile="")
@@ -357,8 +389,14 @@ def _version(request: Request, site: Site) -> Response:
     refused = restful_refusal(request, (JSON.media_type,))
     if refused is not None:
         return replace(negotiated_status(request, refused), endpoint="/version")
+    body = site.version_body or _own_version(site)
+    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    return Response(200, headers, body, "/version", JSON.media_type)
+
+
+def _own_version(site: Site) -> bytes:
     of_kubernetes = releases.version()
-    body = go_json.dumps_pretty(
+    return go_json.dumps_pretty(
         {
             **of_kubernetes,
             "gitVersion": f"{of_kubernetes['gitVersion']}+apidiscovery-{site.version}",
@@ -370,8 +408,6 @@ def _version(request: Request, site: Site) -> Response:
             "platform": f"{sys.platform}/{platform.machine()}",
         }
     )
-    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
-    return Response(200, headers, body, "/version", JSON.media_type)
 
 
 def _index(snapshot: Snapshot, site: Site) -> Response:

@@ -48,6 +48,7 @@ class Reading:
         is_record: Whether it is a record of ours: it has storage version hashes and the order of
             lists, and what was accepted once is accepted again.
         warnings: What was left out, the first `MAX_WARNINGS`.
+        has_creation_timestamps: Whether a group has `"creationTimestamp":null`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -55,6 +56,7 @@ class Reading:
     core: bool = False
     is_record: bool = False
     warnings: list[str] = field(default_factory=list[str])
+    has_creation_timestamps: bool = False
     _versions: int = 0
 
     def warn(self, text: str) -> None:
@@ -99,6 +101,25 @@ def read_with_warnings(
     return made, tuple(reading.warnings)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """What was read of an aggregated document.
+
+    Attributes:
+        has_creation_timestamps: Whether its groups have `"creationTimestamp":null`.
+    """
+
+    groups: tuple[Group, ...]
+    warnings: tuple[str, ...]
+    has_creation_timestamps: bool
+
+
+def read_document(reading: Reading, body: Body) -> ReadDocument:
+    """Return the content of an APIGroupDiscoveryList; raise as `read_aggregated`."""
+    groups = read_aggregated(body, reading)
+    return ReadDocument(groups, tuple(reading.warnings), reading.has_creation_timestamps)
+
+
 def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
     """Return the groups of an APIGroupDiscoveryList (v2 or v2beta1), in its order.
 
@@ -129,7 +150,9 @@ def _document(body: Body, kind: str, content: str) -> Mapping[str, object]:
 
 def _group(value: object, reading: Reading, where: str) -> Group:
     fields = _object(value, where)
-    name = _text(_object(fields.get("metadata", {}), f"{where}.metadata"), "name", where)
+    metadata = _object(fields.get("metadata", {}), f"{where}.metadata")
+    name = _text(metadata, "name", where)
+    reading.has_creation_timestamps |= "creationTimestamp" in metadata
     versions: dict[str, Version] = {}
     for place, item in enumerate(_list(fields.get("versions"), f"{where}.versions")):
         reading.count_version()

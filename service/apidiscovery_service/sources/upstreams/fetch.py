@@ -18,8 +18,8 @@ from apidiscovery_service.sources.upstreams.reachability import answered_without
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.workers import WorkerFailed
 
-_VERSIONS = ("v2", "v2beta1")
-AGGREGATED = tuple(aggregated(JSON, version) for version in _VERSIONS)
+AGGREGATED_VERSIONS = ("v2", "v2beta1")
+AGGREGATED = tuple(aggregated(JSON, version) for version in AGGREGATED_VERSIONS)
 
 _GROUP = "system:masters"
 _USER = "system:kube-aggregator"
@@ -66,7 +66,7 @@ class Answer:
         found = parse_media_type(self.content_type)
         if found is None or found.range != JSON:
             return False
-        return found.aggregated_version in _VERSIONS
+        return found.aggregated_version in AGGREGATED_VERSIONS
 
     @property
     def is_plain_json(self) -> bool:

@@ -9,10 +9,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import structlog
 
+from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Contribution, Precedence
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import Source, SourceState, SourceStatus
@@ -25,6 +26,7 @@ from apidiscovery_service.sources.upstreams.poller import DOCUMENT_ROUNDS_AT_ONC
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
     View,
+    cluster_of,
     mirror_condition,
     mirrored_offers,
     service_condition,
@@ -56,6 +58,8 @@ _LOOKS = 6
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
 _NO_MARK = (0, 0)
+
+ClusterListener: TypeAlias = Callable[[Sequence[Cluster], Sequence[str]], None]
 
 _log = structlog.get_logger(__name__)
 
@@ -98,8 +102,12 @@ class _Followed:
         for service in self.services:
             offers = (service_offer(service, self.view),)
             yield Contribution(f"apiservice:{service.name}", Precedence.AGGREGATOR, offers)
-        if not self.services:
+        if not self.services and self.spec.merge:
             yield Contribution(self.sources[0], Precedence.AGGREGATOR, mirrored_offers(self.view))
+
+    def cluster(self) -> Cluster:
+        """Return it as a cluster, if it is a mirrored server."""
+        return cluster_of(self.spec, self.view, self.conditions[self.sources[0]].status)
 
     def current_conditions(self) -> dict[str, Condition]:
         """Return the condition of each source."""
@@ -163,6 +171,7 @@ class Upstreams(Source):
         # Revision since which a claim is held, by the id of the upstream.
         self._claimed: dict[str, int] = {}
         self._unread: asyncio.Queue[str] = asyncio.Queue()
+        self._cluster_listeners: list[ClusterListener] = []
         self._is_loaded = False
 
     async def load(self) -> None:
@@ -177,6 +186,13 @@ class Upstreams(Source):
         self._is_loaded = True
         self._declarations.on_api_services(self._reconcile)
         self._reconcile()
+
+    def on_clusters(self, listener: ClusterListener) -> None:
+        """Call a listener with the clusters that have changed, and with the names of those gone.
+
+        Clusters are the servers that are mirrored, whether they are merged or not.
+        """
+        self._cluster_listeners.append(listener)
 
     async def follow(self) -> None:
         """Follow the records, until cancelled."""
@@ -218,7 +234,7 @@ class Upstreams(Source):
 
         Empty once any of them has answered, or when there are none.
         """
-        mirrors = [f for f in self._followed.values() if not f.services]
+        mirrors = [f for f in self._followed.values() if not f.services and f.spec.merge]
         if any(f.view.has_answer for f in mirrors):
             return ""
         lines = [_warning(c.status) for f in mirrors for c in f.conditions.values()]
@@ -233,6 +249,7 @@ class Upstreams(Source):
         """
         wanted = self._wanted()
         before = {source for followed in self._followed.values() for source in followed.sources}
+        clusters = self._cluster_names()
         for spec_id in self._followed.keys() - wanted.keys():
             self._drop(spec_id)
         changed = [
@@ -241,7 +258,10 @@ class Upstreams(Source):
             if self._is_changed(spec_id, services)
         ]
         after = {source for followed in self._followed.values() for source in followed.sources}
-        self._publish(changed, before - after)
+        self._publish(changed, before - after, clusters - self._cluster_names())
+
+    def _cluster_names(self) -> set[str]:
+        return {f.spec.name for f in self._followed.values() if not f.services}
 
     def _wanted(self) -> SpecsById:
         wanted: SpecsById = {spec_id: (spec, ()) for spec_id, spec in self._specs.items()}
@@ -281,8 +301,14 @@ class Upstreams(Source):
         if followed.spec.name not in {other.spec.name for other in self._followed.values()}:
             self._metrics.upstreams.forget_upstream(followed.spec.name)
 
-    def _publish(self, changed: Iterable[_Followed], gone: Iterable[str] = ()) -> None:
+    def _publish(
+        self,
+        changed: Iterable[_Followed],
+        gone: Iterable[str] = (),
+        clusters_gone: Iterable[str] = (),
+    ) -> None:
         contributions: list[Contribution] = []
+        changed, clusters_gone = tuple(changed), tuple(clusters_gone)
         for followed in changed:
             contributions += followed.contributions()
             followed.conditions = followed.current_conditions()
@@ -293,6 +319,10 @@ class Upstreams(Source):
             self._metrics.upstreams.forget_source(source)
             self._metrics.upstreams.api_services.forget(source.partition(":")[2])
         self._registry.update(contributions, gone)
+        clusters = [followed.cluster() for followed in changed if not followed.services]
+        if clusters or clusters_gone:
+            for listener in self._cluster_listeners:
+                listener(clusters, clusters_gone)
 
     def _count(self, condition: Condition) -> None:
         status = condition.status

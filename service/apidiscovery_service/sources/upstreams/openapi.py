@@ -65,6 +65,19 @@ class UpstreamDocuments:
         ref = published.documents.get(key) if published else None
         return self._recipe(upstream, key, ref) if ref else None
 
+    def published(self, source: str) -> Published | None:
+        """Return the index of what a source publishes; None while none is known.
+
+        It is the same object until the source publishes something else.
+        """
+        return self._published.get(self._ids.get(source, ""))
+
+    def all_of(self, source: str) -> dict[str, Recipe]:
+        """Return all documents that a source publishes, by path."""
+        upstream = self._ids.get(source, "")
+        documents = self._published.get(upstream, _NOTHING).documents
+        return {key: self._recipe(upstream, key, ref) for key, ref in documents.items()}
+
     def common(self) -> dict[str, Recipe]:
         """Return the documents of paths that belong to no group, each from the first upstream."""
         found: dict[str, Recipe] = {}

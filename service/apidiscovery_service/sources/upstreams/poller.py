@@ -15,6 +15,7 @@ import structlog
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
+from apidiscovery_service.sources.upstreams.about import AboutServer
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
@@ -226,6 +227,7 @@ class _DiscoveryLoop(_Loop):
         self._wanted = wanted
         self._rounds = Rounds(spec, exchange, wanted)
         self._lists = UnaggregatedLists(spec, exchange)
+        self._about = AboutServer(spec, exchange)
         self._log_changes = _HealthLog(spec)
         self._rounds_since_connected = 0
         self._is_starting = False
@@ -235,7 +237,8 @@ class _DiscoveryLoop(_Loop):
         recorded = await self._record.load()
         by_path = {root.path: root for root in recorded.roots} if recorded else {}
         roots = (by_path.get(root.path, root) for root in self._known.roots)
-        self._known = Known(self._known.claim, tuple(roots))
+        dialect = recorded.dialect if recorded else self._known.dialect
+        self._known = Known(self._known.claim, tuple(roots), dialect)
 
     async def _round(self, failures: int) -> int:
         self._known = await self._rounds.round(self._known)
@@ -244,7 +247,7 @@ class _DiscoveryLoop(_Loop):
         self._count()
         wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
         # Lists come later, so that clients do not wait for them.
-        self._known = await self._lists.read(self._known, wanted)
+        self._known = await self._about.read(await self._lists.read(self._known, wanted))
         is_recorded = await self._save() and is_recorded
         if self._documents:
             self._documents.discovered(self._known, wanted)

@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Freshness, Group, Offer, Resource, Version
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.legacy import name_of
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 NOT_REFRESHED = "NotRefreshed"
@@ -54,9 +56,32 @@ class Condition:
     reason: str = ""
 
 
+def cluster_of(spec: UpstreamSpec, view: View, status: SourceStatus) -> Cluster:
+    """Return a mirrored server as a cluster, with its groups as it last told them."""
+    had = [root for root in view.roots if root.groups or root.is_current]
+    core = _core_versions(root.groups for root in had if root.core)
+    named: dict[str, Group] = {}
+    for root in had:
+        for group in () if root.core else root.groups:
+            named.setdefault(group.name, group)
+    known = view.known or Known(0, ())
+    dialect = replace(
+        known.dialect, has_creation_timestamps=any(root.has_creation_timestamps for root in had)
+    )
+    return Cluster(
+        spec.name,
+        status,
+        spec.labels,
+        core=(Group(CORE_GROUP, core),) if core else () if any(r.core for r in had) else None,
+        named=tuple(named.values()) if not all(root.core for root in had) else None,
+        listed=tuple(dict.fromkeys(name for root in had for name in root.listed)),
+        dialect=dialect,
+    )
+
+
 def mirrored_offers(view: View) -> tuple[Offer, ...]:
     """Return all groups of a server in its own order; for paths that failed, the last known."""
-    core = _core_versions(view)
+    core = _core_versions(_as_fresh(view, root) for root in view.roots if root.core)
     named: dict[str, dict[str, Version]] = {}
     listed: list[str] = []
     for root in view.roots:
@@ -72,11 +97,11 @@ def mirrored_offers(view: View) -> tuple[Offer, ...]:
     return (*ordered_offers([(CORE_GROUP, core)] if core else []), *offers)
 
 
-def _core_versions(view: View) -> tuple[Version, ...]:
-    """Return the versions of the core group, each with the resources of all paths."""
+def _core_versions(paths: Iterable[Iterable[Group]]) -> tuple[Version, ...]:
+    """Return the versions of the core group, each with the resources of all its paths."""
     versions: dict[str, Version] = {}
-    for root in view.roots:
-        for group in _as_fresh(view, root) if root.core else ():
+    for groups in paths:
+        for group in groups:
             for version in group.versions:
                 before = versions.get(version.version)
                 versions[version.version] = _united(before, version) if before else version

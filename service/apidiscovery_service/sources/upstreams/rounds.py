@@ -22,8 +22,8 @@ from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,
     Listed,
     Reading,
-    read_aggregated,
     read_core_versions,
+    read_document,
     read_group_list,
     read_with_warnings,
 )
@@ -79,7 +79,7 @@ class Rounds:
         pairs = zip(known.roots, roots, strict=True)
         if all(now.state == Freshness.STALE for now in roots if not now.core):
             roots = [_unless_it_vanished(before, now) for before, now in pairs]
-        return Known(known.claim, tuple(roots))
+        return replace(known, roots=tuple(roots))
 
     async def _root(self, root: Root) -> Root:
         try:
@@ -170,13 +170,13 @@ class Rounds:
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
         reading = self._reading(root)
-        read = partial(read_with_warnings, read_aggregated, reading)
-        found, warnings = await self._exchange.read(answer, read)
-        groups = with_known_lists(found, root.groups)
+        found = await self._exchange.read(answer, partial(read_document, reading))
+        groups = with_known_lists(found.groups, root.groups)
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()
-        return _current(root, groups, etag=answer.etag, warnings=warnings)
+        now = _current(root, groups, etag=answer.etag, warnings=found.warnings)
+        return replace(now, has_creation_timestamps=found.has_creation_timestamps)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:
         """Read the unaggregated list of groups, and the lists that are due."""

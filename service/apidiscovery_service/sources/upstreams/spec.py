@@ -176,6 +176,9 @@ class UpstreamSpec:
         named_paths: Paths of named groups; of a group-version in several, the first wins.
         trust: Distinguishes servers with the same URL, for example by a hash of a CA bundle.
         openapi: Whether to request its OpenAPI documents.
+        merge: Whether it is merged into what we serve ourselves; if not, it is served only as a
+            cluster of the fleet.
+        labels: Of the cluster, as the operator gave them.
     """
 
     name: str
@@ -188,6 +191,8 @@ class UpstreamSpec:
     timing: Timing = field(default_factory=Timing)
     trust: str = ""
     openapi: bool = True
+    merge: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
     @property
     def paths(self) -> tuple[tuple[str, bool], ...]:

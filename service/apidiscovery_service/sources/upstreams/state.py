@@ -4,11 +4,13 @@ A record is lines of JSON: the state, then for each path its groups as an aggreg
 the fields that only unaggregated documents have.
 """
 
-from dataclasses import asdict, dataclass, replace
+import base64
+from dataclasses import asdict, dataclass, field, replace
 from typing import cast
 
 import orjson
 
+from apidiscovery_service.core.cluster import Dialect
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Freshness, Group
 from apidiscovery_service.kube.go_json import JSONValue
@@ -36,6 +38,8 @@ class Root:
         failures: For an old server, the group-versions that failed, each with the reason.
         warnings: What was left out of the document.
         listed: The names of groups in the order of the unaggregated list; empty if unknown.
+        has_creation_timestamps: Whether the groups of its aggregated document have
+            `"creationTimestamp":null`.
     """
 
     path: str
@@ -50,6 +54,7 @@ class Root:
     failures: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    has_creation_timestamps: bool = False
 
     @property
     def is_current(self) -> bool:
@@ -62,10 +67,12 @@ class Known:
 
     Attributes:
         claim: The holder that learned it: the revision at which its claim was created.
+        dialect: How it writes its documents, but for what `roots` tell.
     """
 
     claim: int
     roots: tuple[Root, ...]
+    dialect: Dialect = field(default_factory=Dialect)
 
     @property
     def bad(self) -> list[Root]:
@@ -90,7 +97,12 @@ def _encode(known: Known) -> bytes:
     roots = [asdict(replace(root, groups=())) for root in known.roots]
     for value in roots:
         del value["groups"]
-    lines = [orjson.dumps({"claim": known.claim, "roots": roots})]
+    dialect = {
+        "version": base64.b64encode(known.dialect.version).decode(),
+        "addresses": known.dialect.addresses,
+        "aggregated": known.dialect.aggregated,
+    }
+    lines = [orjson.dumps({"claim": known.claim, "roots": roots, "dialect": dialect})]
     for root in known.roots:
         # Group by group: orjson holds the GIL for the whole of a call.
         items = b",".join(orjson.dumps(_group_value(group)) for group in root.groups)
@@ -116,7 +128,17 @@ def _decode(text: bytes) -> Known:
     head, *documents = text.split(b"\n")
     content = orjson.loads(head)
     roots = zip(content["roots"], documents, strict=True)
-    return Known(int(content["claim"]), tuple(_read_root(*root) for root in roots))
+    dialect = _read_dialect(content["dialect"]) if "dialect" in content else Dialect()
+    return Known(int(content["claim"]), tuple(_read_root(*root) for root in roots), dialect)
+
+
+def _read_dialect(value: dict[str, object]) -> Dialect:
+    addresses = cast("list[tuple[str, str]]", value["addresses"])
+    return Dialect(
+        aggregated=tuple(str(version) for version in cast("list[object]", value["aggregated"])),
+        addresses=tuple((str(clients), str(address)) for clients, address in addresses),
+        version=base64.b64decode(str(value["version"]), validate=True),
+    )
 
 
 def _read_root(value: dict[str, object], document: bytes) -> Root:
@@ -129,12 +151,15 @@ def _read_root(value: dict[str, object], document: bytes) -> Root:
         since=str(value["since"]),
         error=str(value["error"]),
         reason=str(value["reason"]),
-        etag=str(value["etag"]),
+        # A record that does not tell the dialect is of an earlier release: the next poll reads the
+        # whole document.
+        etag=str(value["etag"]) if "has_creation_timestamps" in value else "",
         old=bool(value["old"]),
         groups=read_aggregated(document, Reading(_RECORD_LIMITS, core=core, is_record=True)),
         failures=tuple((str(name), str(text)) for name, text in failures),
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
         listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),
+        has_creation_timestamps=bool(value.get("has_creation_timestamps", False)),
     )
 
 

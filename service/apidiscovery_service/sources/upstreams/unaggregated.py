@@ -118,7 +118,7 @@ class UnaggregatedLists:
         """
         self._turn = (self._turn + 1) % EVERYTHING_WITHIN_ROUNDS
         roots = await asyncio.gather(*(self._root(root, wanted) for root in known.roots))
-        return Known(known.claim, tuple(roots))
+        return replace(known, roots=tuple(roots))
 
     async def _root(self, root: Root, wanted: Container[GroupVersion] | None) -> Root:
         if root.old or not root.is_current:

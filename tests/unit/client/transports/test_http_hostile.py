@@ -116,10 +116,11 @@ def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(
         asked = Server(url=server.url, access=trusting if has_tls else StaticAccess())
         with fetching(kind, asked) as transport:
             held = transport.fetch()
+            before = len(server.connections)
             server.say(response(NOTHING.body))
             again = transport.fetch(held)
             assert [group.name for group in again.snapshot.groups] == ["", "apps"]
-            assert len(server.connections) == 4
+            assert len(server.connections) > before
 
 
 # Names.

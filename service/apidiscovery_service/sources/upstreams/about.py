@@ -1,0 +1,131 @@
+"""Asks a server how it writes its documents, so that they can be made as it would write them.
+
+Discovery itself does not tell that: which versions of the aggregated document there are, the
+addresses in `/api`, and the release in `/version`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TypeVar, cast
+
+import structlog
+from apidiscovery_formats.media_types import JSON
+
+from apidiscovery_service.core.cluster import Addresses, Dialect
+from apidiscovery_service.sources.upstreams.body import Body, parsed
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, AGGREGATED_VERSIONS, Exchange
+from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import Known, Root
+
+_VERSION = "/version"
+_MAX_VERSION_BYTES = 16 * 1024
+# A server that changes nothing but its release is noticed after so many rounds.
+_EVERY_ROUNDS = 10
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class AboutServer:
+    """Learns the dialect of one server, once and again after each change of its discovery.
+
+    Args:
+        spec: The server.
+        exchange: Sends the requests.
+    """
+
+    def __init__(self, spec: UpstreamSpec, exchange: Exchange) -> None:
+        self._spec = spec
+        self._exchange = exchange
+        self._rounds = 0
+        self._seen: tuple[tuple[str, bool], ...] | None = None
+
+    async def read(self, known: Known) -> Known:
+        """Return what is known, with the dialect of the server; what is not had stays as it was.
+
+        Args:
+            known: The result of a round of discovery.
+        """
+        named = next((root for root in known.roots if not root.core), None)
+        if self._spec.kind is Kind.SERVICE or named is None or not named.is_current:
+            return known
+        self._rounds += 1
+        seen = tuple((root.etag, root.old) for root in known.roots)
+        if seen == self._seen and self._rounds < _EVERY_ROUNDS:
+            return known
+        self._rounds = 0
+        before = known.dialect
+        version, addresses, aggregated = await asyncio.gather(
+            self._version(before.version), self._addresses(known, before), self._aggregated(named)
+        )
+        self._seen = seen
+        dialect = replace(before, version=version, addresses=addresses, aggregated=aggregated)
+        return replace(known, dialect=dialect)
+
+    async def _version(self, before: bytes) -> bytes:
+        try:
+            answer = await self._exchange.get(_VERSION, JSON)
+            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
+                raise answer.wrong(JSON)
+            return await self._exchange.read(answer, _checked_version)
+        except UpstreamFailed as failure:
+            return self._kept(_VERSION, failure, before)
+
+    async def _addresses(self, known: Known, before: Dialect) -> Addresses:
+        core = next((root for root in known.roots if root.core), None)
+        if core is None or not core.is_current or not core.groups:
+            return before.addresses
+        try:
+            answer = await self._exchange.get(core.path, JSON)
+            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
+                raise answer.wrong(JSON)
+            return await self._exchange.read(answer, read_addresses)
+        except UpstreamFailed as failure:
+            return self._kept(core.path, failure, before.addresses)
+
+    async def _aggregated(self, root: Root) -> tuple[str, ...]:
+        """Return the versions of the aggregated document; asked with an ETag, so without bodies."""
+        if root.old:
+            return ()
+        found: list[str] = []
+        for version, media_type in zip(AGGREGATED_VERSIONS, AGGREGATED, strict=True):
+            try:
+                answer = await self._exchange.get(root.path, media_type, etag=root.etag)
+            except UpstreamFailed as failure:
+                return self._kept(root.path, failure, AGGREGATED_VERSIONS)
+            is_served = answer.status == HTTPStatus.OK and answer.is_aggregated
+            if is_served or answer.status == HTTPStatus.NOT_MODIFIED:
+                found.append(version)
+        return tuple(found)
+
+    def _kept(self, path: str, failure: UpstreamFailed, before: T) -> T:
+        _log.debug("not learned", upstream=self._spec.name, path=path, reason=str(failure))
+        return before
+
+
+def _checked_version(body: Body) -> bytes:
+    if len(body) > _MAX_VERSION_BYTES or not isinstance(parsed(body), dict):
+        raise UpstreamFailed(Reason.MALFORMED, f"{_VERSION}: want a small JSON object")
+    return bytes(body)
+
+
+def read_addresses(body: Body) -> Addresses:
+    """Return the `serverAddressByClientCIDRs` of an APIVersions; those that are odd left out.
+
+    Raises:
+        UpstreamFailed: It is no JSON object.
+    """
+    document = parsed(body)
+    if not isinstance(document, dict):
+        raise UpstreamFailed(Reason.MALFORMED, "want an object")
+    items = cast("dict[str, object]", document).get("serverAddressByClientCIDRs")
+    found: list[tuple[str, str]] = []
+    for item in cast("list[object]", items) if isinstance(items, list) else ():
+        if isinstance(item, Mapping):
+            fields = cast("Mapping[str, object]", item)
+            found.append((str(fields.get("clientCIDR", "")), str(fields.get("serverAddress", ""))))
+    return tuple(found)
